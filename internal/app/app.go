@@ -104,6 +104,9 @@ func startUnchecked(ctx context.Context, cfg Config, log *slog.Logger) (*Service
 		defer cancel()
 		return nil, errors.Join(err, s.Stop(stop))
 	}
+	for _, warning := range cfg.Warnings() {
+		log.Warn(warning)
+	}
 	log.Info("started", "environment", cfg.Env, "roles", cfg.Roles, "base_url", s.ready.BaseURL,
 		"database", s.db.Engine().String(), "version", Version())
 	return s, nil

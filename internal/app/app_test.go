@@ -169,15 +169,18 @@ func TestServeAnswersAndStops(t *testing.T) {
 		"stipend_jobs_waiting") {
 		t.Errorf("/metrics answers %d without the metrics of jobs", code)
 	}
-	healthz := strings.TrimSuffix(s.Ready().MetricsURL, "/metrics") + "/healthz"
-	if code, _ := get(t, healthz); code != http.StatusOK { // also when clients use up the connections of the other address
-		t.Errorf("/healthz of the metrics answers %d", code)
+	monitoring := strings.TrimSuffix(s.Ready().MetricsURL, "/metrics")
+	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ready"}`} {
+		if code, body := get(t, monitoring+path); code != http.StatusOK || body != want {
+			t.Errorf("%s of the metrics answers %d %s", path, code, body)
+		}
 	}
 	// The API and the pages share one address. Each answers its own paths, and unknown paths get a 404.
 	for path, want := range map[string]string{
 		"/": "<h1>", "/healthz": `{"status":"ok"}`, "/api": `"code":"not_found"`, "/api/nowhere": `"code":"not_found"`,
 		"/docs/errors/":   "Error codes",
 		"/oauth2/nowhere": `"code":"not_found"`, "/nowhere": "<code>not_found</code>",
+		"//api/company": `"code":"not_found"`, "/./api/company": `"code":"not_found"`, "/API/company": `"code":"not_found"`,
 		"/apinowhere": "<code>not_found</code>", "/openapi.json": `"openapi"`,
 	} {
 		if _, body := get(t, s.Ready().BaseURL+path); !strings.Contains(body, want) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,19 +12,25 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 	_ "time/tzdata" // cut-off times are in the time zone of the bank, also on machines without time zones
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/income"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/column"
 	"github.com/stipend/stipend/internal/payout/bank/increase"
+	"github.com/stipend/stipend/internal/payout/bank/modulr"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
+	"github.com/stipend/stipend/internal/payout/bank/wise"
 	"github.com/stipend/stipend/internal/payroll"
 )
 
@@ -75,6 +82,12 @@ func (c Config) bankAPIs(accounts []bank.Account) (map[string]bank.API, error) {
 			err = fmt.Errorf("--column-key is missing: the bank account %s needs it", a.ID)
 		case a.Format == bank.FormatColumn:
 			api, err = column.New(c.ColumnURL, c.ColumnKey)
+		case a.Format == bank.FormatWise && c.WiseToken == "":
+			err = fmt.Errorf("--wise-token is missing: the bank account %s needs it", a.ID)
+		case a.Format == bank.FormatWise:
+			if err = wise.CheckAccount(a); err == nil {
+				api, err = wise.New(c.WiseURL, c.WiseToken)
+			}
 		}
 		if err != nil {
 			return nil, err
@@ -84,6 +97,44 @@ func (c Config) bankAPIs(accounts []bank.Account) (map[string]bank.API, error) {
 		}
 	}
 	return apis, nil
+}
+
+// verifier returns what compares the names of payees with those of the holders of their accounts, nil if none is
+// configured.
+func (c Config) verifier() (bank.Verifier, error) {
+	if c.ModulrKey == "" {
+		return nil, nil
+	}
+	if c.ModulrSecret == "" || c.ModulrAccount == "" {
+		return nil, errors.New("--modulr-key needs --modulr-secret and --modulr-account")
+	}
+	return modulr.New(c.ModulrURL, c.ModulrKey, c.ModulrSecret, c.ModulrAccount)
+}
+
+// verifiesNames reports whether names of payees are compared by calls: to Modulr, or to the simulated bank.
+func (c Config) verifiesNames() bool {
+	return c.ModulrKey != "" || c.Env == Sandbox && c.BankAccounts == ""
+}
+
+// bankCallbacks returns what authenticates the webhooks of banks with an API. Without a secret it refuses them.
+func (c Config) bankCallbacks() (bank.Callbacks, error) {
+	all := bank.Callbacks{}
+	if c.IncreaseWebhookSecret != "" {
+		all[bank.FormatIncrease] = increase.Callback(c.IncreaseWebhookSecret)
+	}
+	if c.ColumnWebhookSecret != "" {
+		all[bank.FormatColumn] = column.Callback(c.ColumnWebhookSecret)
+	}
+	if c.WiseWebhookKeyFile != "" {
+		key, err := os.ReadFile(c.WiseWebhookKeyFile)
+		if err == nil {
+			all[bank.FormatWise], err = wise.Callback(key)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--wise-webhook-key-file: %w", err)
+		}
+	}
+	return all, nil
 }
 
 // bankSFTP returns the SFTP server of the bank. In sftp://host//srv the directory is /srv on the server, in
@@ -147,7 +198,10 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 	}
 	c := bank.Config{
 		Drop: drop, Accounts: accounts, APIs: apis, Sealer: s.sealer, Log: s.log,
-		Reveal: s.revealBankDestination, Details: s.paymentDetails, Changed: s.recordBankCorrection,
+		Reveal: s.revealBankDestination, Details: s.paymentDetails, Changed: s.recordBankCorrection, Checked: s.recordCheck,
+	}
+	if c.Verifier, err = s.cfg.verifier(); err != nil {
+		return nil, err
 	}
 	if len(accounts) == 0 && s.cfg.Env == Sandbox {
 		if err := s.simulateBank(&c); err != nil {
@@ -157,6 +211,10 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 	if len(c.Accounts) == 0 {
 		return nil, nil
 	}
+	if s.collector, err = directdebit.NewCollector(s.debits, c.Drop, apis, s.log, 5*time.Second); err != nil {
+		return nil, err
+	}
+	c.Debits, c.DebitReferences = s.collector.Apply, directdebit.References
 	c.Statement = func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
 		sum, err := bankreceipt.Import(ctx, d, statement, c.Accounts, parts...)
 		if err != nil && !apierr.Passing(err) {
@@ -181,7 +239,9 @@ func (s *Service) simulateBank(c *bank.Config) (err error) {
 	if c.Drop, s.simulatedBank, err = bank.OpenSandbox(dir); err != nil {
 		return err
 	}
-	c.Accounts = bank.SandboxAccounts()
+	if c.Accounts = bank.SandboxAccounts(); c.Verifier == nil {
+		c.Verifier = s.simulatedBank
+	}
 	c.Simulate = func(ctx context.Context) error {
 		now, err := s.db.Now(ctx)
 		if err != nil {
@@ -190,6 +250,24 @@ func (s *Service) simulateBank(c *bank.Config) (err error) {
 		return s.simulatedBank.ProcessFiles(now)
 	}
 	return nil
+}
+
+// ownsDebitedAccount reports whether an account that a company wants to have debited is known to be its own. Only the
+// simulated bank says so; otherwise staff check it.
+func (s *Service) ownsDebitedAccount(_ context.Context, _ *db.Tx, m directdebit.Mandate) (bool, error) {
+	if s.cfg.Env != Sandbox {
+		return false, nil
+	}
+	data, err := destination.Reveal(s.sealer, m.Account)
+	if err != nil {
+		return false, err
+	}
+	var account struct {
+		IBAN   string `json:"iban"`
+		Number string `json:"account_number"`
+	}
+	err = json.Unmarshal(data, &account)
+	return bank.SandboxOwns(account.IBAN + account.Number), err
 }
 
 // revealBankDestination decrypts the destination of an output.
@@ -215,6 +293,7 @@ func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID strin
 	p, err := s.kyc.CompanyProfile(ctx, tx, companyID)
 	for id, d := range all {
 		d.PayerStreet, d.PayerPostCode, d.PayerTown, d.PayerState = p.StreetAddress, p.Zip, p.City, p.State
+		d.PayerLEI = p.LEI
 		all[id] = d
 	}
 	return all, err
@@ -245,4 +324,95 @@ func (s *Service) recordBankCorrection(
 		return nil
 	}
 	return err
+}
+
+// checks returns what checks of bank accounts mean for payments.
+func (s *Service) checks() destination.Checks {
+	return destination.Checks{
+		Policy: destination.CheckPolicy(s.cfg.AccountChecks),
+		Method: func(symbol money.Asset, country, scheme string) destination.CheckMethod {
+			return destination.CheckMethod(bank.CheckMethod(s.banks, s.cfg.verifiesNames(), s.cfg.Prenotes, symbol, country,
+				scheme))
+		},
+	}
+}
+
+// checkDestination returns the handler that has a bank check an account after it was entered.
+func (s *Service) checkDestination(rail *bank.Rail) job.NetHandler {
+	return func(ctx context.Context, d *db.DB, j job.Job) error {
+		var to destination.Destination
+		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			to, err = destination.FindEntered(ctx, tx, j)
+			return err
+		}); errors.Is(err, apierr.NotFoundErr) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		c := destination.AccountCheck{Result: destination.CheckPending, CompanyID: j.CompanyID}
+		checks := s.checks()
+		if c.Method = checks.Method(to.Symbol, to.Country, to.Scheme); c.Method == "" || rail == nil ||
+			to.Check != nil && to.Check.Result != destination.CheckPending || checks.Policy == destination.CheckIgnored {
+			return nil
+		}
+		if c.Method == destination.CheckPrenote {
+			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+				if now, err := destination.FindEntered(ctx, tx, j); err != nil || now.Check != nil || now.Sealed != to.Sealed {
+					return err // it was queued before
+				}
+				if _, err := destination.RecordCheck(ctx, tx, to, c); err != nil {
+					return err
+				}
+				snapshot, err := json.Marshal(to)
+				if err != nil {
+					return err
+				}
+				return rail.AddPrenote(ctx, tx, cmp.Or(j.CompanyID, to.OwnerID), to.Symbol, snapshot)
+			})
+		}
+		data, err := destination.Reveal(s.sealer, to)
+		if err != nil {
+			return err
+		}
+		answer, err := rail.VerifyName(ctx, bank.Destination{Country: to.Country, Scheme: to.Scheme, Data: data})
+		return errors.Join(err, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			if err == nil {
+				c.Result = destination.CheckResult(answer.Result)
+			}
+			return s.storeCheck(ctx, tx, to, c, answer.Name)
+		}))
+	}
+}
+
+// storeCheck stores the check of a destination, with the name of the account's holder.
+func (s *Service) storeCheck(ctx context.Context, tx *db.Tx, to destination.Destination, c destination.AccountCheck,
+	holder string) (err error) {
+	if c.Sealed, err = destination.SealHolder(s.sealer, to, holder); err != nil {
+		return err
+	}
+	_, err = destination.RecordCheck(ctx, tx, to, c)
+	return err
+}
+
+// recordCheck stores the result of a bank's check of an account. It returns false for a company's own destination.
+func (s *Service) recordCheck(ctx context.Context, tx *db.Tx, c bank.Checked) (bool, error) {
+	var to destination.Destination
+	if err := json.Unmarshal(c.Destination, &to); err != nil {
+		return false, err
+	}
+	if to.OwnerID == c.CompanyID && !identity.IsUser(to.OwnerID) {
+		return false, nil
+	}
+	if !c.Unless.IsZero() {
+		before, err := destination.CheckOf(ctx, tx, to)
+		if err != nil || before != nil && !before.Checked.Before(c.Unless) && before.Result != destination.CheckPending {
+			return true, err
+		}
+	}
+	company := c.CompanyID
+	if identity.IsUser(company) {
+		company = ""
+	}
+	return true, s.storeCheck(ctx, tx, to, destination.AccountCheck{Method: destination.CheckMethod(c.Method),
+		Result: destination.CheckResult(c.Result), Code: c.Code, Until: c.Until, CompanyID: company}, c.Name)
 }

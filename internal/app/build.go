@@ -7,11 +7,13 @@ import (
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
@@ -19,14 +21,17 @@ import (
 	"github.com/stipend/stipend/internal/kyc/sumsub"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/paymentlink"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
@@ -59,20 +64,27 @@ type parts struct {
 	evms      []EVMChain
 	accounts  chain.EVMNetworks  // wallets on the EVM networks
 	lightning *lightning.Service // nil if claims cannot be paid over Lightning
-	monitor   *monitor.Monitor
-	miner     *sandbox.Miner // of simulated chains
+	// simulatedLnd is the simulated Lightning node of a sandbox, nil if there is none.
+	simulatedLnd *lightningsim.Node
+	monitor      *monitor.Monitor
+	miner        *sandbox.Miner // of simulated chains
 
-	banks         []bank.Account // the operator's
-	simulatedBank *bank.Sandbox  // nil if a real bank pays, or none
+	banks         []bank.Account         // the operator's
+	collector     *directdebit.Collector // nil if no bank is configured
+	simulatedBank *bank.Sandbox          // nil if a real bank pays, or none
 
 	lists       *screening.Screener // sanctions lists, which only a worker loads
 	screening   destination.Screening
 	payroll     *payroll.Service
+	schedules   *schedule.Service
 	vendor      *vendorbill.Service
 	incomes     *income.Service
 	withdrawals *withdrawal.Service
+	debits      *directdebit.Service
 	wallets     *wallet.Opener
 	claims      *claim.Service
+	branding    *branding.Service
+	links       *paymentlink.Service
 	backoffice  *backoffice.Service
 }
 
@@ -103,11 +115,8 @@ func (s *Service) build(ctx context.Context) error {
 	if err := s.openEVM(ctx); err != nil {
 		return err
 	}
-	if s.lightning, err = s.cfg.OpenLightning(); err != nil {
+	if err := s.openLightning(); err != nil {
 		return err
-	}
-	if s.lightning != nil {
-		s.lightning.Sealer = s.sealer
 	}
 	if s.monitor, err = monitor.New(monitor.Config{
 		DB: s.watcherDB, Log: s.log, Holder: s.holder, Lease: leaseFor,
@@ -152,10 +161,13 @@ func (s *Service) buildServices() (err error) {
 	if s.payroll, err = payroll.New(payroll.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, Treasury: funds,
-		AllowUnverified: allowUnverified,
+		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer,
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 	}); err != nil {
+		return err
+	}
+	if s.schedules, err = schedule.New(s.payroll); err != nil {
 		return err
 	}
 	if s.incomes, err = income.New(income.Config{
@@ -176,18 +188,30 @@ func (s *Service) buildServices() (err error) {
 	}); err != nil {
 		return err
 	}
+	if s.debits, err = directdebit.New(directdebit.Config{
+		Accounts: s.banks, Setup: s.setup(), AllowUnverified: allowUnverified,
+	}, directdebit.Guards{Owns: s.ownsDebitedAccount}); err != nil {
+		return err
+	}
 	if s.wallets, err = wallet.New(wallet.Config{
 		Pool: s.pool, Accounts: s.accounts, AllowUnverified: allowUnverified,
 	}); err != nil {
 		return err
 	}
-	s.claims, err = claim.New(claim.Config{
-		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, BaseURL: s.ready.BaseURL,
+	if s.branding, err = branding.New(s.kyc.Images); err != nil {
+		return err
+	}
+	if s.claims, err = claim.New(claim.Config{
+		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts,
+		BaseURL:   s.ready.BaseURL,
 		SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity, Lightning: s.lightning, Withdrawals: s.withdrawals,
 		PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims), Sealer: s.sealer, Treasury: funds,
 	}, claim.Guards{
-		CheckWatched: s.checkBitcoinWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
-	})
+		CheckWatched: s.checkWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
+	}); err != nil {
+		return err
+	}
+	s.links, err = paymentlink.New(s.claims, s.ready.BaseURL)
 	return err
 }
 
@@ -282,6 +306,7 @@ func (s *Service) newSandbox() (*sandbox.Sandbox, error) {
 	return sandbox.New(sandbox.Options{
 		DB: s.db, Payroll: s.payroll, Claims: s.claims, Miner: s.miner, BitcoinChain: BitcoinChain,
 		BitcoinNetwork: s.cfg.BitcoinNetwork, Bitcoin: s.sim, Accounts: s.accounts, EVM: simulated,
-		SimulatedBank: s.cfg.BankAccounts == "",
+		SimulatedBank: s.cfg.BankAccounts == "", Lightning: s.simulatedLnd,
+		Debits: s.debits,
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 )
 
 // EVMWallet is the key of the wallet on all EVM networks.
@@ -179,6 +180,12 @@ func (c Config) OpenLightning() (*lightning.Service, error) {
 		}
 		return nil, nil
 	}
+	if c.LndURL == SimulatedLnd {
+		if c.Env != Sandbox {
+			return nil, errors.New("--lnd-url: only a sandbox has a simulated Lightning node")
+		}
+		return &lightning.Service{}, nil // openLightning adds the node
+	}
 	if !c.Has(RoleWorker) && !c.Has(RoleWatcher) {
 		return &lightning.Service{}, nil
 	}
@@ -200,6 +207,19 @@ func (c Config) OpenLightning() (*lightning.Service, error) {
 		return nil, fmt.Errorf("--lnd-url: %w", err)
 	}
 	return &lightning.Service{Client: client}, nil
+}
+
+// openLightning connects to the Lightning node, or simulates one.
+func (s *Service) openLightning() (err error) {
+	if s.lightning, err = s.cfg.OpenLightning(); err != nil || s.lightning == nil {
+		return err
+	}
+	s.lightning.Sealer = s.sealer
+	if s.cfg.LndURL == SimulatedLnd {
+		s.simulatedLnd = lightningsim.New(s.watcherDB, s.cfg.BitcoinNetwork)
+		s.lightning.Client = s.simulatedLnd
+	}
+	return nil
 }
 
 // startWatchers follows the chains and the Lightning node, and mines the blocks of simulated chains. It steps each

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	netmail "net/mail"
 	"net/netip"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/network"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -97,6 +99,8 @@ var rules = []rule{
 		"--smtp-url is missing: the worker role sends mails through it"},
 	{production(func(c Config) bool { return c.Has(RoleWorker) && c.BaseURL == "" }),
 		"--base-url is missing: mails contain links to it"},
+	{production(func(c Config) bool { return plainHTTP(c.BaseURL) || plainHTTP(c.AuthURL) }),
+		"--base-url and --auth-url must begin with https://: browsers send no session over plain HTTP"},
 	{production(func(c Config) bool { return len(c.EVMSimulated) > 0 }), "--evm-simulated is for sandboxes"},
 	{production(func(c Config) bool { return len(c.EVMChainID)+len(c.EVMToken) > 0 }),
 		"--evm-chain-id and --evm-token are for sandboxes: production uses the real networks only"},
@@ -115,7 +119,18 @@ var values = []struct {
 		}
 		return err
 	}},
+	{"", func(c Config) error { _, err := c.bankCallbacks(); return err }},
+	{"", func(c Config) error { _, err := c.verifier(); return err }},
 	{"", func(c Config) error { _, err := c.OpenLightning(); return err }},
+	{"--explorer: ", func(c Config) error {
+		for network, text := range c.Explorer {
+			u, err := url.Parse(text)
+			if err != nil || u.Scheme != "https" || u.Host == "" || !strings.Contains(text, "{tx}") {
+				return fmt.Errorf("the URL of %s must begin with https:// and contain {tx}", network)
+			}
+		}
+		return nil
+	}},
 	{"--trusted-proxies: ", func(c Config) error { _, err := prefixes(c.TrustedProxies); return err }},
 	{"--webhook-allow: ", func(c Config) error { _, err := c.webhookPolicy(); return err }},
 	{"--smtp-url: ", func(c Config) error {
@@ -144,6 +159,33 @@ func production(broken func(Config) bool) func(Config) bool {
 func unknownRole(r string) bool { return r != RoleAPI && r != RoleWorker && r != RoleWatcher }
 
 func notBps(n int64) bool { return n < 0 || n > 5000 }
+
+// plainHTTP reports whether an address is one of plain HTTP on another machine.
+func plainHTTP(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "http" && !loopback(u.Hostname())
+}
+
+// loopback reports whether a host is this machine. An empty host is, as in the path of a Unix socket.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || err == nil && ip.IsLoopback()
+}
+
+// Warnings returns what is allowed in production but rarely meant. Sandboxes have none.
+func (c Config) Warnings() (all []string) {
+	if c.Env != Production {
+		return nil
+	}
+	if host, tls := db.Server(c.URL()); tls != nil && !loopback(host) {
+		all = append(all, fmt.Sprintf("%v; set sslmode=verify-full in --database-url", tls))
+	}
+	host, _, err := net.SplitHostPort(c.MetricsListen)
+	if err == nil && (host == "" || host == "0.0.0.0" || host == "::") {
+		all = append(all, "metrics are served on all network interfaces; name one in --metrics-listen")
+	}
+	return all
+}
 
 // checkURLs checks the settings that are addresses of HTTP servers.
 func (c Config) checkURLs() (problems []error) {

@@ -177,6 +177,49 @@ func (p *customer) refunded(id, path string) {
 // One IP address may hold a limited number of a process's live streams. Closing a stream frees its place.
 // The checkout lists the line items, leads to the shop once the claim is paid, and offers no new price after the end of
 // the claim.
+// A checkout of any currency offers each at its own price, without JavaScript, and ends with the first payment.
+func TestCheckoutOfAnyCurrency(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		p := openCheckout(t, database)
+		made := p.shop.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD",`+
+			`"funding_currency":"any"}`).read(p.shop)
+		id := made["claim_id"].(string)
+		path := "/pay/" + id
+		page := p.says(p.Get(path), "0.00200000\u00a0BTC", `aria-current="true">Bitcoin</a>`, `href="`+path+`?pay=USDC-base"`)
+		if len(page.Text) > 60_000 {
+			t.Errorf("the page has %d bytes", len(page.Text))
+		}
+		option := made["payment_options"].([]any)[1].(object)
+		page = p.says(p.Get(path+"?pay=USDC-base"), "100.000000\u00a0USDC", "Address on Base", "Send only USDC on Base.",
+			`aria-current="true">USDC</a>`, strings.ReplaceAll(option["payment_uri"].(string), "&", "&amp;"),
+			option["address"].(string)[:4]+"</span>", path+"/live?pay=USDC-base")
+		p.silent(page, "bitcoin:", "Bitcoin address")
+		p.says(p.Get(path+"?pay=nonsense"), "0.00200000\u00a0BTC")
+		p.shop.ok("POST", "/api/sandbox/deposit", `{"claim_id":"`+id+`","kind":"over","currency":"USDC"}`)
+		p.shop.claimIs(id, "paid", "overpaid")
+		p.silent(p.says(p.Get(path+"?pay=USDC-base"), "Receipt", "110.000000\u00a0USDC",
+			"You overpaid by 10.000000\u00a0USDC"), "ethereum:", "Get a new rate")
+
+		// The refund goes to an address on the network of the payment.
+		link := p.shop.ok("POST", "/api/merchant/claim/refund", `{"claim_id":"`+id+`"}`).read(p.shop)["refund_url"].(string)
+		link = strings.TrimPrefix(link, p.s.Ready().BaseURL)
+		page = p.says(p.Get(link), "in USDC on Base", "Your address on Base")
+		if got := p.Submit(page, link+"/check", "address", payersOwn); got.Status != http.StatusUnprocessableEntity {
+			t.Errorf("an address of another network: %d", got.Status)
+		}
+		const own = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+		sure := p.says(p.Submit(page, link+"/check", "address", own), "Is this your address?", "10.000000")
+		if got := p.Submit(sure, link); got.Location() != path {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		eventually(t, 60*time.Second, "the refund is paid", func() bool {
+			all := p.shop.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(p.shop)["refunds"].([]any)
+			return all[0].(object)["status"] == "paid"
+		})
+	})
+}
+
 func TestCheckoutOfAnOrder(t *testing.T) {
 	t.Parallel()
 	p := openCheckout(t, dbtest.SQLite(t))

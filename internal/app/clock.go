@@ -63,7 +63,7 @@ func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string, 
 	return s.monitor.Check(ctx, tx, s.chainOf(network), until)
 }
 
-// checkBitcoinWatched returns an error if the Bitcoin chain is not watched, or was not watched until a time.
-func (s *Service) checkBitcoinWatched(ctx context.Context, tx *db.Tx, until time.Time) error {
-	return s.monitor.Check(ctx, tx, BitcoinChain, until)
+// checkWatched returns an error if a network is not watched, or was not watched until a time.
+func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, network string, until time.Time) error {
+	return s.monitor.Check(ctx, tx, s.chainOf(network), until)
 }

@@ -60,6 +60,7 @@ type Addresses struct {
 	AuthURL        string
 	MaxConnections int `default:"4000"`
 	TrustedProxies []string
+	Explorer       map[string]string `name:"explorer" mapsep:";"`
 }
 
 // Process describes the process itself.
@@ -107,6 +108,9 @@ type EVM struct {
 	EVMToken     map[string]string `name:"evm-token" mapsep:";"`
 }
 
+// SimulatedLnd is the value of LndURL that simulates a Lightning node in a sandbox.
+const SimulatedLnd = "simulated"
+
 // Lightning configures a Lightning node.
 type Lightning struct {
 	LndURL          string
@@ -120,10 +124,23 @@ type Banking struct {
 	FundingStripeURL     string `default:"https://api.stripe.com"`
 	FundingStripeCountry string `default:"DE" enum:"BE,DE,ES,FR,IE,NL"`
 
-	IncreaseKey string
-	IncreaseURL string `default:"https://api.increase.com"`
-	ColumnKey   string
-	ColumnURL   string `default:"https://api.column.com"`
+	IncreaseKey           string
+	IncreaseURL           string `default:"https://api.increase.com"`
+	IncreaseWebhookSecret string
+	ColumnKey             string
+	ColumnURL             string `default:"https://api.column.com"`
+	ColumnWebhookSecret   string
+	WiseToken             string
+	WiseURL               string `default:"https://api.wise.com"`
+	WiseWebhookKeyFile    string
+
+	ModulrKey     string
+	ModulrSecret  string
+	ModulrAccount string
+	ModulrURL     string `default:"https://api.modulrfinance.com/api"`
+
+	AccountChecks string `default:"warn" enum:"ignore,warn,block"`
+	Prenotes      bool
 
 	BankAccounts        string
 	BankDir             string

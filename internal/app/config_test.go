@@ -280,10 +280,12 @@ func TestAccountsWithAnAPINeedItsKey(t *testing.T) {
 	const byAPI = `{"id":"usd","currency":"USD","format":"increase","name":"Example","number":"account_1"}`
 	const byFile = `{"id":"eur","currency":"EUR","format":"pain.001","name":"Example","number":"DE89370400440532013000",
 		"town":"Berlin","country":"DE","calendar":"target","cut_off":"15:00","zone":"Europe/Berlin"}`
+	const byWise = `{"id":"wise","currency":"EUR","format":"wise","name":"Example","number":"64","profile":"101"}`
 	for name, tt := range map[string]struct{ accounts, key, want string }{
 		"a key":              {byAPI, "secret", ""},
 		"another bank's key": {strings.Replace(byAPI, "increase", "column", 1), "secret", "--column-key is missing"},
 		"no key":             {byAPI, "", "--increase-key is missing"},
+		"Wise without token": {byWise, "secret", "--wise-token is missing"},
 		"a file account too": {byAPI + "," + byFile, "secret", "--bank-dir"},
 		"another currency":   {strings.Replace(byAPI, "USD", "EUR", 1), "secret", "must be in USD"},
 		"a bad limit": {strings.Replace(byAPI, `"name"`, `"instant_limit":"much","name"`, 1), "secret",
@@ -300,5 +302,50 @@ func TestAccountsWithAnAPINeedItsKey(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
 		})
+	}
+	for want, set := range map[string]func(c *app.Config){
+		"":                   func(c *app.Config) { c.ModulrKey, c.ModulrSecret, c.ModulrAccount = "k", "s", "A123AAA4" },
+		"--modulr-key needs": func(c *app.Config) { c.ModulrKey, c.ModulrSecret = "k", "s" },
+	} {
+		c := production(t)
+		set(&c)
+		if err := c.Check(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("Modulr: %v, want %q", err, want)
+		}
+	}
+	c := production(t)
+	c.WiseWebhookKeyFile = filepath.Join(t.TempDir(), "missing.pem")
+	if err := c.Check(); err == nil || !strings.Contains(err.Error(), "--wise-webhook-key-file") {
+		t.Errorf("a missing key: %v", err)
+	}
+}
+
+// Production refuses public addresses of plain HTTP, and warns of connections that others can read.
+func TestProductionProtectsConnections(t *testing.T) {
+	for address, allowed := range map[string]bool{
+		"http://pay.example.com": false, "https://pay.example.com": true, "http://127.0.0.1:8080": true,
+		"http://localhost:8080": true, "http://10.0.0.1": false,
+	} {
+		c := production(t)
+		c.BaseURL, c.AuthURL = address, address
+		if err := c.Check(); (err == nil) != allowed {
+			t.Errorf("--base-url %s: %v", address, err)
+		}
+	}
+	c := production(t)
+	for _, tt := range []struct{ database, metrics, want string }{
+		{"postgres://db.example.com/stipend?sslmode=disable", "127.0.0.1:9090", "not encrypted"},
+		{"postgres://db.example.com/stipend?sslmode=require", "127.0.0.1:9090", "not verified"},
+		{"postgres://db.example.com/stipend?sslmode=verify-full", "127.0.0.1:9090", ""},
+		{"postgres://db.example.com/stipend", "127.0.0.1:9090", "not encrypted"},
+		{"postgres://localhost/stipend?sslmode=disable", "10.0.0.1:9090", ""},
+		{"postgres:///stipend?host=/run/postgresql&sslmode=disable", "", ""},
+		{"postgres://localhost/stipend", ":9090", "all network interfaces"},
+		{"postgres://localhost/stipend", "[::]:9090", "all network interfaces"},
+	} {
+		c.DatabaseURL, c.MetricsListen = tt.database, tt.metrics
+		if got := strings.Join(c.Warnings(), "; "); !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {
+			t.Errorf("%s and %s: warns %q, want %q", tt.database, tt.metrics, got, tt.want)
+		}
 	}
 }

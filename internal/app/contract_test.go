@@ -76,7 +76,8 @@ func TestTheContractIsComplete(t *testing.T) {
 			}
 		case string:
 			named := strings.HasSuffix(name, "_id") && name != "request_id" && name != "client_id" && name != "tax_id" &&
-				name != "payer_id" && !strings.HasPrefix(name, "external_") || name == "external_company_id"
+				name != "payer_id" && name != "creditor_id" && !strings.HasPrefix(name, "external_") ||
+				name == "external_company_id"
 			if named && v != "" && !id.MatchString(v) {
 				t.Errorf("%s: an example has %s in %s, which is not a valid id", pointer, v, name)
 			}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -37,20 +38,29 @@ func (s *Service) startAPI(background context.Context) error {
 	if err != nil {
 		return err
 	}
+	callbacks, err := s.cfg.bankCallbacks()
+	if err != nil {
+		return err
+	}
 	hooks := delivery.Setup{Sealer: s.sealer, Policy: s.policy}
 	api := httpapi.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
-		Payroll: s.payroll, Claim: s.claims, Withdrawal: s.withdrawals, Vendor: s.vendor,
+		Payroll: s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
+		Withdrawal: s.withdrawals, Debits: s.debits,
+		Vendor: s.vendor,
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
-		Reads: float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
+		BankCallbacks: callbacks,
+		Reads:         float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 		Ready: s.checkReady, Problems: s.problems, Observe: s.metrics.observe, Requests: s.requests,
 	}
 	pages := ui.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
-		Payroll: s.payroll, Claims: s.claims, Withdrawals: s.withdrawals, Backoffice: s.backoffice,
-		Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies, Observe: s.metrics.observe, Done: s.ending,
+		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
+		Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
+		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
+		Observe: s.metrics.observe, Done: s.ending,
 		Contract: identity.NewCompany{
 			FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
 		},
@@ -73,7 +83,8 @@ func (s *Service) startAPI(background context.Context) error {
 	return nil
 }
 
-// serveMetrics serves metrics at an address of their own, if one is configured.
+// serveMetrics serves metrics, /healthz and /readyz at an address of their own, if one is configured, so that clients
+// cannot use up its connections.
 func (s *Service) serveMetrics(ctx context.Context) error {
 	if s.cfg.MetricsListen == "" {
 		return nil
@@ -86,7 +97,7 @@ func (s *Service) serveMetrics(ctx context.Context) error {
 	for _, a := range s.evms {
 		chains = append(chains, a.Network.Name)
 	}
-	s.serve(l, s.metrics.handler(s.db, chains))
+	s.serve(l, s.serveMonitoring(chains))
 	s.ready.MetricsURL = "http://" + l.Addr().String() + "/metrics"
 	return nil
 }
@@ -108,14 +119,15 @@ var apiPrefixes = []string{
 	"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known",
 }
 
-// route sends requests to the API or the pages. The API answers requests for hosts that are not ours: it refuses them.
+// route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go to
+// the API, whose 404 is JSON. The API answers requests for hosts that are not ours: it refuses them.
 func route(hosts []string, api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
 			// A proxy may see the end of this body elsewhere, so a further request on the connection could be a forged one.
 			w.Header().Set("Connection", "close")
 		}
-		first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		first, _, _ := strings.Cut(strings.ToLower(path.Clean("/" + r.URL.Path)[1:]), "/")
 		if slices.Contains(apiPrefixes, first) || !httpapi.Serves(hosts, r) {
 			api.ServeHTTP(w, r)
 			return

@@ -23,11 +23,13 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/securitylog"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -45,6 +47,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		quote.JobExpired:           {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
 		claim.JobMonitor:           {Batch: s.claims.Monitor},             // claim: waits for confirmations
 		claim.JobRefund:            {Tx: s.claims.Send},                   // claim: a refund was accepted, send it
+		claim.JobLinked:            {Tx: s.links.ClaimChanged},            // claim, paymentlink: a linked claim changed
 		delivery.JobClear:          {Tx: delivery.Clear},                  // webhook: an endpoint stopped
 		delivery.JobReplay:         {Tx: delivery.HandleReplay},           // webhook: a range to send again
 		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
@@ -133,20 +136,23 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		job.Periodic{Name: "ledger.check", Every: time.Hour, Run: s.checkBalances},
 		onDB("webhooks.prune", time.Hour, delivery.Prune),
 		onDB("requests.prune", time.Hour, requestlog.Prune),
+		onDB("security_events.prune", time.Hour, securitylog.Prune),
 		onDB("funding.collect", 30*time.Second, s.funding.Collect),
 		onDB("funding.review", 30*time.Second, s.funding.Review),
 		onDB("ledger.roll_up", time.Minute, ledger.RollUp),
 		onDB("ledger.close_months", time.Hour, ledger.ClosePeriods),
 		onDB("payroll.exchange", time.Minute, payroll.RetryConversions),
 		onDB("income.retry", time.Minute, income.RetryHeld),
+		onDB("schedules.run", s.cfg.checkInterval(), s.schedules.RunDue),
 		onDB("payroll.debts", time.Minute, payroll.SettleDebts),
 		onDB("companies.thaw", time.Minute, backoffice.Thaw),
 		onDB("claims.settle", 10*time.Minute, s.claims.SettleDue),
-		onDB("oauth.forget_codes", time.Hour, oauth.ForgetCodes),
+		onDB("oauth.forget", time.Hour, oauth.Forget),
 		onDB("mails.forget", time.Hour, mail.Forget),
 		onDB("sessions.forget", time.Hour, session.Forget),
 		onDB("operators.forget", time.Hour, backoffice.Forget),
 		onDB("account.forget_links", time.Hour, auth.Forget),
+		onDB("destination.forget_requests", time.Hour, destination.ForgetRequests),
 		onDB("kyc.expire", time.Hour, s.kyc.ExpireDue),
 		onDB("kyc.forget_callbacks", time.Hour, kyc.ForgetCallbacks),
 		onDB("payroll.forget_form_keys", time.Hour, payroll.ForgetFormKeys),

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/screening"
@@ -49,15 +50,32 @@ func (m *metrics) observe(method, route string, status int, took time.Duration) 
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// handler serves the metrics at /metrics.
-func (m *metrics) handler(d *db.DB, chains []string) http.Handler {
-	m.registry.MustRegister(stored{d, chains})
+// serveMonitoring serves the metrics at /metrics, and /healthz and /readyz apart from the connections of clients.
+func (s *Service) serveMonitoring(chains []string) http.Handler {
+	m := s.metrics
+	m.registry.MustRegister(stored{s.db, chains})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"status":"ok"}`)
+		writeJSON(w, http.StatusOK, httpapi.Healthy)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		body, err := httpapi.Readiness(r.Context(), s.checkReady, s.problems)
+		if err != nil {
+			s.log.Warn("not ready", "error", err)
+			writeJSON(w, http.StatusServiceUnavailable, `{"status":"not_ready"}`)
+			return
+		}
+		writeJSON(w, http.StatusOK, string(body))
 	})
 	return mux
+}
+
+func writeJSON(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body) // the client may be gone
 }
 
 // maxHits bounds the number of open hits that is reported.

@@ -50,7 +50,8 @@ func callCompany(t *testing.T, client *http.Client, s *service, token string) (s
 	return got.StatusCode, string(text)
 }
 
-// Unmodified third-party clients can connect: golang.org/x/oauth2, openid-client and oauth4webapi.
+// Unmodified third-party clients can connect and refresh their tokens: golang.org/x/oauth2, openid-client, oauth4webapi
+// and simple-oauth2. openid-client and oauth4webapi push their authorization requests.
 func TestOAuthClientsOfOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
@@ -81,13 +82,18 @@ func TestOAuthClientsOfOthers(t *testing.T) {
 					token.Expiry.IsZero() {
 					t.Errorf("%s: %+v", name, token)
 				}
+				refreshed, err := conf.TokenSource(t.Context(), &oauth2.Token{RefreshToken: token.RefreshToken}).Token()
+				if err != nil || refreshed.AccessToken == token.AccessToken || refreshed.RefreshToken == token.RefreshToken {
+					t.Fatalf("%s: refreshed %+v, %v", name, refreshed, err)
+				}
+				token = refreshed
 				if status, body := callCompany(t, conf.Client(t.Context(), token), s, ""); status != 200 || !strings.Contains(body,
 					seed.Workers[0].UserID) {
 					t.Errorf("%s: %d %s", name, status, body)
 				}
 			}
 		})
-		for _, name := range []string{"openid-client", "oauth4webapi"} {
+		for _, name := range []string{"openid-client", "oauth4webapi", "simple-oauth2"} {
 			t.Run(name, func(t *testing.T) { runNodeClient(t, s, browser, name) })
 		}
 	})

@@ -1,13 +1,23 @@
 package app_test
 
 import (
+	"bytes"
+	"html"
+	"image"
+	"image/png"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -55,6 +65,28 @@ func TestClaimPages(t *testing.T) {
 		o.silent(o.Get("/claims?amount=99&currency=USD"), id, otherID)
 		sheet := o.says(o.Get("/claims/export.csv?search=order-2"), otherID+",order-2,")
 		o.silent(sheet, id)
+		// A member saves a search, applies it, and deletes it. A filter cannot lead to another site.
+		const filtered = "/claims?search=order-2&status=awaiting_payment"
+		page = o.says(o.Get(filtered+"&page=1"), "Save search")
+		if got := o.Submit(page, "/searches", "name", "Open <orders>"); got.Location() != filtered {
+			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		page = o.says(o.Get("/claims"), "Open &lt;orders&gt;", `href="`+html.EscapeString(filtered)+`"`)
+		o.silent(page, "Save search")
+		o.silent(o.Get("/payrolls"), "Open &lt;orders&gt;")
+		page = o.says(o.Get(filtered), "Delete “Open &lt;orders&gt;”", otherID)
+		o.silent(page, "Save search", id)
+		for _, wrong := range [][]string{{"name", "Another", "list", "//evil.example"}, {"name", ""},
+			{"name", strings.Repeat("x", 61)}} {
+			if got := o.Submit(o.Get("/claims?status=paid"), "/searches", wrong...); got.Status < 400 {
+				t.Errorf("%v: %d", wrong, got.Status)
+			}
+		}
+		if got := o.Submit(page, "/searches/delete"); got.Location() != "/claims" {
+			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		page = o.Get("/claims")
+		o.silent(page, "Open &lt;orders&gt;")
 		month := page.Header.Get("Date")
 		at, err := http.ParseTime(month)
 		if err != nil {
@@ -77,7 +109,8 @@ func TestClaimPages(t *testing.T) {
 			t.Errorf("a refund of too much: %d\n%s", got.Status, got.Text)
 		}
 		sure := o.says(o.Submit(page, check, "amount", "50", "rate", "paid"), "0.001", "50.00\u00a0USD", "Refund 50.00")
-		made := o.says(o.Submit(sure, path+"/refunds"), "Refund link for the payer")
+		made := o.says(o.Submit(sure, path+"/refunds"), "Refund link for the payer",
+			"We emailed this link to payer@example.com")
 		link := regexp.MustCompile(`/pay/` + id + `/refund/\w+`).FindString(made.Text)
 		if got := o.Submit(sure, path+"/refunds"); got.Status != http.StatusConflict {
 			t.Errorf("the form sent twice: %d\n%s", got.Status, got.Text)
@@ -103,7 +136,15 @@ func TestClaimPages(t *testing.T) {
 		if got := o.Submit(page, "/claims/settlements", "currency", "USD"); got.Location() != "/claims/settlements" {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		o.silent(o.says(o.Get("/claims/settlements"), "Nothing to settle.", "49.00\u00a0USD"), "No settlements yet.")
+		page = o.says(o.Get("/claims/settlements"), "Nothing to settle.", "49.00\u00a0USD")
+		o.silent(page, "No settlements yet.")
+		statement := regexp.MustCompile(`/claims/settlements/stl_\w+`).FindString(page.Text)
+		o.says(o.Get(statement), "100.00\u00a0USD", "Refund", "order-&lt;1&gt;", "−50.00", "You received")
+		o.says(o.Get(statement+"/statement.csv"), ",claim,"+id+",order-<1>,,100.00,1.00,99.00,USD,",
+			",settlement,,,,-49.00,")
+		if got := o.Get(statement + "/statement.pdf"); !strings.HasPrefix(got.Text, "%PDF") {
+			t.Errorf("the PDF: %d", got.Status)
+		}
 		o.says(o.Get("/wallets"), "Settlement of claims")
 
 		if got := o.Submit(o.Get(other), other+"/cancel"); got.Location() != other {
@@ -118,11 +159,13 @@ func TestClaimPages(t *testing.T) {
 			!strings.Contains(got.Text, `id="origins-problem"`) {
 			t.Errorf("wrong settings: %d\n%s", got.Status, got.Text)
 		}
-		if got := o.Submit(page, settings, "tolerance_bps", "50", "late_policy", "requote", "origins",
-			"https://shop.example\nhttps://other.example", "support_email", "help@shop.example"); got.Location() != settings {
+		if got := o.Submit(page, settings, "tolerance_bps", "50", "late_policy", "requote", "settlement_schedule", "weekly",
+			"settlement_time_zone", "Europe/Paris", "settlement_day", "friday", "settlement_convert_to", "EUR", "origins",
+			"https://shop.example\nhttps://other.example"); got.Location() != settings {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		o.says(o.Get(settings), `value="50"`, `value="requote" selected`, "https://other.example", "help@shop.example")
+		o.says(o.Get(settings), `value="50"`, `value="requote" selected`, "Europe/Paris",
+			`value="friday" selected`, `value="EUR" selected`, "https://other.example")
 		o.d.checkLedgerBalances()
 	})
 }
@@ -174,6 +217,50 @@ func TestRefundsAreApprovedOnThePages(t *testing.T) {
 	o.d.checkLedgerBalances()
 }
 
+// A merchant's name, color, texts and languages appear on the pages of the payer, as text only.
+func TestBrandingOfPages(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openCompanyBrowser(t, database)
+		const path = "/claims/branding"
+		page := o.says(o.Get(path), `value="#0e4633"`, "Button text has a contrast")
+		// A refused form keeps what was entered, and stores nothing.
+		if got := o.Submit(page, path, "display_name", "PayPal", "thank_you", "See you.", "support_email",
+			"nobody"); got.Status != http.StatusUnprocessableEntity || !got.Contains(`id="display_name-problem"`) ||
+			!got.Contains(`id="support_email-problem"`) || !got.Contains(`value="See you."`) {
+			t.Errorf("a wrong form: %d\n%s", got.Status, got.Text)
+		}
+		o.silent(o.Get(path), "See you.")
+		form := []string{"display_name", "Corner Books", "accent_color", "#ffd400", "headline", "<script>alert(1)</script>",
+			"thank_you", "Enjoy your books.", "support_email", "help@books.example", "languages", "fr", "languages", "en"}
+		_, values := webtest.Form(t, page.Text, path)
+		for i := 0; i < len(form); i += 2 {
+			values.Set(form[i], form[i+1])
+		}
+		o.says(o.Post(path+"/preview", values), "Corner Books", "darkened to", `href="/theme/ffd400.css"`)
+		o.silent(o.Get(path), "Enjoy your books.")
+		if got := o.Submit(page, path, form...); got.Location() != path {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		if css := o.says(o.Get("/theme/ffd400.css"), "--brand"); !strings.HasPrefix(css.Header.Get("Content-Type"),
+			"text/css") || !strings.Contains(css.Header.Get("Cache-Control"), "immutable") {
+			t.Errorf("%v", css.Header)
+		}
+		for _, wrong := range []string{"/theme/red.css", "/logo/x.png", "/logo/x"} {
+			if got := o.Get(wrong); got.Status != http.StatusNotFound {
+				t.Errorf("%s: %d", wrong, got.Status)
+			}
+		}
+		_, id := o.paidClaim("order-1")
+		payer := webtest.NewVisitor(t, o.s.Ready().BaseURL)
+		receipt := o.says(payer.Get("/pay/"+id), `lang="en"`, "Pay Corner Books", `href="/theme/ffd400.css"`,
+			"Enjoy your books.", "help@books.example", "&lt;script&gt;alert(1)", "Français")
+		o.silent(receipt, "Español", "<script>alert")
+		// A language that is not offered becomes the first that is.
+		o.says(payer.Get("/pay/"+id+"?lang=es"), `lang="fr"`)
+	})
+}
+
 func TestClaimPagesInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
@@ -187,7 +274,32 @@ func TestClaimPagesInABrowser(t *testing.T) {
 	p.Fill("#password", seed.Admin.Password)
 	p.Send("main button")
 	p.Audit()
-	for _, at := range []string{"/claims", "/claims/new", path, "/claims/settlements", "/claims/settings"} {
+	logo := filepath.Join(t.TempDir(), "logo.png")
+	var file bytes.Buffer
+	testkit.Check(t, png.Encode(&file, image.NewNRGBA(image.Rect(0, 0, 300, 300))))
+	testkit.Check(t, os.WriteFile(logo, file.Bytes(), 0o600))
+	p = b.Open(base+"/claims/branding", webtest.Look{Width: 390})
+	p.Do(chromedp.SetUploadFiles("#logo", []string{logo}))
+	p.Send(`form[action$="/logo"] button`)
+	// The preview follows the form.
+	p.Fill("#display_name", "Corner Books")
+	webtest.Evaluate[bool](p, `(() => {
+		const color = document.querySelector("#accent_color")
+		color.value = "#ffd400"
+		return color.dispatchEvent(new Event("input", {bubbles: true}))
+	})()`)
+	p.Do(chromedp.Poll[chromedp.Void](`
+		getComputedStyle(document.querySelector(".pay .btn")).backgroundColor !== "rgb(14, 70, 51)" &&
+		document.querySelector(".pay img.logo").naturalWidth === 256`))
+	if got := webtest.Evaluate[string](p, `document.querySelector("[data-show=display_name]").textContent`); got !=
+		"Corner Books" {
+		t.Errorf("the preview shows %q", got)
+	}
+	p.Send(`form[action$="/branding"] .btn.primary`)
+	_, claimID := o.newClaim("order-2")
+	linkPath, linkID := o.newLink("title", "Donation", "suggested_amounts", "5 10")
+	for _, at := range []string{"/claims", "/claims/new", path, "/claims/settlements", "/claims/settings",
+		"/claims/branding", "/pay/" + claimID, "/claims/links", "/claims/links/new", linkPath, "/pay/" + linkID} {
 		b.Check(base + at)
 		for _, look := range []webtest.Look{{Width: 390}, {Width: 1440, Dark: true}} {
 			b.Open(base+at, look).Audit()
@@ -197,4 +309,48 @@ func TestClaimPagesInABrowser(t *testing.T) {
 	p.Fill("#amount", "10")
 	p.Send(`form[action$="/check"] button`)
 	p.Audit()
+}
+
+// In a sandbox with a simulated Lightning node, a claim is paid over Lightning on its page, and half of it is refunded.
+func TestAClaimIsPaidOverLightningOnThePages(t *testing.T) {
+	t.Parallel()
+	o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) {
+		c.LndURL, c.Explorer = app.SimulatedLnd, map[string]string{"regtest": "https://explorer.example/tx/{tx}"}
+	})
+	path, id := o.newClaim("order-1")
+	o.d.invoiceOf(id, 200_000)
+	pay := path + "/sandbox/deposit"
+	page := o.says(o.Get(path), `value="BTC/lightning"`)
+	if got := o.Submit(page, pay, "option", "BTC/lightning", "kind", "under"); got.Status !=
+		http.StatusUnprocessableEntity {
+		t.Errorf("too little over Lightning: %d", got.Status)
+	}
+	if got := o.Submit(page, pay, "option", "BTC/lightning", "kind", "exact"); got.Location() != path {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	o.d.claimIs(id, "paid", "none")
+	page = o.says(o.Get(path), "Refund the payer")
+	sure := o.says(o.Submit(page, path+"/refunds/check", "amount", "50"), "Refund 50.00")
+	made := o.says(o.Submit(sure, path+"/refunds"), "Refund link for the payer")
+	link := regexp.MustCompile(`/pay/` + id + `/refund/\w+`).FindString(made.Text)
+	payer := webtest.NewVisitor(t, o.s.Ready().BaseURL)
+	ask := o.says(payer.Submit(o.says(payer.Get(link), "Get your refund"), link+"/check", "address", payersOwn),
+		"Is this your address?")
+	if got := payer.Submit(ask, link); got.Location() != "/pay/"+id {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	o.silent(o.Get(path), "explorer.example") // a Lightning payment is on no chain
+	chained, chainedID := o.newClaim("order-3")
+	o.says(o.Get(chained), "/pay/"+chainedID)
+	tx := o.d.payClaim(chainedID, "exact", "")
+	o.d.claimIs(chainedID, "paid", "none")
+	o.says(o.Get(chained), `href="https://explorer.example/tx/`+tx+`"`)
+	over, overID := o.newClaim("order-2")
+	o.d.invoiceOf(overID, 200_000)
+	if got := o.Submit(o.Get(over), over+"/sandbox/deposit", "option", "BTC/lightning", "kind",
+		"over"); got.Location() != over {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	o.d.claimIs(overID, "paid", "overpaid")
+	o.d.checkLedgerBalances()
 }

@@ -360,7 +360,7 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	for _, path := range []string{
 		"/recipients", "/recipients/new", "/recipients/import", "/recipients/" + seed.Recipients[0].RecipientID,
 		"/recipients/" + seed.Recipients[0].RecipientID + "/destinations/new?symbol=USD&d.rail=ach",
-		"/invitations", "/wallets", "/invoices",
+		"/invitations", "/wallets", "/invoices", "/reports", "/reports/accounts",
 	} {
 		b.Check(base + path)
 	}
@@ -387,16 +387,18 @@ func TestVerificationInABrowser(t *testing.T) {
 	base, at := o.s.Ready().BaseURL, "/company/verification"
 	page := o.says(o.Get(at), "Not started", "No documents uploaded yet.", `capture="environment"`)
 	if got := o.Submit(page, at, "country", "", "incorporation_date",
-		"2999-01-01"); got.Status != http.StatusUnprocessableEntity ||
+		"2999-01-01", "lei", "506700GE1G29325QX364"); got.Status != http.StatusUnprocessableEntity ||
 		!strings.Contains(got.Text, `id="country-problem"`) || !strings.Contains(got.Text,
-		`id="incorporation_date-problem"`) {
+		`id="incorporation_date-problem"`) || !strings.Contains(got.Text, `id="lei-problem"`) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
-	if got := o.Submit(page, at, "name", "Acme Approved", "registration_number", "HRB 1", "incorporation_date",
-		"2020-01-31", "street_address", "1 Example Street", "city", "Springfield"); got.Location() != at {
+	if got := o.Submit(page, at, "name", "Acme Approved", "lei", "506700ge1g29325qx363", "registration_number", "HRB 1",
+		"incorporation_date", "2020-01-31", "street_address", "1 Example Street",
+		"city", "Springfield"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	page = o.says(o.Get(at), "Documents needed", "<li>Certificate of incorporation", `value="HRB 1"`)
+	page = o.says(o.Get(at), "Documents needed", "<li>Certificate of incorporation", `value="HRB 1"`,
+		`value="506700GE1G29325QX363"`)
 	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31",
 		"owner_country", "us", "ownership_percentage", "101"); got.Status != http.StatusUnprocessableEntity ||
 		!strings.Contains(got.Text, `id="ownership_percentage-problem"`) {

@@ -189,7 +189,8 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 	if noted == nil {
 		t.Fatal("the log has no request that creates a payroll")
 	}
-	for _, path := range []string{"/overview", "/payrolls", "/settings/api/requests", noted[1], "/settings/approvals",
+	for _, path := range []string{"/overview", "/search?q=march", "/payrolls", "/settings/api/requests", noted[1],
+		"/settings/approvals",
 		"/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
 		b.Check(base + path)
 	}

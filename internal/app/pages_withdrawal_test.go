@@ -53,7 +53,7 @@ func TestWithdrawalPages(t *testing.T) {
 			if n := o.d.count("SELECT COUNT(*) FROM events WHERE company_id = $1 AND object_id = $1 AND name = "+
 				"'distribution.changed' AND data LIKE $2",
 				o.d.seed.CompanyID, `{"company_id":"`+o.d.seed.CompanyID+`","recipient_id":"","user_id":"","change":"`+change+`",`+
-					`"distributions":[{"distribution_id":"%","symbol":"BTC","allocation":0}]}`); n != want {
+					`"distributions":[{"distribution_id":"%","symbol":"BTC","allocation":0%}]}`); n != want {
 				t.Errorf("%d events say that a destination of the company was %s, want %d", n, change, want)
 			}
 		}
@@ -93,6 +93,9 @@ func TestWithdrawalPages(t *testing.T) {
 		mine := o.Submit(check, at).Location()
 		eventually(t, 60*time.Second, "the withdrawal waits for approval",
 			func() bool { return strings.Contains(o.Get(mine).Text, "Approvals: 0 of 1.") })
+		for _, page := range []string{"/overview", "/settings/approvals"} {
+			o.says(o.Get(page), "A withdrawal of 0.00100000\u00a0BTC needs approval", `href="`+mine+`"`)
+		}
 		own := o.Get(mine)
 		o.silent(own, mine+"/approve")
 		_, form := webtest.Form(t, own.Text, mine+"/cancel")

@@ -111,10 +111,10 @@ func paidFromOperatorCoins(d *apiClient) {
 	// If a payment exceeds the limit for one destination, the service refuses the payroll before the company pays.
 	d.prints("The operator keeps 0.00000000 BTC", cli.TreasuryLimitCmd{Storage: storage, Asset: "BTC", Least: "0",
 		Upper: "5", Most: "0.001"})
-	r := d.refused(422, "currency_not_supported", "POST", createPath,
+	r := d.refused(422, "conversion_unavailable", "POST", createPath,
 		pays(`"funding_method":"wallet","funding_currency":"EUR",`, "100.00", d.seed.Workers[0].UserID), "Idempotency-Key",
 		freshKey())
-	if got := d.pointers(r); len(got) != 1 || got[0] != "currency_not_supported /to_pay/0/user_id" {
+	if got := d.pointers(r); len(got) != 1 || got[0] != "conversion_unavailable /to_pay/0/user_id" {
 		d.Errorf("%v", got)
 	}
 	d.prints("sell ", cli.TreasuryReportCmd{Storage: storage, Env: app.Sandbox})

@@ -19,11 +19,14 @@ var settings = map[string]setting{
 	"allow-sqlite": {"", "Let production run on SQLite: one machine, no replica."},
 
 	"listen": {"ADDR", "Where the API and the pages are served (${default}); port 0 picks a free one."},
-	"metrics-listen": {"ADDR", "Where Prometheus metrics are served (${default}), apart from the API so that they do " +
-		"not become public by accident; empty serves none."},
+	"metrics-listen": {"ADDR", "Where Prometheus metrics, /healthz and /readyz are served (${default}), apart from the " +
+		"API so that metrics do not become public by accident; empty serves none."},
 	"base-url":        {"URL", "Public address of the API, for example behind a proxy. Default: the listener's own."},
 	"auth-url":        {"URL", "Public address of the authorization page. Default: the base URL."},
 	"max-connections": {"N", "Connections served at a time (${default}); further ones wait; 0: no limit."},
+	"explorer": {"NETWORK=URL", "Block explorer to which the pages link transactions of a network (bitcoin, testnet, " +
+		"base, …): an https URL with {tx}, such as bitcoin=https://explorer.example/tx/{tx}; several separated by ;. It " +
+		"learns who looks at which transaction. Default: no links."},
 	"trusted-proxies": {"CIDR", "Networks of your own proxies, such as 10.2.0.0/24. Requests from them are limited by " +
 		"the client's address in X-Forwarded-For. Default: none."},
 
@@ -70,8 +73,8 @@ var settings = map[string]setting{
 	"evm-token": {"NETWORK.ASSET=ADDRESS", "Contract of a token on a test network, such as base.USDC=0x…; a token " +
 		"without a contract is not offered there."},
 
-	"lnd-url": {"URL", "REST API of an LND node, https://host:8080, over which claims can be paid too. Default: claims " +
-		"are paid on chain only."},
+	"lnd-url": {"URL", "REST API of an LND node, https://host:8080, over which claims can be paid too; " +
+		"`simulated` in a sandbox simulates one. Default: claims are paid on chain only."},
 	"lnd-macaroon-file": {"FILE", "Macaroon with invoices:read, invoices:write, info:read, and for reconciliation " +
 		"offchain:read and onchain:read. Default: none."},
 	"lnd-tls-cert-file": {"FILE", "Certificate of the node, tls.cert. Default: the system's certificate authorities."},
@@ -85,8 +88,22 @@ var settings = map[string]setting{
 	"increase-key": {"KEY", "API key of Increase, for accounts with the format increase. Set it by environment."},
 	"column-key": {"KEY", "API key of Column, for accounts with the format column; a test_ key is its sandbox. Set it " +
 		"by environment."},
-	"column-url":         {"URL", "Address of Column's API (${default})."},
-	"increase-url":       {"URL", "Address of Increase's API (${default}); https://sandbox.increase.com is its sandbox."},
+	"column-url":   {"URL", "Address of Column's API (${default})."},
+	"increase-url": {"URL", "Address of Increase's API (${default}); https://sandbox.increase.com is its sandbox."},
+	"wise-token":   {"TOKEN", "API token of Wise, for accounts with the format wise. Set it by environment."},
+	"wise-url":     {"URL", "Address of Wise's API (${default}); https://api.wise-sandbox.com is its sandbox."},
+	"wise-webhook-key-file": {"FILE", "Wise's public key, in PEM, that signs webhooks to BASE_URL/callbacks/bank/wise. " +
+		"Default: webhooks are refused."},
+	"increase-webhook-secret": {"KEY", "Secret of Increase's event subscription to BASE_URL/callbacks/bank/increase. " +
+		"Default: webhooks are refused. Set it by environment."},
+	"column-webhook-secret": {"KEY", "Secret of Column's webhook endpoint BASE_URL/callbacks/bank/column. Default: " +
+		"webhooks are refused. Set it by environment."},
+	"modulr-key": {"KEY", "API key of Modulr, which compares the names of payees with those of the holders of accounts " +
+		"in SEPA (Verification of Payee). Default: only banks that report it on payments do. Set it by environment."},
+	"modulr-secret":  {"KEY", "Secret of the API key of Modulr. Set it by environment."},
+	"modulr-account": {"ID", "The operator's account at Modulr for which names are compared, such as A123AAA4."},
+	"modulr-url": {"URL", "Address of Modulr's API (${default}); https://api-sandbox.modulrfinance.com/api-sandbox is " +
+		"its sandbox."},
 	"bank-dir":           {"DIR", "Directory that is shared with the bank: payment files in out, the bank's files in in."},
 	"bank-sftp":          {"URL", "The same on a server of the bank: sftp://user@host:22/directory."},
 	"bank-sftp-key-file": {"FILE", "Private key of the SFTP user, in OpenSSH's format."},
@@ -114,6 +131,9 @@ var settings = map[string]setting{
 	"cool-down": {"DURATION", "How long payments wait after the destination of a payee who was paid before was " +
 		"changed, and withdrawals to a new destination of the company; below 0 switches it off. Default: 24h in " +
 		"production, off in the sandbox."},
+	"account-checks": {"ignore|warn|block", "What a bank account means that was not checked or did not pass: nothing, a " +
+		"warning to approvers, or that payments wait until it passes or a member confirms it (${default})."},
+	"prenotes": {"", "Send a prenote to each new ACH account. Payments to it wait for three banking days."},
 	"release-limit": {"AMOUNT", "Total, such as '50000 USD', above which a payroll, withdrawal or income needs two " +
 		"members of staff: one requests its release, another approves it. Default: none."},
 	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
@@ -44,8 +45,12 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	if s.cfg.Env == Sandbox {
 		table[payroll.JobRelease] = job.Entry{Tx: sandbox.WithPayoutFailures(s.payroll.Release)}
 	}
+	table[destination.JobEntered] = job.Entry{Net: s.checkDestination(byBank), Limit: 4}
 	if s.simulatedBank != nil {
 		maps.Copy(table, sandbox.BankJobs(s.simulatedBank, byBank))
+	}
+	if s.collector != nil {
+		maps.Copy(table, s.collector.Jobs())
 	}
 	hooks, err := delivery.NewSender(delivery.Options{
 		DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log,
@@ -53,7 +58,11 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	if err != nil {
 		return err
 	}
-	runner := job.NewRunner(s.db, table, s.periodic(rails), s.log)
+	periodic := s.periodic(rails)
+	if s.collector != nil {
+		periodic = append(periodic, s.collector.Periodic(s.db)...)
+	}
+	runner := job.NewRunner(s.db, table, periodic, s.log)
 	s.work.Go(func() { runner.Run(background) })
 	s.work.Go(func() { hooks.Run(background) })
 	return nil

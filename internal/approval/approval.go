@@ -163,11 +163,8 @@ func Count(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error
 // Uncount removes a payment that was not made from what its company has paid.
 func Uncount(ctx context.Context, tx *db.Tx, s Subject) error { return deleteUse(ctx, tx, s) }
 
-// FirstGiven returns the time of the oldest approval of an object by members, or of the request for its release that
-// staff approved, or the zero time if there is none.
-func FirstGiven(ctx context.Context, tx *db.Tx, companyID, objectID string) (time.Time, error) {
-	return firstGiven(ctx, tx, companyID, objectID)
-}
+// Reset deletes the approvals of a subject that was changed.
+func Reset(ctx context.Context, tx *db.Tx, s Subject) error { return deleteApprovals(ctx, tx, s) }
 
 // Give records the approval of a member, and reports whether it is their first of the subject. It returns ErrApprover
 // or ErrCreator if the member may not approve it.

@@ -89,3 +89,8 @@ func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, object
 	}
 	return approved(ctx, tx, Release, companyID, objectID)
 }
+
+// RevokeRelease ends the requests and approvals of staff to release an object, because what they refer to has changed.
+func RevokeRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
+	return dropRequests(ctx, tx, Release, companyID, objectID)
+}

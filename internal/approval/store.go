@@ -99,18 +99,9 @@ func usedSince(ctx context.Context, tx *db.Tx, s Subject, after time.Time) ([]mo
 	})
 }
 
-func firstGiven(ctx context.Context, tx *db.Tx, companyID, objectID string) (time.Time, error) {
-	var at int64
-	err := tx.QueryRow(ctx, `SELECT COALESCE(MIN(at), 0) FROM (
-			SELECT at FROM approvals WHERE company_id = $1 AND object_id = $2
-			UNION ALL
-			SELECT requested_at FROM approval_requests
-			WHERE company_id = $1 AND object_id = $2 AND action = $3 AND state = 'approved'
-		) AS given`, companyID, objectID, Release).Scan(&at)
-	if err != nil || at == 0 {
-		return time.Time{}, err
-	}
-	return db.Time(at), nil
+func deleteApprovals(ctx context.Context, tx *db.Tx, s Subject) error {
+	_, err := tx.Exec(ctx, "DELETE FROM approvals WHERE company_id = $1 AND object_id = $2", s.CompanyID, s.ID)
+	return err
 }
 
 const requestColumns = "request_id, action, company_id, object_id, target, reason, requested_by, requested_at, version"
@@ -160,6 +151,14 @@ func answer(ctx context.Context, tx *db.Tx, r Request, state, staffID string) er
 	if err == nil && n != 1 {
 		return ErrAnswered
 	}
+	return err
+}
+
+// dropRequests drops the open and approved requests for an action on an object.
+func dropRequests(ctx context.Context, tx *db.Tx, action, companyID, objectID string) error {
+	_, err := tx.Exec(ctx, `UPDATE approval_requests SET state = 'dropped', answered_at = $4, version = version + 1
+		WHERE company_id = $1 AND object_id = $2 AND action = $3 AND state IN ('open', 'approved')`, companyID, objectID,
+		action, db.Micros(tx.Now()))
 	return err
 }
 

@@ -196,7 +196,10 @@ func TestSignUpAndPasswordReset(t *testing.T) {
 			cookie, err = session.Start(ctx, tx, user.ID)
 			return err
 		})
-		setPassword := func(ctx context.Context, tx *db.Tx) error { return auth.SetPassword(ctx, tx, reset, "hash", "en") }
+		setPassword := func(ctx context.Context, tx *db.Tx) error {
+			_, err := auth.SetPassword(ctx, tx, reset, "hash", "en")
+			return err
+		}
 		x.write(setPassword)
 		x.fails("a used reset link", apierr.NotFoundErr, setPassword)
 		x.fails("a session after a reset", apierr.NotFoundErr, func(ctx context.Context, tx *db.Tx) error {

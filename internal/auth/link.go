@@ -119,21 +119,21 @@ func Find(ctx context.Context, tx *db.Tx, p Purpose, token string) (email string
 	return selectLink(ctx, tx, p, digest)
 }
 
-// SetPassword completes a password reset: it uses up the link, stores the hash and ends all sessions. The second
-// factor remains.
-func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) error {
+// SetPassword completes a password reset: it uses up the link, stores the hash, ends all sessions and returns the
+// person. The second factor remains.
+func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) (identity.User, error) {
 	email, err := takeLink(ctx, tx, ToReset, identity.LinkDigest(token))
 	if err != nil {
-		return err
+		return identity.User{}, err
 	}
 	u, err := identity.UserByEmail(ctx, tx, email)
 	if err != nil {
-		return err
+		return u, err
 	}
 	if u.ID == "" { // erased meanwhile
-		return apierr.NotFoundErr
+		return u, apierr.NotFoundErr
 	}
-	return errors.Join(changePassword(ctx, tx, Person{u, language}, hash), session.EndAll(ctx, tx, u.ID))
+	return u, errors.Join(changePassword(ctx, tx, Person{u, language}, hash), session.EndAll(ctx, tx, u.ID))
 }
 
 // ChangePassword sets the password of a signed-in person and ends their other sessions.
@@ -190,9 +190,9 @@ func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b 
 	return u, c, identity.AddMember(ctx, tx, identity.Member{CompanyID: c.ID, UserID: u.ID, Role: identity.RoleOwner})
 }
 
-// Forget deletes expired links and WebAuthn challenges.
+// Forget deletes expired links, WebAuthn challenges and changes of email addresses.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return errors.Join(deleteEndedLinks(ctx, tx), deleteEndedChallenges(ctx, tx))
+		return errors.Join(deleteEndedLinks(ctx, tx), deleteEndedChallenges(ctx, tx), deleteEndedEmailChanges(ctx, tx))
 	})
 }

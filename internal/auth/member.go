@@ -270,7 +270,8 @@ func RemoveMember(ctx context.Context, tx *db.Tx, by Actor, userID string) error
 	record(tx, by.CompanyID, version, strings.Join([]string{userID, "removed from", m.Role, "by", by.UserID}, " "))
 	return errors.Join(identity.DeleteMember(ctx, tx, by.CompanyID, userID),
 		identity.RevokeGrants(ctx, tx, by.CompanyID, userID),
-		deleteInvitationsBy(ctx, tx, by.CompanyID, userID), session.EndAll(ctx, tx, userID))
+		deleteInvitationsBy(ctx, tx, by.CompanyID, userID), deleteSearches(ctx, tx, by.CompanyID, userID),
+		session.EndAll(ctx, tx, userID))
 }
 
 // changing locks the members and returns the one to change, with the company's next version. It returns an error if the

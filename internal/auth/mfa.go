@@ -218,7 +218,7 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 // Erase deletes a person's factors and passkeys, and the links and invitations for their address.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) error {
 	err := errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID),
-		deletePasskeys(ctx, tx, userID))
+		deletePasskeys(ctx, tx, userID), deleteEmailChange(ctx, tx, userID))
 	if email == "" || err != nil {
 		return err
 	}

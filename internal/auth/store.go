@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/go-webauthn/webauthn/webauthn"
 
@@ -271,5 +272,52 @@ func deleteChallenge(ctx context.Context, tx *db.Tx, digest string) (userID, dat
 
 func deleteEndedChallenges(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, "DELETE FROM passkey_challenges WHERE expires_at <= $1", db.Micros(tx.Now()))
+	return err
+}
+
+// upsertEmailChange stores a requested change. It returns ErrEmailSoon if the last request is less than
+// emailChangePeriod ago.
+func upsertEmailChange(ctx context.Context, tx *db.Tx, c EmailChange, oldDigest, newDigest string,
+	expires time.Time) error {
+	n, err := tx.Exec(ctx, `INSERT INTO email_changes (user_id, old_email, new_email, old_digest, new_digest, old_done,
+			new_done, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, FALSE, FALSE, $6, $7)
+		ON CONFLICT (user_id) DO UPDATE SET old_email = excluded.old_email, new_email = excluded.new_email,
+			old_digest = excluded.old_digest, new_digest = excluded.new_digest, old_done = FALSE, new_done = FALSE,
+			created_at = excluded.created_at, expires_at = excluded.expires_at
+		WHERE email_changes.created_at <= $8`, c.UserID, c.old, c.Address, oldDigest, newDigest, db.Micros(tx.Now()),
+		db.Micros(expires), db.Micros(tx.Now().Add(-emailChangePeriod)))
+	if err == nil && n == 0 {
+		return ErrEmailSoon.At("body", "/new_email")
+	}
+	return err
+}
+
+func selectEmailChange(ctx context.Context, tx *db.Tx, digest string) (c EmailChange, err error) {
+	var byOld bool
+	err = tx.QueryRow(ctx, `SELECT user_id, old_email, new_email, old_done, new_done, old_digest = $1 FROM email_changes
+		WHERE (old_digest = $1 OR new_digest = $1) AND expires_at > $2`, digest, db.Micros(tx.Now())).Scan(
+		&c.UserID, &c.old, &c.Address, &c.OldDone, &c.NewDone, &byOld)
+	c.Mine = byOld && c.OldDone || !byOld && c.NewDone
+	return c, missing(err)
+}
+
+// confirmEmailChange records that the link of a digest was opened, and locks the row until the commit.
+func confirmEmailChange(ctx context.Context, tx *db.Tx, c EmailChange, digest string) (EmailChange, error) {
+	err := tx.QueryRow(ctx, `UPDATE email_changes SET old_done = old_done OR old_digest = $2,
+			new_done = new_done OR new_digest = $2
+		WHERE user_id = $1 AND (old_digest = $2 OR new_digest = $2) AND expires_at > $3
+		RETURNING old_done, new_done`, c.UserID, digest, db.Micros(tx.Now())).Scan(&c.OldDone, &c.NewDone)
+	c.Mine = true
+	return c, missing(err)
+}
+
+func deleteEmailChange(ctx context.Context, tx *db.Tx, userID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM email_changes WHERE user_id = $1", userID)
+	return err
+}
+
+func deleteEndedEmailChanges(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM email_changes WHERE expires_at <= $1", db.Micros(tx.Now()))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank"
@@ -127,6 +128,10 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 	if err != nil {
 		return nil, err
 	}
+	debits, err := directdebit.Numbers(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	parts, err := bankreceipt.Subjects(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -144,6 +149,8 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		switch m.SourceType {
 		case bank.Source:
 			name = bank.FileReference(files[m.SourceID])
+		case directdebit.Source:
+			name = cmp.Or(debits[m.SourceID], m.SourceID)
 		case bankreceipt.SourceCharge:
 			name = m.SourceID
 		case bankreceipt.Source:

@@ -68,6 +68,7 @@ func openBranch(t *testing.T, d *db.DB, clock *dbtest.Clock) *branch {
 			return nil, nil
 		},
 		Changed: func(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil },
+		Checked: func(context.Context, *db.Tx, bank.Checked) (bool, error) { return true, nil },
 		Statement: func(ctx context.Context, d *db.DB, statement io.Reader, parts []bank.Part) ([]string, error) {
 			_, err := bankreceipt.Import(ctx, d, statement, accounts, parts...)
 			return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -78,7 +79,7 @@ func reasonOf(text string) (string, error) {
 	if text == "" {
 		return "", errReason.At("body", "")
 	}
-	return text[:min(len(text), 500)], nil
+	return strings.ToValidUTF8(text[:min(len(text), 500)], ""), nil
 }
 
 // Pause stops all payouts of every process immediately.
@@ -188,7 +189,10 @@ func (s *Service) RequestAction(ctx context.Context, tx *db.Tx, by Session, acti
 	if !open {
 		return errNothing
 	}
-	return request(ctx, tx, by, r)
+	if err := request(ctx, tx, by, r); err != nil || action != Release || !payroll.IsPayroll(objectID) {
+		return err
+	}
+	return payroll.BindRelease(ctx, tx, companyID, objectID)
 }
 
 // request opens a request.
@@ -310,8 +314,12 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		return UnfreezeCompany(ctx, tx, r.CompanyID)
 	case CreditDeposit, ReturnDeposit:
 		return decideDeposit(ctx, tx, r)
+	case Reverse:
+		return bank.Reverse(ctx, tx, r.ObjectID, r.Target)
 	case WriteOff:
 		return writeOff(ctx, tx, r)
+	case DebitLimit:
+		return setDebitLimit(ctx, tx, r)
 	case ClearHit:
 		if _, err := openHit(ctx, tx, r.ObjectID); err != nil { // confirmed meanwhile
 			return err

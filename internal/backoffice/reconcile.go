@@ -79,7 +79,7 @@ type Sources struct {
 	Node     chain.UTXOSource // Bitcoin node, or nil
 	Accounts []evm.Node       // nodes of EVM networks
 	Banks    []bank.Account
-	Channels *lightning.Client // Lightning node, or nil
+	Channels lightning.Node // or nil
 }
 
 // Reconcile compares the ledger with the wallet's coins, each coin with the node, and the ledger with the accounts on
@@ -221,7 +221,7 @@ func (r *Report) compareRows(ctx context.Context, tx *db.Tx, chainName string) e
 }
 
 // compareChannels compares account 1001 with the balance of the Lightning node, which may be higher.
-func (r *Report) compareChannels(ctx context.Context, d *db.DB, node *lightning.Client) error {
+func (r *Report) compareChannels(ctx context.Context, d *db.DB, node lightning.Node) error {
 	if node == nil {
 		return nil
 	}

@@ -127,7 +127,7 @@ func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string)
 
 // setCredentials sets a new password and authenticator secret.
 func (o *StaffMember) setCredentials(s *identity.Sealer) (c Credentials, err error) {
-	c.Password = identity.NewRecoveryCode() // a password of 80 random bits that is easy to type
+	c.Password = identity.NewRecoveryCode() // a password of 120 random bits that is easy to type
 	if o.hash, err = identity.HashPassword(c.Password); err != nil {
 		return c, err
 	}

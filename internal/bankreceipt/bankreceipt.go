@@ -67,6 +67,7 @@ const (
 	ReasonPayment   = "part_of_payment" // a returned part of a payment, whose return staff record
 	ReasonAccount   = "account"         // credited: received on the owner's funding account
 	ReasonReference = "reference"       // credited: the payer mentioned the owner
+	ReasonReversal  = "reversal"        // credited: a payment made in error was reversed
 	ReasonOperator  = "operator"        // staff decided
 	ReasonBank      = "bank"            // reported by the bank
 )
@@ -109,6 +110,7 @@ type Transfer struct {
 
 	fingerprint, seen string
 	payment           string       // reference of the payment that this is a part of, or ""
+	file              int64        // number of the file that the bank names, or 0
 	accountID         string       // dimension of account 1020
 	invoiceAmount     money.Amount // amount applied to the invoice
 	fundsPayroll      bool         // whether the transfer is posted as a deposit of the payroll
@@ -217,6 +219,9 @@ func credits(st *iso20022.Statement, e *iso20022.Entry) []item {
 	if !e.Final() || e.Credit == back { // package bank posts our own payments and their returns
 		return nil
 	}
+	if _, debit := bank.DebitOf(e); debit { // package directdebit posts what it collects
+		return nil
+	}
 	whole := newItem(st, e)
 	whole.isReversal = back
 	if len(e.Details) <= 1 {
@@ -256,6 +261,9 @@ func credits(st *iso20022.Statement, e *iso20022.Entry) []item {
 func newItem(st *iso20022.Statement, e *iso20022.Entry) item {
 	it := item{kind: string(st.Message)}
 	it.BankAccount, it.Amount = compact(st.Account), e.Amount
+	if n, ours := bank.FindReference(e.Batch.PaymentInfoID, e.Batch.MessageID, e.Reference); ours {
+		it.file = n.File
+	}
 	it.BookedOn = e.Booked.Format(time.DateOnly)
 	if e.Booked.IsZero() {
 		it.BookedOn = e.Valued.Format(time.DateOnly)

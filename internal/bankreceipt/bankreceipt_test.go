@@ -126,6 +126,7 @@ type credit struct {
 	from             string
 	words            string
 	servicer         string
+	reference        string // of the entry
 	parts            []credit
 	day              string
 }
@@ -167,10 +168,14 @@ func (c credit) entry() string {
 			details += p.details()
 		}
 	}
-	return fmt.Sprintf(`<Ntry><Amt Ccy="%s">%s</Amt><CdtDbtInd>%s</CdtDbtInd><RvslInd>%v</RvslInd><Sts><Cd>BOOK</Cd></Sts>
-		<BookgDt><Dt>%s</Dt></BookgDt>
+	ref := ""
+	if c.reference != "" {
+		ref = "<NtryRef>" + c.reference + "</NtryRef>"
+	}
+	return fmt.Sprintf(`<Ntry>%s<Amt Ccy="%s">%s</Amt><CdtDbtInd>%s</CdtDbtInd><RvslInd>%v</RvslInd>
+		<Sts><Cd>BOOK</Cd></Sts><BookgDt><Dt>%s</Dt></BookgDt>
 		<AcctSvcrRef>%s</AcctSvcrRef><NtryDtls>%s</NtryDtls></Ntry>`,
-		cur, c.amount, side, c.reversal, day, text(c.servicer), details)
+		ref, cur, c.amount, side, c.reversal, day, text(c.servicer), details)
 }
 
 // mustImport imports a camt.053 or camt.054 message with some credits.
@@ -521,7 +526,7 @@ func (b *fixture) payrollFunded(method, total string) (id string) {
 		pay, err := payroll.New(payroll.Config{
 			Pool: chain.NewPool(b.d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, Treasury: funds,
-			AllowUnverified: true,
+			AllowUnverified: true, Sealer: b.sealer,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release})
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
@@ -23,6 +24,16 @@ import (
 // match determines the owner of a credit and what it pays.
 func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
 	t.Reason = ReasonUnknown
+	if t.file > 0 {
+		company, err := bank.CollectReversal(ctx, tx, t.file, t.Amount)
+		if err != nil {
+			return err
+		}
+		if company != "" {
+			t.State, t.Reason, t.OwnerID, t.CompanyID = Credited, ReasonReversal, company, company
+			return nil
+		}
+	}
 	for _, number := range []string{t.Number, t.BankAccount} {
 		if number == "" {
 			continue

@@ -116,6 +116,9 @@ func (s *Statement) addEntry(e *iso20022.Entry, credits []item) *entry {
 		}
 		return nil
 	}
+	if number, ok := bank.DebitOf(e); ok {
+		return add(bank.DebitReference(number), e.Amount, e.Credit)
+	}
 	rest := e.Amount
 	for _, d := range e.Details {
 		n, is := bank.FindReference(d.Names()...)

@@ -1,8 +1,8 @@
 // Package claim is the merchant's checkout. A claim is an amount that a customer owes a merchant, priced in the
-// merchant's currency and paid in bitcoin.
+// merchant's currency and paid in bitcoin or in stablecoins.
 //
-// A claim has an address that is never used for anything else, and a quote that is valid for a quarter of an hour and
-// can be renewed. Its states:
+// A claim has addresses that are never used for anything else, and for each asset that it accepts a quote that is valid
+// for a quarter of an hour and can be renewed. Its states:
 //
 //	awaiting_payment → partially_paid → confirming → paid
 //	   │                  └→ underpaid     └→ invalid: seen in time, and never confirmed
@@ -20,6 +20,8 @@
 //     not enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
 //   - A payment over Lightning is a deposit like any other, confirmed from the start. If a claim is paid over
 //     Lightning and on chain, the excess is the payer's.
+//   - One asset pays a claim (assets.go): the first that covers it. Money in different assets is never added up; what
+//     came in another asset waits, and is the payer's once the claim is paid.
 //   - A merchant refunds a paid claim from its own money (refund_paid.go), which changes nothing about what was paid.
 //   - A merchant may cancel and refund, but an address never stops being watched.
 package claim
@@ -77,7 +79,7 @@ const (
 	maxDescription = 500
 	maxExternal    = 255
 	maxURL         = 2000
-	maxMetadata    = 20 // members
+	maxMetadata    = 50 // members
 	maxKey         = 40
 	maxValue       = 500
 	maxItems       = 50
@@ -89,11 +91,18 @@ const (
 const (
 	JobMonitor = "claim.monitor" // re-evaluates a claim that waits for confirmations; payload [Named]
 	JobRefund  = "claim.refund"  // sends a refund that the payer accepted
+	JobLinked  = "claim.linked"  // a claim of a payment link changed its state, or ended; payload [Linked]
 )
 
 // Named is the payload of a job about a claim.
 type Named struct {
 	ClaimID string `json:"claim_id"`
+}
+
+// Linked is the payload of a job about a claim of a payment link.
+type Linked struct {
+	ClaimID string `json:"claim_id"`
+	LinkID  string `json:"link_id"`
 }
 
 // Errors returned to callers.
@@ -108,7 +117,8 @@ var (
 
 	errCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
 		"The service does not know this currency; see GET /api/currencies.")
-	errFunding     = apierr.New(apierr.Invalid, "currency_not_supported", "A claim is paid in BTC.")
+	errFunding = apierr.New(apierr.Invalid, "currency_not_supported",
+		"A claim is paid in BTC, USDC or USDT, if the service has a network of the currency, or in any of them.")
 	errNoReference = apierr.New(apierr.Invalid, "missing_field",
 		"Name the payer: the id of one, or your own reference.")
 	// ErrExternalID carries the ID of the claim that has the external ID, as Meta "claim_id".
@@ -133,6 +143,7 @@ type Claim struct {
 	ExternalID  string // the merchant's order number, unique per company; "" for none
 	Metadata    map[string]string
 	Items       []LineItem
+	LinkID      string    // payment link that created the claim; "" for none
 	ExpiresAt   time.Time // from then on the payer gets no new price; zero for never
 	State       State
 	Exception   Exception
@@ -141,9 +152,9 @@ type Claim struct {
 
 	Amount   money.Amount // amount due, in the merchant's currency
 	Fee      money.Amount // the service's fee, part of Amount
-	Funding  money.Asset  // asset of the payment
+	Funding  money.Asset  // asset that pays the claim; before a payment, the first one that it accepts
 	SettleIn money.Asset  // asset credited to the merchant
-	Address  string
+	Address  string       // address and network of the first asset that the claim accepts
 	Network  string
 	Policy   Policy // the merchant's policy when the claim was created
 	TxHash   string // transaction that completed the payment, or the newest one so far; "" for none
@@ -161,10 +172,13 @@ type Claim struct {
 	Quote   *quote.Quote // the newest quote
 	Payable bool         // the newest quote is active and nothing was paid under it
 	Invoice string       // Lightning invoice (BOLT 11) while Payable; "" for none
+	Offers  []Offer      // ways to pay the rest of the claim now, those in Funding first
 
-	feeBps int64
-	booked position
-	email  string // sealed email address for the payer's receipts; "" for none
+	feeBps     int64
+	settlement string // the merchant's settlement currency when the claim was created, see [Settings.SettleIn]
+	booked     position
+	others     map[money.Asset]holding // money in other assets than Funding
+	email      string                  // sealed email address for the payer's receipts; "" for none
 }
 
 // Ended reports whether the payer gets no new price, because the end that the merchant set has passed.
@@ -181,13 +195,10 @@ func (c *Claim) RefundedTotal() money.Amount {
 	return money.New(c.Funding, c.Refunded.Units()+c.Returned.Units())
 }
 
-// Refundable returns the amount still owed to the payer: an overpayment or a refund, minus the amount already sent.
+// Refundable returns the amount of Funding still owed to the payer: an overpayment or a refund, minus the amount
+// already sent.
 func (c *Claim) Refundable() money.Amount {
-	left, err := c.booked.excess.Sub(c.Refunded)
-	if err != nil || left.Sign() < 0 { // a reorganization removed money that was already refunded
-		return money.Zero(c.Funding)
-	}
-	return left
+	return c.holding(c.Funding).refundable()
 }
 
 // Policy has a merchant's settings for payments.
@@ -213,6 +224,7 @@ type Config struct {
 	Pool      *chain.Pool
 	ChainName string
 	Network   string
+	Accounts  chain.EVMNetworks // EVM networks on which claims can be paid
 	SpreadBps int64
 	Validity  time.Duration // validity of a quote
 	BaseURL   string        // URL of the checkout pages, without the path
@@ -230,10 +242,9 @@ type Config struct {
 
 // Guards decide whether a claim may be priced and a refund may leave. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on the chain would not be noticed in time, or while those before a
-	// time may not be known yet. No quote is created
-	// then.
-	CheckWatched func(ctx context.Context, tx *db.Tx, until time.Time) error
+	// CheckWatched returns an error while payments on a network would not be noticed in time, or while those before a
+	// time may not be known yet. No quote is created then.
+	CheckWatched func(ctx context.Context, tx *db.Tx, network string, until time.Time) error
 	// Screen reports whether sanctions screening blocks payments to an address, for a subject of the company.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
 	// ReleaseApproved reports whether the operator allows a refund to be paid out: it is within the release limit, or

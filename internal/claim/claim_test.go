@@ -178,6 +178,7 @@ func testPayments(m *merchant) {
 // merchant is a company that sells on a chain that the test controls.
 type merchant struct {
 	*fixture.Chain
+	evm    *fixture.Chain // network base; nil unless the test has it
 	keys   *bitcoin.Signer
 	claims *claim.Service
 	guards claim.Guards // the guards that the service calls, which tests replace
@@ -202,14 +203,14 @@ func newMerchant(x *fixture.Fixture, c chaintest.Chain) *merchant {
 		x.Fatal(err)
 	}
 	m := &merchant{keys: chaintest.NewSigner(x, x.DB)}
-	m.guards = claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
+	m.guards = claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release}
 	m.claims, err = claim.New(claim.Config{
 		Pool: chain.NewPool(x.DB, network, m.keys.Deriver()), ChainName: network, Network: network, Validity: validity,
 		BaseURL: "https://pay.example.com", Withdrawals: newWithdrawals(x), Sealer: sealer,
 		Treasury: funds,
 	}, claim.Guards{
-		CheckWatched: func(ctx context.Context, tx *db.Tx, until time.Time) error {
-			return m.guards.CheckWatched(ctx, tx, until)
+		CheckWatched: func(ctx context.Context, tx *db.Tx, network string, until time.Time) error {
+			return m.guards.CheckWatched(ctx, tx, network, until)
 		},
 		Screen: func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error) {
 			return m.guards.Screen(ctx, tx, companyID, subjectID, address)
@@ -264,34 +265,57 @@ func (m *merchant) setPolicy(setting string) {
 }
 
 // tryCreate creates a claim of 100 USD.
-func (m *merchant) tryCreate() (claim.Claim, error) {
+func (m *merchant) tryCreate() (claim.Claim, error) { return m.tryCreateIn("") }
+
+func (m *merchant) tryCreateIn(funding string) (claim.Claim, error) {
 	return fixture.Try(m.Fixture, func(ctx context.Context, tx *db.Tx) (claim.Claim, error) {
-		return m.claims.Create(ctx, tx, m.By, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD"})
+		return m.claims.Create(ctx, tx, m.By, claim.CreateParams{PayerID: "customer", AmountText: "100", Currency: "USD",
+			Funding: funding})
 	})
 }
 
 // sale is a claim of 100 USD and its payments.
 type sale struct {
 	*fixture.Chain
-	m  *merchant
-	id string
+	m     *merchant
+	id    string
+	asset money.Asset // asset of the balances that are compared
 	// merchant and revenue are the balances before the sale.
 	merchant, revenue int64
 }
 
 func (m *merchant) open() *sale {
 	m.Helper()
-	s := &sale{m: m}
+	return m.openIn(money.BTC, string(money.BTC))
+}
+
+// openIn creates a claim with a funding currency, which the steps of Play pay in an asset.
+func (m *merchant) openIn(asset money.Asset, funding string) *sale {
+	m.Helper()
+	s := &sale{m: m, asset: asset}
 	s.merchant = m.Balance(ledger.MerchantPayable, "", money.USD)
 	s.revenue = m.Balance(ledger.FeeRevenue, "", money.USD)
-	c, err := m.tryCreate()
+	c, err := m.tryCreateIn(funding)
 	if err != nil {
 		m.Fatal(err)
 	}
-	own := *m.Chain
-	own.Address = c.Address
-	s.Chain, s.id = &own, c.ID
+	s.Chain, s.id = m.payer(c, asset), c.ID
 	return s
+}
+
+// payer returns the chain of an asset, whose steps pay a claim.
+func (m *merchant) payer(c claim.Claim, asset money.Asset) *fixture.Chain {
+	m.Helper()
+	own := *m.Chain
+	if asset != money.BTC {
+		own = *m.evm
+	}
+	for _, o := range c.Offers {
+		if o.Amount.Asset() == asset {
+			own.Address = o.Quote.Address
+		}
+	}
+	return &own
 }
 
 // openPaid returns a claim that was paid with an amount and confirmed.
@@ -412,9 +436,9 @@ type balances struct{ suspense, excess, shortfall, merchant, revenue int64 }
 func (s *sale) wantBalances(want balances) {
 	s.Helper()
 	got := balances{
-		suspense:  s.Balance(ledger.SuspenseLate, s.id, money.BTC),
-		excess:    s.Balance(ledger.RefundPayable, s.id, money.BTC),
-		shortfall: s.Balance(ledger.Shortfall, s.id, money.BTC),
+		suspense:  s.Balance(ledger.SuspenseLate, s.id, s.asset),
+		excess:    s.Balance(ledger.RefundPayable, s.id, s.asset),
+		shortfall: s.Balance(ledger.Shortfall, s.id, s.asset),
 		merchant:  s.Balance(ledger.MerchantPayable, "", money.USD) - s.merchant,
 		revenue:   s.Balance(ledger.FeeRevenue, "", money.USD) - s.revenue,
 	}

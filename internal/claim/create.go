@@ -31,7 +31,7 @@ type CreateParams struct {
 	PayerID     string // ID of a payer of the company or the acting user, or the merchant's own reference
 	AmountText  string
 	Currency    string
-	Funding     string // "" is BTC
+	Funding     string // asset in which the claim is paid, or AnyAsset; "" is BTC
 	Description string
 	ReturnURL   string
 	RedirectURL string // as ReturnURL, and the checkout leads there by itself
@@ -40,6 +40,7 @@ type CreateParams struct {
 	Items       []ItemParams
 	ExpiresIn   time.Duration // time in which the payer can get a price; 0 for no end
 	Email       string        // email address for the payer's receipts; "" for none
+	LinkID      string        // payment link that creates the claim; its late money is never accepted automatically
 }
 
 // ItemParams is a line item of a request. The amount is the text of the JSON number.
@@ -57,7 +58,12 @@ type LineItem struct {
 
 // Keys returns the rows that Create will read, to be loaded in advance.
 func (p CreateParams) Keys() []db.Prefetch {
-	all := []db.Prefetch{identity.CompanyKey(p.CompanyID), merchants.Prefetch(p.CompanyID), rates.Key(money.BTC)}
+	all := []db.Prefetch{identity.CompanyKey(p.CompanyID), merchants.Prefetch(p.CompanyID)}
+	for _, a := range acceptable {
+		if p.Funding == AnyAsset || cmp.Or(p.Funding, string(money.BTC)) == string(a) {
+			all = append(all, rates.Key(a))
+		}
+	}
 	if a := money.Asset(p.Currency); a != money.USD && a != money.BTC {
 		all = append(all, rates.Key(a))
 	}
@@ -97,15 +103,12 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := s.checkLimits(ctx, tx, companyID); err != nil {
 		return Claim{}, err
 	}
-	if err := s.guards.CheckWatched(ctx, tx, time.Time{}); err != nil {
-		return Claim{}, err
-	}
 	if c.Policy.Confirmations == 0 {
 		if c.Policy.Confirmations, err = unconfirmed(ctx, tx, c.Amount); err != nil {
 			return Claim{}, err
 		}
 	}
-	c.ID, c.Network, c.CreatedAt, c.UpdatedAt = tx.NewID("clm"), s.Network, tx.Now(), tx.Now()
+	c.ID, c.CreatedAt, c.UpdatedAt = tx.NewID("clm"), tx.Now(), tx.Now()
 	if p.ExpiresIn > 0 {
 		c.ExpiresAt = tx.Now().Add(p.ExpiresIn)
 	}
@@ -119,20 +122,12 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 			return s.madeBefore(ctx, tx, companyID, id, first == digest, err)
 		}
 	}
-	if c.Address, err = s.Pool.NewAddress(ctx, tx, companyID, c.ID); err != nil {
+	if err := s.price(ctx, tx, &c, p.Funding); err != nil {
 		return Claim{}, err
 	}
-	q, err := quote.Make(ctx, tx, s.params(&c, c.Amount, tx.Now()))
-	if err != nil {
-		if f, ok := apierr.As(err); ok && (errors.Is(err, quote.ErrTooSmall) || errors.Is(err, money.ErrTooLarge)) {
-			return Claim{}, f.At("body", "/amount")
-		}
-		return Claim{}, err
-	}
-	c.Quote, c.Payable = &q, true
 	insertClaim(tx, &c)
-	if s.Lightning != nil {
-		if err := s.invoice(tx, &c, q); err != nil {
+	if s.Lightning != nil && c.Funding == money.BTC {
+		if err := s.invoice(tx, &c, *c.Quote); err != nil {
 			return Claim{}, err
 		}
 	}
@@ -163,7 +158,8 @@ func (s *Service) madeBefore(ctx context.Context, tx *db.Tx, companyID, claimID 
 // digest returns a digest of the content of a request, the same for requests that would create the same claim. email
 // is not sealed yet.
 func (c *Claim) digest(p CreateParams) string {
-	content, err := json.Marshal([]any{c.PayerID, c.Amount.Asset(), c.Amount.Units(), c.Funding, c.Description,
+	content, err := json.Marshal([]any{c.PayerID, c.Amount.Asset(), c.Amount.Units(),
+		cmp.Or(p.Funding, string(money.BTC)), c.Description,
 		c.ReturnURL, c.Redirects, c.Metadata, c.Items, p.ExpiresIn, c.email})
 	if err != nil {
 		panic("claim: the content is texts and numbers: " + err.Error())
@@ -185,15 +181,16 @@ func (s *Service) payerEmail(c *Claim) (string, error) {
 	return string(text), err
 }
 
-// params returns the parameters of a quote for an amount due. The quote ends with the claim at the latest, unless the
-// merchant requests it after that.
-func (s *Service) params(c *Claim, due money.Amount, now time.Time) quote.Params {
+// params returns the parameters of a quote for an amount due, in an asset at an address. The quote ends with the claim
+// at the latest, unless the merchant requests it after that.
+func (s *Service) params(c *Claim, due money.Amount, funding money.Asset, address, network string,
+	now time.Time) quote.Params {
 	validity := s.Validity
 	if left := c.ExpiresAt.Sub(now); left > 0 && left < validity {
 		validity = left
 	}
 	return quote.Params{
-		CompanyID: c.CompanyID, ObjectID: c.ID, Due: due, Funding: c.Funding, Address: c.Address, Network: c.Network,
+		CompanyID: c.CompanyID, ObjectID: c.ID, Due: due, Funding: funding, Address: address, Network: network,
 		Validity: validity, SpreadBps: s.SpreadBps, Grace: time.Duration(c.Policy.GraceSeconds) * time.Second,
 		Confirmations: max(c.Policy.Confirmations, 1), // journals are always posted after a confirmation
 	}
@@ -203,33 +200,36 @@ func (s *Service) params(c *Claim, due money.Amount, now time.Time) quote.Params
 func plan(p CreateParams, company identity.Company, settings Settings) (Claim, error) {
 	var list apierr.List
 	c := Claim{
-		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, Funding: money.BTC,
+		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, settlement: settings.SettleIn,
 		Policy:      settings.Policy,
 		PayerID:     identity.Line(&list, "/payer_id", norm.NFC.String(p.PayerID), 0, maxReference),
 		Description: identity.Line(&list, "/description", p.Description, 0, maxDescription),
 		ReturnURL:   cmp.Or(p.RedirectURL, p.ReturnURL), Redirects: p.RedirectURL != "",
 		ExternalID: identity.Line(&list, "/external_id", p.ExternalID, 0, maxExternal),
 		email:      identity.Email(&list, "/notification_email", p.Email, false),
-		Metadata:   p.Metadata,
+		Metadata:   p.Metadata, LinkID: p.LinkID,
+	}
+	if c.LinkID != "" && c.Policy.Late == LateRequote {
+		c.Policy.Late = LateManual
 	}
 	if strings.TrimSpace(p.PayerID) == "" {
 		list.Add(errNoReference.Code, "/payer_id", errNoReference.Detail)
 	}
-	if p.Funding != "" && p.Funding != string(money.BTC) {
+	if p.Funding != "" && p.Funding != AnyAsset && !slices.Contains(acceptable, money.Asset(p.Funding)) {
 		list.Add(errFunding.Code, "/funding_currency", errFunding.Detail)
 	}
 	switch {
 	case p.ReturnURL != "" && p.RedirectURL != "":
 		list.Add("invalid_parameter", "/redirect_url", "Send return_url or redirect_url, not both.")
-	case p.ReturnURL != "" && !settings.leadsBack(p.ReturnURL):
+	case p.ReturnURL != "" && !settings.LeadsBack(p.ReturnURL):
 		list.Add(errReturn.Code, "/return_url", errReturn.Detail)
-	case p.RedirectURL != "" && !settings.leadsBack(p.RedirectURL):
+	case p.RedirectURL != "" && !settings.LeadsBack(p.RedirectURL):
 		list.Add(errReturn.Code, "/redirect_url", errReturn.Detail)
 	}
 	if p.ExpiresIn != 0 && (p.ExpiresIn < minExpiry || p.ExpiresIn > maxExpiry) {
 		list.Add("invalid_parameter", "/expires_in", "expires_in must be from 60 to 7776000 seconds.")
 	}
-	checkMetadata(&list, p.Metadata)
+	CheckMetadata(&list, p.Metadata)
 	asset, known := money.Lookup(p.Currency)
 	if !known || asset.IsCrypto() && asset != money.BTC {
 		list.Add(errCurrency.Code, "/denomination_currency", errCurrency.Detail)
@@ -248,21 +248,16 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	if err := list.Err(); err != nil {
 		return c, err
 	}
-	c.Amount, c.SettleIn, c.feeBps = amount, asset, company.FeeBps
-	if settings.SettleIn != "" {
-		c.SettleIn = settings.SettleIn
-	}
+	c.Amount, c.feeBps = amount, company.FeeBps
 	if c.Fee, err = amount.Fraction(company.FeeBps, basisPoints, money.HalfEven); err != nil {
 		return c, err
 	}
-	c.booked = nothing(c.Funding, c.SettleIn)
-	c.Seen, c.Refunded = money.Zero(c.Funding), money.Zero(c.Funding)
-	c.Returned, c.ReturnedValue = money.Zero(c.Funding), money.Zero(asset)
+	c.ReturnedValue = money.Zero(asset)
 	return c, nil
 }
 
-// checkMetadata adds the problems of metadata to a list.
-func checkMetadata(list *apierr.List, all map[string]string) {
+// CheckMetadata adds the problems of metadata to a list.
+func CheckMetadata(list *apierr.List, all map[string]string) {
 	if len(all) > maxMetadata {
 		list.Add("invalid_parameter", "/metadata", fmt.Sprintf("Metadata can have at most %d keys.", maxMetadata))
 	}

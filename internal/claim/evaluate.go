@@ -3,7 +3,6 @@ package claim
 import (
 	"time"
 
-	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -12,20 +11,27 @@ import (
 
 // facts has a claim and the facts about its money.
 type facts struct {
-	receivable.Facts
-
-	c   *Claim
-	was Claim // the claim as stored
-	now time.Time
+	c        *Claim
+	was      Claim // the claim as stored
+	now      time.Time
+	assets   map[money.Asset]*receivable.Facts // for each asset in which the claim can be paid
+	deposits []deposit.Deposit                 // in all assets, by the time first seen
 }
 
-// current returns the facts with the decisions made about the claim so far. For a claim that was cancelled or is
-// being refunded, only money that the merchant accepted counts. Deposits seen before a claim became invalid do not
+// in returns the facts about an asset with the decisions made about the claim so far. For a claim that was cancelled or
+// is being refunded, only money that the merchant accepted counts. Deposits seen before a claim became invalid do not
 // count.
-func (f *facts) current() *receivable.Facts {
-	f.Closed, f.VoidUntil = f.c.Refunding || !f.c.CancelledAt.IsZero(), f.c.InvalidAt
-	return &f.Facts
+func (f *facts) in(asset money.Asset) *receivable.Facts {
+	one := f.assets[asset]
+	one.Closed, one.VoidUntil = f.c.Refunding || !f.c.CancelledAt.IsZero(), f.c.InvalidAt
+	return one
 }
+
+// current returns the facts about the asset that pays the claim.
+func (f *facts) current() *receivable.Facts { return f.in(f.c.Funding) }
+
+// newest returns the newest quote in the asset that pays the claim.
+func (f *facts) newest() quote.Quote { return f.assets[f.c.Funding].Newest() }
 
 // verdict has the state that a claim should have and the position that should be posted for it.
 type verdict struct {
@@ -33,27 +39,33 @@ type verdict struct {
 	exception Exception
 	enough    bool // the deposits seen cover the claim, so its quote is kept
 	txHash    string
-	seen      money.Amount // sum of all deposits on the chain, confirmed or not
-	left      money.Amount // part of the claim's amount that no deposit seen in time covers
-	books     position     // the position to be posted, without debts
+	seen      money.Amount             // sum of all deposits on the chain, confirmed or not
+	left      money.Amount             // part of the claim's amount that no deposit seen in time covers
+	books     map[money.Asset]position // the positions to be posted, without debts
 }
 
-// evaluate returns the state that the claim should have and the position that should be posted for it.
+// evaluate returns the state that the claim should have and the positions that should be posted for it. It sets the
+// asset that pays the claim.
 func (f *facts) evaluate() (verdict, error) {
-	t, err := f.current().Evaluate()
-	if err != nil {
-		return verdict{}, err
+	all := map[money.Asset]receivable.Verdict{}
+	for asset := range f.assets {
+		var err error
+		if all[asset], err = f.in(asset).Evaluate(); err != nil {
+			return verdict{}, err
+		}
 	}
+	f.c.fund(paying(all, f.c.Funding))
+	t := all[f.c.Funding]
 	v := verdict{exception: None, seen: t.Seen, left: t.Left, txHash: t.CompletedBy}
 	if v.txHash == "" {
 		v.txHash = t.LastTx
 	}
 	switch c := f.c; {
 	case c.Refunding:
-		v.state = f.refunding(t)
+		v.state = f.refunding(all)
 	case !c.CancelledAt.IsZero() && !t.Covered: // only money that the merchant accepted pays a cancelled claim
 		v.state = Cancelled
-		if t.Confirmed.Sign() > 0 {
+		if t.Confirmed.Sign() > 0 { // the asset with late money was chosen
 			v.state = PaidLate
 		}
 	case t.Covered || t.Enough && c.Policy.Confirmations == 0:
@@ -67,7 +79,7 @@ func (f *facts) evaluate() (verdict, error) {
 		v.state, v.enough = Confirming, true
 	case t.Held.Sign() > 0:
 		v.state = PaidLate
-	case !c.InvalidAt.IsZero() && !f.Newest().ValidFrom.After(c.InvalidAt):
+	case !c.InvalidAt.IsZero() && !f.newest().ValidFrom.After(c.InvalidAt):
 		v.state = Invalid
 	case f.open():
 		v.state = AwaitingPayment
@@ -83,14 +95,19 @@ func (f *facts) evaluate() (verdict, error) {
 	if v.enough {
 		v.left = money.Zero(t.Left.Asset()) // a shortfall within the tolerance is not requested
 	}
-	if v.books, err = f.books(t); err != nil {
+	var err error
+	if v.books, err = f.books(all); err != nil {
 		return v, err
+	}
+	overpaid := false
+	for _, p := range v.books {
+		overpaid = overpaid || p.excess.Sign() > 0
 	}
 	switch {
 	case v.state == PaidLate:
 		v.exception = Late
 	case v.state != Paid:
-	case v.books.excess.Sign() > 0:
+	case overpaid:
 		v.exception = Overpaid
 	case t.LateCounted:
 		v.exception = Late
@@ -101,13 +118,18 @@ func (f *facts) evaluate() (verdict, error) {
 }
 
 // refunding returns the state of a claim whose money is refunded.
-func (f *facts) refunding(t receivable.Verdict) State {
+func (f *facts) refunding(all map[money.Asset]receivable.Verdict) State {
+	received, held, owed := false, false, false
+	for asset, t := range all {
+		received, held = received || t.Confirmed.Sign() > 0, held || t.Held.Sign() > 0
+		owed = owed || f.c.holding(asset).refunded.Cmp(t.Confirmed) < 0
+	}
 	switch {
-	case t.Confirmed.Sign() > 0 && f.c.Refunded.Cmp(t.Confirmed) >= 0:
+	case received && !owed:
 		return Refunded
-	case t.Held.Sign() > 0 && f.anyLate():
+	case held && f.anyLate():
 		return PaidLate
-	case t.Confirmed.Sign() > 0:
+	case received:
 		return Underpaid
 	case !f.c.CancelledAt.IsZero():
 		return Cancelled
@@ -117,7 +139,7 @@ func (f *facts) refunding(t receivable.Verdict) State {
 
 // anyLate reports whether a confirmed deposit was late, or the claim was cancelled.
 func (f *facts) anyLate() bool {
-	for _, d := range f.Deposits {
+	for _, d := range f.deposits {
 		if d.State == deposit.Confirmed && !d.OnTime {
 			return true
 		}
@@ -125,32 +147,21 @@ func (f *facts) anyLate() bool {
 	return !f.c.CancelledAt.IsZero()
 }
 
-// overLightning returns the part of the confirmed money that was paid over Lightning.
-func (f *facts) overLightning() (money.Amount, error) {
-	sum := money.Zero(f.Asset)
-	for _, d := range f.Deposits {
-		if d.State != deposit.Confirmed || d.Chain != lightning.Chain {
-			continue
-		}
-		var err error
-		if sum, err = sum.Add(d.Amount); err != nil {
-			return sum, err
-		}
-	}
-	return sum, nil
-}
-
-// open reports whether the newest quote is active. A quote ends only when the chain has been watched until its end.
+// open reports whether the newest quote of an asset is active. A quote ends only when the chain has been watched until
+// its end.
 func (f *facts) open() bool {
-	switch last := f.Newest(); last.State {
-	case quote.StateActive:
-		return true
-	case quote.StateAccepted: // the quote will be reopened, because no deposit covers it now
-		return f.now.Before(last.ValidTo)
-	default:
-		return false
+	for _, one := range f.assets {
+		switch last := one.Newest(); last.State {
+		case quote.StateActive:
+			return true
+		case quote.StateAccepted: // the quote will be reopened, because no deposit covers it now
+			if f.now.Before(last.ValidTo) {
+				return true
+			}
+		}
 	}
+	return false
 }
 
 // abandoned reports whether the claim no longer waits for confirmations.
-func (f *facts) abandoned() bool { return !f.now.Before(f.Newest().ValidTo.Add(MonitorFor)) }
+func (f *facts) abandoned() bool { return !f.now.Before(f.newest().ValidTo.Add(MonitorFor)) }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
@@ -20,7 +22,7 @@ func (s *Service) data(c *Claim, due money.Amount) webhook.ClaimData {
 		Currency: c.Amount.Asset(), Amount: c.Amount.String(), Due: due.String(), Funding: c.Funding,
 		Seen:     c.Seen.String(),
 		Received: c.Received().String(), Refundable: c.Refundable().String(), Refunded: c.RefundedTotal().String(),
-		TxHash: c.TxHash, CheckoutURL: s.CheckoutURL(c.ID),
+		TxHash: c.TxHash, CheckoutURL: s.CheckoutURL(c.ID), LinkID: c.LinkID,
 	}
 	if c.Quote != nil {
 		q := c.Quote.ForClaim()
@@ -44,6 +46,9 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	}
 	if c.State == was.State {
 		return nil
+	}
+	if c.LinkID != "" {
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobLinked, Payload: Linked{c.ID, c.LinkID}})
 	}
 	id := c.ID
 	p := webhook.PaymentData{UserID: c.PayerID, ClaimID: &id, Status: string(c.State)}
@@ -70,16 +75,24 @@ func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
 	if err != nil {
 		return err
 	}
+	settings, err := settingsOf(ctx, tx, company)
+	if err != nil {
+		return err
+	}
+	brand, err := branding.Of(ctx, tx, c.CompanyID)
+	if err != nil {
+		return err
+	}
 	items := make([]string, len(c.Items))
 	for i, one := range c.Items {
 		items[i] = fmt.Sprintf("%d × %s: %s %s", one.Quantity, one.Description, one.Amount, c.Amount.Asset())
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: c.CompanyID, To: to, Template: mail.ClaimPaid, Key: c.ID, Language: mail.LanguageOf(company.Country),
+		CompanyID: c.CompanyID, To: to, Template: mail.ClaimPaid, Key: c.ID, Language: brand.Language(company),
 		Data: mail.ClaimPaidData{
-			Company: company.Name, Amount: c.Amount.String() + " " + string(c.Amount.Asset()),
+			Company: brand.DisplayName(company), Amount: c.Amount.String() + " " + string(c.Amount.Asset()),
 			Paid: c.Seen.String() + " " + string(c.Funding), Description: c.Description, Items: items,
-			Order: c.ExternalID, ClaimID: c.ID, At: tx.Now(),
+			Order: c.ExternalID, ClaimID: c.ID, At: tx.Now(), ThankYou: brand.ThankYou, Support: settings.SupportEmail,
 		},
 	})
 }
@@ -101,10 +114,14 @@ func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from Re
 
 // emit emits the settlement. If it is paid out to a destination, the withdrawal has its own events.
 func (x *Settlement) emit(tx *db.Tx) error {
-	return webhook.Emit(tx, webhook.SettlementCreated.Event(x.CompanyID, x.ID, 1, webhook.SettlementData{
+	d := webhook.SettlementData{
 		SettlementID: x.ID, CompanyID: x.CompanyID, Currency: x.Amount.Asset(), Amount: x.Amount.String(),
-		WithdrawalID: x.WithdrawalID,
-	}))
+		EarnedCurrency: x.Earned.Asset(), Earned: x.Earned.String(), WithdrawalID: x.WithdrawalID,
+	}
+	if !x.Rate.IsZero() {
+		d.Rate = x.Rate.String()
+	}
+	return webhook.Emit(tx, webhook.SettlementCreated.Event(x.CompanyID, x.ID, 1, d))
 }
 
 // emit emits the company's current settings, in the form of the API's response.
@@ -114,8 +131,8 @@ func (s *Settings) emit(tx *db.Tx) error {
 			CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations,
 			LatePolicy:   string(s.Late),
 			GraceSeconds: s.GraceSeconds, SettleIn: s.SettleIn, Schedule: string(s.Schedule),
-			DestinationID: s.DestinationID,
-			SupportEmail:  s.SupportEmail, Origins: append([]string{}, s.Origins...),
+			TimeZone: s.TimeZone, Day: Days[s.Day], ConvertTo: s.ConvertTo, DestinationID: s.DestinationID,
+			SupportEmail: s.SupportEmail, Origins: append([]string{}, s.Origins...),
 		}))
 }
 

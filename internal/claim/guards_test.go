@@ -36,7 +36,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 			Withdrawals: newWithdrawals(t), Sealer: &identity.Sealer{},
 			Treasury: &treasury.Treasury{},
 		}
-		g := claim.Guards{CheckWatched: allow.Chain, Screen: allow.Address, ReleaseApproved: allow.Release}
+		g := claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release}
 		if _, err := claim.New(c, g); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 func TestNoClaimWhileTheChainIsNotWatched(t *testing.T) {
 	run(t, func(m *merchant) {
 		notWatched := errors.New("not watched")
-		m.guards.CheckWatched = func(context.Context, *db.Tx, time.Time) error { return notWatched }
+		m.guards.CheckWatched = func(context.Context, *db.Tx, string, time.Time) error { return notWatched }
 		if _, err := m.tryCreate(); !errors.Is(err, notWatched) {
 			m.Errorf("%v", err)
 		}
@@ -76,7 +76,7 @@ func TestPaidWhileTheChainIsNotWatched(t *testing.T) {
 			run(t, func(m *merchant) {
 				notWatched := errors.New("not watched until then")
 				seen := m.Clock.Now()
-				m.guards.CheckWatched = func(_ context.Context, _ *db.Tx, until time.Time) error {
+				m.guards.CheckWatched = func(_ context.Context, _ *db.Tx, _ string, until time.Time) error {
 					if until.After(seen) {
 						return notWatched
 					}

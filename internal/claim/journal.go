@@ -1,22 +1,27 @@
 package claim
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // position has the amounts posted for a claim. The first eight are sums of postings. Money that a reorganization
 // removed after it was paid out is owed by the company.
 type position struct {
-	wallet    money.Amount // confirmed money, in the wallet (1000) or in Lightning channels
-	channels  money.Amount // part of wallet in the channels of the Lightning node (1001)
-	suspense  money.Amount // part of wallet that waits, because it is too little or late (2600)
-	excess    money.Amount // part of wallet that is owed to the payer, as an excess or a refund (2400)
-	shortfall money.Amount // missing amount that the operator pays (5030)
-	exchanged money.Amount // amount sold for the merchant's currency (3000)
-	merchant  money.Amount // amount owed to the merchant (2200)
-	revenue   money.Amount // the service's fee (4000)
+	wallet    money.Amount            // confirmed money
+	places    map[string]money.Amount // wallet by the chain of the deposits: in a wallet (1000, 1006) or channels (1001)
+	suspense  money.Amount            // part of wallet that waits, because it is too little or late (2600)
+	excess    money.Amount            // part of wallet that is owed to the payer, as an excess or a refund (2400)
+	shortfall money.Amount            // missing amount that the operator pays (5030)
+	exchanged money.Amount            // amount sold for the merchant's currency (3000)
+	merchant  money.Amount            // amount owed to the merchant (2200)
+	revenue   money.Amount            // the service's fee (4000)
 
 	merchantDebt money.Amount // debt of the company for money credited to the merchant (1300)
 	refundDebt   money.Amount // debt of the company for money refunded to the payer (1300)
@@ -24,45 +29,86 @@ type position struct {
 
 func nothing(funding, settle money.Asset) position {
 	f, s := money.Zero(funding), money.Zero(settle)
-	return position{wallet: f, channels: f, suspense: f, excess: f, shortfall: f, exchanged: f, merchant: s,
+	return position{wallet: f, suspense: f, excess: f, shortfall: f, exchanged: f, merchant: s,
 		revenue: s, merchantDebt: s, refundDebt: f}
 }
 
-// books returns the position that should be posted for a claim: nothing before a confirmation; then all money waits
-// until it is enough. A paid claim divides it between the merchant, the service's fee and, for any excess, the payer.
-func (f *facts) books(t receivable.Verdict) (p position, err error) {
-	c := f.c
-	p = nothing(c.Funding, c.SettleIn)
-	p.wallet = t.Confirmed
-	if p.channels, err = f.overLightning(); err != nil {
-		return p, err
+// equal reports whether two positions are the same.
+func (p position) equal(q position) bool {
+	return maps.Equal(p.places, q.places) && p.wallet == q.wallet && p.suspense == q.suspense && p.excess == q.excess &&
+		p.shortfall == q.shortfall && p.exchanged == q.exchanged && p.merchant == q.merchant && p.revenue == q.revenue &&
+		p.merchantDebt == q.merchantDebt && p.refundDebt == q.refundDebt
+}
+
+// books returns the positions that should be posted for a claim, by asset: nothing before a confirmation; then all
+// money waits until one asset is enough. A paid claim divides that money between the merchant, the service's fee and,
+// for any excess, the payer. Money in the other assets is the payer's.
+func (f *facts) books(all map[money.Asset]receivable.Verdict) (map[money.Asset]position, error) {
+	books := map[money.Asset]position{}
+	for asset, t := range all {
+		p := nothing(asset, f.c.settlesIn(asset))
+		p.wallet = t.Confirmed
+		var err error
+		if p.places, err = places(f.assets[asset].Deposits); err != nil {
+			return nil, err
+		}
+		switch {
+		case f.c.Refunding:
+			p.excess = t.Confirmed
+		case !all[f.c.Funding].Covered:
+			p.suspense = t.Confirmed
+		case asset != f.c.Funding:
+			p.excess = t.Confirmed
+		default:
+			if err := f.c.divide(&p, t); err != nil {
+				return nil, err
+			}
+		}
+		books[asset] = p
 	}
-	switch {
-	case c.Refunding:
-		p.excess = t.Confirmed
-		return p, nil
-	case !t.Covered:
-		p.suspense = t.Confirmed
-		return p, nil
+	return books, nil
+}
+
+// places returns the sums of confirmed deposits by their chain.
+func places(all []deposit.Deposit) (sums map[string]money.Amount, err error) {
+	for _, d := range all {
+		if d.State != deposit.Confirmed {
+			continue
+		}
+		if sums == nil {
+			sums = map[string]money.Amount{}
+		}
+		sum, ok := sums[d.Chain]
+		if !ok {
+			sum = money.Zero(d.Amount.Asset())
+		}
+		if sums[d.Chain], err = sum.Add(d.Amount); err != nil {
+			return nil, err
+		}
 	}
+	return sums, nil
+}
+
+// divide divides the money that pays the claim.
+func (c *Claim) divide(p *position, t receivable.Verdict) (err error) {
 	p.shortfall = t.Shortfall
 	if p.excess, err = t.Confirmed.Sub(t.Counted); err != nil {
-		return p, err
+		return err
 	}
 	whole, err := t.Counted.Add(t.Shortfall) // the claim's amount in the asset of the payment
 	if err != nil {
-		return p, err
+		return err
 	}
 	if c.SettleIn == c.Funding {
 		if p.revenue, err = whole.Fraction(c.feeBps, basisPoints, money.HalfEven); err != nil {
-			return p, err
+			return err
 		}
 		p.merchant, err = whole.Sub(p.revenue)
-		return p, err
+		return err
 	}
 	p.exchanged, p.revenue = whole, c.Fee
 	p.merchant, err = c.Amount.Sub(c.Fee)
-	return p, err
+	return err
 }
 
 const basisPoints = 10_000
@@ -90,19 +136,28 @@ func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledg
 			lines = append(lines, ledger.Debit(code, dim, d))
 		}
 	}
-	coins := func(p position) money.Amount {
-		var in money.Amount
-		if err == nil {
-			in, err = p.wallet.Sub(p.channels)
+	in := func(p position, place string) money.Amount {
+		if a, ok := p.places[place]; ok {
+			return a
 		}
-		return in
+		return money.Zero(to.wallet.Asset())
 	}
-	change(ledger.HotWallet, "", false, coins(from), coins(to))
-	change(ledger.ChannelBalance, "", false, from.channels, to.channels)
+	chains := maps.Clone(from.places)
+	if chains == nil {
+		chains = map[string]money.Amount{}
+	}
+	maps.Copy(chains, to.places)
+	for _, place := range slices.Sorted(maps.Keys(chains)) {
+		code, dim := ledger.WalletOf(to.wallet.Asset(), place)
+		if place == lightning.Chain {
+			code, dim = ledger.ChannelBalance, ""
+		}
+		change(code, dim, false, in(from, place), in(to, place))
+	}
 	change(ledger.SuspenseLate, c.ID, true, from.suspense, to.suspense)
 	change(ledger.Shortfall, c.ID, false, from.shortfall, to.shortfall)
 	change(ledger.FXPosition, "", true, from.exchanged, to.exchanged)
-	if c.SettleIn != c.Funding {
+	if to.merchant.Asset() != to.wallet.Asset() {
 		sold := func(p position) money.Amount {
 			if p.exchanged.IsZero() {
 				return money.Zero(c.Amount.Asset())

@@ -2,29 +2,29 @@ package claim
 
 import (
 	"context"
-	"net/url"
 	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// offer offers payment over Lightning if that is enabled: one invoice for the newest quote while it is valid and
-// nothing was paid under it, none otherwise. So a payer who began to pay on chain is not asked for the full amount
+// offer offers payment over Lightning if that is enabled: one invoice for the newest quote in bitcoin while it is valid
+// and nothing was paid under it, none otherwise. So a payer who began to pay on chain is not asked for the full amount
 // again.
 func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
-	if s.Lightning == nil {
+	if s.Lightning == nil || f.assets[money.BTC] == nil {
 		return nil
 	}
-	c := f.c
+	c, newest := f.c, f.assets[money.BTC].Newest()
 	all, err := lightning.ForObject(ctx, tx, c.CompanyID, c.ID)
 	if err != nil {
 		return err
 	}
-	wanted := f.payable()
+	wanted := f.payable(money.BTC)
 	offered := slices.ContainsFunc(all, func(i lightning.Invoice) bool {
-		return i.QuoteID == f.Newest().ID && (i.State == lightning.Requested || i.State == lightning.Open ||
+		return i.QuoteID == newest.ID && (i.State == lightning.Requested || i.State == lightning.Open ||
 			i.State == lightning.Paid)
 	})
 	if wanted && offered {
@@ -33,17 +33,18 @@ func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err := lightning.CancelAll(ctx, tx, c.CompanyID, c.ID); err != nil || !wanted {
 		return err
 	}
-	return s.invoice(tx, c, f.Newest())
+	return s.invoice(tx, c, newest)
 }
 
-// payable reports whether the newest quote can be paid in full.
-func (f *facts) payable() bool {
-	if f.c.State != AwaitingPayment && f.c.State != PartiallyPaid || f.Newest().State != quote.StateActive ||
-		!f.now.Before(f.Newest().ValidTo) {
+// payable reports whether the newest quote in an asset can be paid in full.
+func (f *facts) payable(asset money.Asset) bool {
+	newest := f.assets[asset].Newest()
+	if f.c.State != AwaitingPayment && (f.c.State != PartiallyPaid || f.c.Funding != asset) ||
+		newest.State != quote.StateActive || !f.now.Before(newest.ValidTo) {
 		return false
 	}
-	for _, d := range f.Deposits {
-		if d.QuoteID == f.Newest().ID && d.State.Live() {
+	for _, d := range f.deposits {
+		if d.QuoteID == newest.ID && d.State.Live() {
 			return false
 		}
 	}
@@ -59,30 +60,27 @@ func (s *Service) invoice(tx *db.Tx, c *Claim, q quote.Quote) error {
 }
 
 // show sets the ways in which a payer can pay now.
-func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) error {
+func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) (err error) {
 	c := f.c
-	if c.Payable = f.payable(); s.Lightning == nil || !c.Payable {
-		return nil
+	c.Payable = f.payable(c.Funding)
+	if s.Lightning != nil && f.assets[money.BTC] != nil && f.payable(money.BTC) {
+		all, err := lightning.ForObject(ctx, tx, c.CompanyID, c.ID)
+		if err != nil {
+			return err
+		}
+		if i, ok := lightning.Current(all, f.assets[money.BTC].Newest().ID); ok {
+			c.Invoice = i.Request
+		}
 	}
-	all, err := lightning.ForObject(ctx, tx, c.CompanyID, c.ID)
-	if err != nil {
-		return err
-	}
-	if i, ok := lightning.Current(all, f.Newest().ID); ok {
-		c.Invoice = i.Request
-	}
-	return nil
+	c.Offers, err = s.offers(f, c.Invoice)
+	return err
 }
 
-// PaymentURI returns the link for wallets to pay the newest quote (BIP 321): to the claim's address, or over
+// PaymentURI returns the link for wallets to pay the newest quote (BIP 321 or EIP-681): to the claim's address, or over
 // Lightning if there is an invoice. It is "" once a payment arrived or the quote ended.
 func (c *Claim) PaymentURI() string {
-	if !c.Payable {
+	if !c.Payable || len(c.Offers) == 0 {
 		return ""
 	}
-	link := "bitcoin:" + c.Quote.Address + "?amount=" + c.Quote.Funding.String()
-	if c.Invoice != "" {
-		link += "&lightning=" + url.QueryEscape(c.Invoice)
-	}
-	return link
+	return c.Offers[0].URI
 }

@@ -21,6 +21,7 @@ import (
 type Filter struct {
 	Status     State
 	PayerID    string
+	LinkID     string // payment link
 	ExternalID string
 	Search     string       // beginning of an external ID, payer ID or claim ID; letter case does not matter
 	Currency   money.Asset  // denomination currency
@@ -139,11 +140,11 @@ func (s *Service) detail(ctx context.Context, tx *db.Tx, c *Claim) (Detail, erro
 	if err != nil {
 		return Detail{}, err
 	}
-	d := Detail{Claim: *c, Due: t.Left, Rest: t.Room, Payments: make([]Payment, len(f.Deposits))}
+	d := Detail{Claim: *c, Due: t.Left, Rest: t.Room, Payments: make([]Payment, len(f.deposits))}
 	if c.State == Paid || c.State == Confirming || c.State == Refunded {
 		d.Due = money.Zero(t.Left.Asset())
 	}
-	for i, one := range f.Deposits {
+	for i, one := range f.deposits {
 		out, err := chain.GetOutput(ctx, tx, one.Chain, one.Outpoint)
 		if err != nil && !errors.Is(err, chain.ErrUnknown) {
 			return d, err

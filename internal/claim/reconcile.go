@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -74,29 +75,36 @@ func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
 // gatherAll reads the facts of claims with one query batch.
 func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error) {
 	all := make([]*facts, len(claims))
+	received, accepted := make([]receivable.Facts, len(claims)), make([]map[string]string, len(claims))
 	var questions []db.Statement
 	for i, c := range claims {
-		f := &facts{c: c, was: *c, now: tx.Now(), Facts: receivable.Facts{
-			Due: c.Amount, Asset: c.Funding, ToleranceBps: c.Policy.ToleranceBps, Accepted: map[string]money.Rate{},
-		}}
-		all[i] = f
-		questions = append(append(questions, f.Queries(c.CompanyID, c.ID)...), acceptedBy(c, f.Accepted))
+		r := &received[i]
+		r.Due, r.ToleranceBps = c.Amount, c.Policy.ToleranceBps
+		accepted[i], c.others = map[string]string{}, map[money.Asset]holding{}
+		questions = append(append(questions, r.Queries(c.CompanyID, c.ID)...), acceptedBy(c, accepted[i]), othersOf(c))
 	}
 	if err := tx.Batch(ctx, questions); err != nil {
 		return nil, err
 	}
-	for _, f := range all {
-		if f.Newest().ID == "" {
-			return nil, fmt.Errorf("claim: %s has no quote", f.c.ID)
+	for i, c := range claims {
+		r := &received[i]
+		var err error
+		if r.Accepted, err = acceptedRates(c, r.Deposits, accepted[i]); err != nil {
+			return nil, err
+		}
+		f := &facts{c: c, was: *c, now: tx.Now(), assets: r.ByAsset(), deposits: r.Deposits}
+		if f.assets[c.Funding] == nil {
+			return nil, fmt.Errorf("claim: %s has no quote", c.ID)
 		}
 		f.showQuote()
+		all[i] = f
 	}
 	return all, nil
 }
 
 // showQuote sets the claim's quote to the newest one.
 func (f *facts) showQuote() {
-	q := f.Newest()
+	q := f.newest()
 	f.c.Quote = &q
 }
 
@@ -111,26 +119,14 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	if err != nil {
 		return err
 	}
-	if err := f.KeepQuote(ctx, tx, v.enough); err != nil {
+	if err := f.keepQuotes(ctx, tx, v.enough); err != nil {
 		return err
 	}
 	f.showQuote()
-	funds, refunds := money.Zero(c.SettleIn), money.Zero(c.Funding)
-	if c.booked.merchant.Sign() > 0 {
-		if funds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.MerchantPayable, "", c.SettleIn); err != nil {
-			return err
-		}
-	}
-	if c.booked.excess.Sign() > 0 {
-		if refunds, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding); err != nil {
-			return err
-		}
-	}
-	lines, booked, err := c.postings(c.booked, v.books, funds, refunds)
+	lines, err := c.rebook(ctx, tx, v.books)
 	if err != nil {
 		return err
 	}
-	c.booked = booked
 	c.State, c.Exception, c.TxHash, c.Seen = v.state, v.exception, v.txHash, v.seen
 	switch {
 	case c.State == Paid || c.State == Refunded:
@@ -150,7 +146,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	}
 	if confirming {
 		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobMonitor, Payload: Named{c.ID},
-			RunAt: f.Newest().ValidTo.Add(MonitorFor)})
+			RunAt: f.newest().ValidTo.Add(MonitorFor)})
 	}
 	return ledger.Post(tx, ledger.Journal{
 		CompanyID: c.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: fmt.Sprintf("book:%d", c.Version),
@@ -161,8 +157,9 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 // same reports whether nothing changed that would need a new version or an event.
 func (c *Claim) same(was *Claim) bool {
 	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted &&
-		c.TxHash == was.TxHash &&
-		c.Seen == was.Seen && c.booked == was.booked && c.Refunding == was.Refunding && c.Refunded == was.Refunded &&
+		c.TxHash == was.TxHash && c.Funding == was.Funding &&
+		c.Seen == was.Seen && c.booked.equal(was.booked) && maps.EqualFunc(c.others, was.others, holding.equal) &&
+		c.Refunding == was.Refunding && c.Refunded == was.Refunded &&
 		c.Returned == was.Returned && c.ReturnedValue == was.ReturnedValue &&
 		c.CancelledAt.Equal(was.CancelledAt)
 }
@@ -172,6 +169,9 @@ func (s *Service) step(ctx context.Context, tx *db.Tx, f *facts, v verdict) erro
 	c, was := f.c, f.was
 	f.was = *c
 	if err := update(ctx, tx, c, was.State); err != nil {
+		return err
+	}
+	if err := storeOthers(ctx, tx, c, was.others); err != nil {
 		return err
 	}
 	db.History(tx, c.CompanyID, c.ID, c.Version, string(was.State), string(c.State), reason(c, &was))
@@ -246,15 +246,40 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	return nil
 }
 
-// quoteRest creates a quote for the amount that no deposit seen in time covers.
+// quoteRest creates quotes for the amount that no deposit seen in time covers: in the asset of the deposits that count,
+// or in each asset if there are none. It returns an error if no asset can be quoted.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
-	_, err := f.current().Requote(ctx, tx, s.params(f.c, money.Amount{}, tx.Now()),
-		func(until time.Time) error { return s.guards.CheckWatched(ctx, tx, until) })
-	if errors.Is(err, receivable.ErrCovered) {
-		return ErrQuoteLocked
+	v, err := f.current().Evaluate()
+	if err != nil {
+		return err
+	}
+	assets := f.accepted()
+	if v.AnyCounts {
+		assets = []money.Asset{f.c.Funding}
+	}
+	var first error
+	quoted := 0
+	for _, asset := range assets {
+		last := f.in(asset).Newest()
+		_, err := f.in(asset).Requote(ctx, tx, s.params(f.c, money.Amount{}, asset, last.Address, last.Network, tx.Now()),
+			func(until time.Time) error { return s.checkWatched(ctx, tx, asset, until) })
+		if errors.Is(err, receivable.ErrCovered) {
+			return ErrQuoteLocked
+		}
+		if _, isFault := apierr.As(err); err != nil && !isFault {
+			return err
+		}
+		if err == nil {
+			quoted++
+		} else if first == nil {
+			first = err
+		}
 	}
 	f.showQuote()
-	return err
+	if quoted > 0 {
+		return nil
+	}
+	return first
 }
 
 // ofCompany reads a claim of the principal's company with read, which is find or lock.
@@ -349,7 +374,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return *c, err
 	}
-	for _, d := range f.Deposits {
+	for _, d := range f.deposits {
 		if d.State.Live() {
 			return *c, ErrState.Detailf("A payment for this claim has just been seen.")
 		}
@@ -367,6 +392,3 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	return *c, s.step(ctx, tx, f, v)
 }
-
-var errAddress = apierr.New(apierr.Invalid, "address_invalid",
-	"This is no address of the network that the service pays on.")

@@ -3,20 +3,28 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -24,7 +32,8 @@ import (
 // to an exchange. The merchant offers it through a link that works once:
 //
 //	offered → accepted → paid
-//	        └→ withdrawn: another offer replaced it
+//	   │          └→ offered again, if the payout fails for good
+//	   └→ withdrawn: another offer replaced it
 //
 // Refunds of the merchant's money are in refund_paid.go.
 //
@@ -51,9 +60,18 @@ const (
 
 	// refundSize is the size in vbytes of a transaction that pays one refund; the payer pays its fee.
 	refundSize = 141
-	// leastRefund is the smallest amount in satoshis that can be paid to every type of address.
-	leastRefund = 546
+	// refundGas is the gas of a token transfer to an address that had none.
+	refundGas = 65_000
 )
+
+// leastRefund returns the smallest amount that is sent, in units of the asset. In bitcoin, it can be paid to every type
+// of address.
+func leastRefund(asset money.Asset) int64 {
+	if asset == money.BTC {
+		return 546
+	}
+	return chain.Dust(asset)
+}
 
 // Errors returned to payers.
 var (
@@ -79,6 +97,7 @@ type refundPayload struct {
 type Refund struct {
 	CompanyID, ClaimID, ID string
 	State                  RefundState
+	Network                string       // network on which the payer receives it: that of the payment
 	Amount                 money.Amount // amount owed to the payer, including Fee
 	Fee                    money.Amount // network fee, known once the payer entered an address
 	Address                string
@@ -94,13 +113,17 @@ type Refund struct {
 	FromClaims, FromBalance money.Amount
 	CreatedBy               string // ID of the member who created it; "" for a program
 
-	digest   string
-	outputID string
+	MailedTo string // email address that the link was mailed to; only set when the link is created
+
+	digest       string // of the token of the link that was returned to the merchant
+	mailedDigest string // of the token of a second link, mailed after the approvals or a failed payout; "" for none
+	outputID     string
 }
 
 // Refund offers the refundable amount to the payer of a claim. If the claim was not paid in time or in full, this is
 // the merchant's decision to refund all money. It returns the token of the link, which is not stored. A new offer
-// replaces one that was not accepted.
+// replaces one that was not accepted. If the payer is owed several assets, each needs its own offer: those not offered
+// yet come first.
 func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund,
 	string, error) {
 	company, err := by.Company(companyID)
@@ -118,11 +141,11 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Refund{}, "", err
 	}
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return Refund{}, "", err
+	}
 	if (c.State == PaidLate || c.State == Underpaid) && !c.Refunding {
-		f, err := gather(ctx, tx, c)
-		if err != nil {
-			return Refund{}, "", err
-		}
 		if err := s.giveBack(ctx, tx, f); err != nil {
 			return Refund{}, "", err
 		}
@@ -131,21 +154,13 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Refund{}, "", err
 	}
-	owed, err := ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, c.ID, c.Funding)
+	owed, err := owedTo(ctx, tx, f, all)
 	if err != nil {
 		return Refund{}, "", err
 	}
-	for _, r := range all { // a refund that is not sent yet will pay the full amount owed
-		if !r.OfMerchant() && r.State == RefundAccepted && (r.outputID == "" || owed.IsZero()) {
-			return Refund{}, "", ErrRefundDue
-		}
-	}
-	if owed.IsZero() {
-		return Refund{}, "", ErrNothing
-	}
 	for i := range all {
-		if !all[i].OfMerchant() && all[i].State == RefundOffered {
-			if err := all[i].advance(ctx, tx, RefundWithdrawn); err != nil {
+		if all[i].offers(owed.Asset()) {
+			if err := all[i].advance(ctx, tx, RefundWithdrawn, "another offer replaces it"); err != nil {
 				return Refund{}, "", err
 			}
 		}
@@ -153,14 +168,95 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	token := identity.NewLinkToken()
 	r := Refund{
 		CompanyID: c.CompanyID, ClaimID: c.ID, ID: tx.NewID("ref"), State: RefundOffered, Amount: owed,
-		Fee:     money.Zero(c.Funding),
+		Fee: money.Zero(owed.Asset()), Network: s.refundNetwork(f, owed.Asset()),
 		Version: 1, ExpiresAt: tx.Now().Add(RefundLife), CreatedAt: tx.Now(), digest: identity.LinkDigest(token),
 	}
 	if err := insertRefund(ctx, tx, r); err != nil {
 		return Refund{}, "", err
 	}
 	db.History(tx, r.CompanyID, r.ID, r.Version, "", string(r.State), "offered by "+by.ID)
-	return r, token, r.emit(tx, webhook.RefundCreated, "")
+	if err := r.emit(tx, webhook.RefundCreated, ""); err != nil {
+		return r, "", err
+	}
+	r.MailedTo, err = s.mailOffer(ctx, tx, r, token)
+	return r, token, err
+}
+
+// mailOffer mails the link of a refund to the payer, and returns the address. It returns "" if the merchant named none.
+func (s *Service) mailOffer(ctx context.Context, tx *db.Tx, r Refund, token string) (to string, err error) {
+	c, err := find(ctx, tx, r.CompanyID, r.ClaimID)
+	if err != nil {
+		return "", err
+	}
+	to, err = s.payerEmail(c)
+	if err != nil || to == "" || c.LinkID != "" { // nobody has checked an address that a payer typed at a payment link
+		return "", err
+	}
+	company, err := identity.CompanyByID(ctx, tx, r.CompanyID)
+	if err != nil {
+		return "", err
+	}
+	brand, err := branding.Of(ctx, tx, r.CompanyID)
+	if err != nil {
+		return "", err
+	}
+	return to, mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: r.CompanyID, To: to, Template: mail.RefundOffered, Key: fmt.Sprint(r.ID, ":", r.Version),
+		Language: brand.Language(company), Sealer: s.Sealer,
+		Data: mail.RefundOfferedData{Company: brand.DisplayName(company),
+			Amount: r.Amount.String() + " " + string(r.Amount.Asset()),
+			Order:  c.ExternalID, ClaimID: c.ID, Token: token, Expires: r.ExpiresAt},
+	})
+}
+
+// offers reports whether the refund offers the payer's own money in an asset.
+func (r *Refund) offers(asset money.Asset) bool {
+	return !r.OfMerchant() && r.State == RefundOffered && r.Amount.Asset() == asset
+}
+
+// owedTo returns an amount that is owed to the payer and that can be offered: in an asset that is not offered, if there
+// is one. all are the refunds of the claim.
+func owedTo(ctx context.Context, tx *db.Tx, f *facts, all []Refund) (found money.Amount, err error) {
+	busy, offered := false, false
+	for _, asset := range f.accepted() {
+		owed, err := ledger.Balance(ctx, tx, f.c.CompanyID, ledger.RefundPayable, f.c.ID, asset)
+		if err != nil {
+			return found, err
+		}
+		// A refund that is not sent yet will pay the full amount owed.
+		if slices.ContainsFunc(all, func(r Refund) bool {
+			return !r.OfMerchant() && r.State == RefundAccepted && r.Amount.Asset() == asset &&
+				(r.outputID == "" || owed.IsZero())
+		}) {
+			busy = true
+			continue
+		}
+		again := slices.ContainsFunc(all, func(r Refund) bool { return r.offers(asset) })
+		if owed.Sign() > 0 && (found.Asset() == "" || offered && !again) {
+			found, offered = owed, again
+		}
+	}
+	switch {
+	case found.Asset() != "":
+		return found, nil
+	case busy:
+		return found, ErrRefundDue
+	}
+	return found, ErrNothing
+}
+
+// refundNetwork returns the network on which an asset is refunded: that of the newest payment in it.
+func (s *Service) refundNetwork(f *facts, asset money.Asset) string {
+	if asset == money.BTC {
+		return s.Network
+	}
+	name := f.assets[asset].Newest().Network
+	for _, d := range f.deposits {
+		if d.Amount.Asset() == asset && d.State == deposit.Confirmed {
+			name = d.Chain
+		}
+	}
+	return name
 }
 
 // RefundURL returns the page where a payer accepts an offer.
@@ -188,7 +284,7 @@ func offered(ctx context.Context, tx *db.Tx, c *Claim, token string) (Refund, er
 		return Refund{}, err
 	}
 	for _, r := range all {
-		if r.digest == digest && r.State == RefundOffered && tx.Now().Before(r.ExpiresAt) {
+		if (r.digest == digest || r.mailedDigest == digest) && r.State == RefundOffered && tx.Now().Before(r.ExpiresAt) {
 			return r, nil
 		}
 	}
@@ -205,13 +301,13 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address 
 	if err != nil {
 		return Refund{}, err
 	}
-	if r.Address, err = s.payableTo(ctx, tx, address); err != nil {
+	if r.Address, err = s.payableTo(ctx, tx, r.Network, address); err != nil {
 		return Refund{}, err
 	}
-	if r.Fee, err = s.refundFee(ctx, tx); err != nil {
+	if r.Fee, err = s.refundFee(ctx, tx, r.Network, r.Amount.Asset()); err != nil {
 		return Refund{}, err
 	}
-	if r.Net().Units() < leastRefund {
+	if r.Net().Units() < leastRefund(r.Amount.Asset()) {
 		return Refund{}, errTooLittle
 	}
 	return r, nil
@@ -226,7 +322,7 @@ func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address
 	if err != nil {
 		return Refund{}, err
 	}
-	if err := r.advance(ctx, tx, RefundAccepted); err != nil {
+	if err := r.advance(ctx, tx, RefundAccepted, ""); err != nil {
 		return Refund{}, err
 	}
 	job.Enqueue(tx, job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: refundPayload{r.ClaimID, r.ID}})
@@ -238,10 +334,26 @@ func (r Refund) Net() money.Amount {
 	return money.New(r.Amount.Asset(), r.Amount.Units()-r.Fee.Units())
 }
 
-// refundFee returns the network fee, which the payer pays.
-func (s *Service) refundFee(ctx context.Context, tx *db.Tx) (money.Amount, error) {
-	rate, err := onchain.FeeRate(ctx, tx, s.ChainName)
-	return money.New(money.BTC, rate*refundSize), err
+// refundFee returns the network fee of a refund, which the payer pays. A fee in the network's own coin is converted at
+// the current rate.
+func (s *Service) refundFee(ctx context.Context, tx *db.Tx, on string, asset money.Asset) (money.Amount, error) {
+	if asset == money.BTC {
+		rate, err := onchain.FeeRate(ctx, tx, s.ChainName)
+		return money.New(money.BTC, rate*refundSize), err
+	}
+	n, err := network.Lookup(on)
+	if err != nil {
+		return money.Zero(asset), err
+	}
+	wei, err := onchain.FeeRate(ctx, tx, on)
+	if err != nil || n.Native == money.POL { // no source has its price, and the fee is a fraction of a cent
+		return money.Zero(asset), err
+	}
+	price, err := rates.Latest(ctx, tx, n.Native, asset)
+	if err != nil {
+		return money.Zero(asset), err
+	}
+	return price.Convert(money.New(n.Native, evm.GasCost(refundGas, wei)), money.Ceil)
 }
 
 // mayNotPay reports whether a company is frozen or owes money, so that it pays no refunds of its own.
@@ -295,17 +407,18 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	// The amount owed may have changed since the offer: another payment raises it, a reorganization reduces it.
-	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, r.account(), c.Funding); err != nil {
+	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, r.account(),
+		r.Amount.Asset()); err != nil {
 		return err
 	}
-	if r.Fee, err = s.refundFee(ctx, tx); err != nil {
+	if r.Fee, err = s.refundFee(ctx, tx, r.Network, r.Amount.Asset()); err != nil {
 		return err
 	}
 	net, err := r.Amount.Sub(r.Fee)
 	if err != nil {
 		return err
 	}
-	if net.Units() < leastRefund {
+	if net.Units() < leastRefund(net.Asset()) {
 		job.Enqueue(tx, later)
 		return nil
 	}
@@ -316,7 +429,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if !approved {
 		if !r.Withheld {
 			r.Withheld = true
-			if err := r.advance(ctx, tx, RefundAccepted); err != nil {
+			if err := r.advance(ctx, tx, RefundAccepted, ""); err != nil {
 				return err
 			}
 		}
@@ -324,11 +437,11 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	r.Withheld, r.outputID = false, tx.NewID("out")
-	if err := r.advance(ctx, tx, RefundAccepted); err != nil {
+	if err := r.advance(ctx, tx, RefundAccepted, ""); err != nil {
 		return err
 	}
 	if err := ledger.Post(tx, ledger.Journal{
-		CompanyID: r.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: "refund:" + r.ID,
+		CompanyID: r.CompanyID, SourceType: "claim", SourceID: c.ID, Purpose: "refund:" + r.outputID,
 		Lines: []ledger.Line{
 			ledger.Debit(ledger.RefundPayable, r.account(), r.Amount),
 			ledger.Credit(ledger.OutputPayable, r.outputID, net),
@@ -338,7 +451,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	return payout.Add(tx, []payout.Output{{
-		CompanyID: r.CompanyID, ID: r.outputID, PayrollID: c.ID, PaymentID: r.ID, Rail: payout.RailBitcoin,
+		CompanyID: r.CompanyID, ID: r.outputID, PayrollID: c.ID, PaymentID: r.ID, Rail: s.railOf(r.Network),
 		Amount: net, Input: r.Amount, Address: r.Address,
 	}})
 }
@@ -361,15 +474,27 @@ func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	return err
 }
 
-// payableTo validates an address for a payout: it must be of the network, and not one of the service's own.
-func (s *Service) payableTo(ctx context.Context, tx *db.Tx, address string) (string, error) {
-	normal, err := bitcoin.NormalizeAddress(address, s.Network)
-	if err != nil {
-		return "", errAddress.At("body", "/address")
+// railOf returns the rail that pays on a network.
+func (s *Service) railOf(on string) payout.RailName {
+	if on == s.Network {
+		return payout.RailBitcoin
 	}
-	ours, err := chain.IsOwnAddress(ctx, tx, s.ChainName, normal)
-	if err == nil && ours {
-		err = errOwnAddress.At("body", "/address")
+	return payout.RailName(on)
+}
+
+// payableTo validates an address for a payout: it must be of the network, and not one of the service's own.
+func (s *Service) payableTo(ctx context.Context, tx *db.Tx, on, address string) (string, error) {
+	name := on
+	if s.railOf(on) == payout.RailBitcoin {
+		name = s.ChainName
+	}
+	setup := destination.Setup{BitcoinNetwork: s.Network, Chain: s.ChainName, Accounts: s.Accounts}
+	normal, err := setup.AddressOn(ctx, tx, name, address)
+	if fault, isFault := apierr.As(err); isFault {
+		if fault.Code == errOwnAddress.Code {
+			fault = errOwnAddress
+		}
+		return "", fault.At("body", "/address")
 	}
 	return normal, err
 }
@@ -398,7 +523,16 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	if err != nil {
 		return err
 	}
-	back, returned, value := money.Zero(c.Funding), money.Zero(c.Funding), money.Zero(c.Amount.Asset())
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	value, sums := money.Zero(c.Amount.Asset()), map[money.Asset]holding{}
+	for _, asset := range f.accepted() {
+		h := c.holding(asset)
+		h.refunded, h.returned = money.Zero(asset), money.Zero(asset)
+		sums[asset] = h
+	}
 	for i := range all {
 		r := &all[i]
 		if r.outputID == "" {
@@ -408,42 +542,103 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 		if err != nil {
 			return err
 		}
+		h := sums[r.Amount.Asset()]
+		if o.State == payout.Failed {
+			if err := s.offerAgain(ctx, tx, r, all, &h.booked, o.Reason); err != nil {
+				return err
+			}
+			sums[r.Amount.Asset()] = h
+			continue
+		}
 		to := RefundAccepted
 		if o.State == payout.Fulfilled {
 			to = RefundPaid
 			if !r.OfMerchant() {
-				back, err = back.Add(r.Amount)
-			} else if returned, err = returned.Add(r.Amount); err == nil {
+				h.refunded, err = h.refunded.Add(r.Amount)
+			} else if h.returned, err = h.returned.Add(r.Amount); err == nil {
 				value, err = value.Add(r.Value)
 			}
 			if err != nil {
 				return err
 			}
+			sums[r.Amount.Asset()] = h
 		}
 		if to == r.State && o.TxID == r.TxHash {
 			continue
 		}
 		r.TxHash = o.TxID
-		if err := r.advance(ctx, tx, to); err != nil {
+		if err := r.advance(ctx, tx, to, ""); err != nil {
 			return err
 		}
 	}
-	f, err := gather(ctx, tx, c)
-	if err != nil {
+	c.ReturnedValue = value
+	for asset, h := range sums {
+		c.hold(asset, h)
+	}
+	return s.conclude(ctx, tx, f)
+}
+
+// offerAgain offers a refund again whose payout failed for good, for example because the issuer of a token blocked the
+// address, so that the payer names another address. Its links work again, and the payer is mailed a new one. The money
+// first pays what the company owes because a reorganization removed the payment, and booked, the claim's position in
+// the asset, changes by that. If no money remains, or another refund will pay it, the refund is withdrawn. all are the
+// refunds of the claim.
+func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Refund, booked *position,
+	reason string) error {
+	left, settled := r.Amount, money.Zero(r.Amount.Asset())
+	var err error
+	if !r.OfMerchant() {
+		settled = smaller(booked.refundDebt, r.Amount)
+		if left, err = left.Sub(settled); err == nil {
+			booked.refundDebt, err = booked.refundDebt.Sub(settled)
+		}
+		if err == nil {
+			booked.excess, err = booked.excess.Sub(settled)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := ledger.Post(tx, ledger.Journal{
+		CompanyID: r.CompanyID, SourceType: "claim", SourceID: r.ClaimID, Purpose: "refund_failed:" + r.outputID,
+		Lines: []ledger.Line{
+			ledger.Debit(ledger.OutputPayable, r.outputID, r.Net()), ledger.Debit(ledger.NetworkFee, "refund", r.Fee),
+			ledger.Credit(ledger.RefundPayable, r.account(), left), ledger.Credit(ledger.DueFromCustomer, "", settled),
+		},
+	}); err != nil {
 		return err
 	}
-	c.Refunded, c.Returned, c.ReturnedValue = back, returned, value
-	return s.conclude(ctx, tx, f)
+	replaced := !r.OfMerchant() && (left.IsZero() || slices.ContainsFunc(all, func(other Refund) bool {
+		return other.offers(r.Amount.Asset()) || !other.OfMerchant() && other.State == RefundAccepted &&
+			other.outputID == "" && other.Amount.Asset() == r.Amount.Asset()
+	}))
+	r.Fee, r.Address, r.TxHash, r.outputID = money.Zero(r.Amount.Asset()), "", "", ""
+	if replaced {
+		return r.advance(ctx, tx, RefundWithdrawn, "the payout failed: "+reason)
+	}
+	// Staff approved the release to the former address.
+	if err := approval.RevokeRelease(ctx, tx, r.CompanyID, r.ID); err != nil {
+		return err
+	}
+	r.Amount, r.ExpiresAt = left, tx.Now().Add(RefundLife)
+	token := identity.NewLinkToken()
+	if r.MailedTo, err = s.mailOffer(ctx, tx, *r, token); err != nil {
+		return err
+	}
+	if r.MailedTo != "" {
+		r.mailedDigest = identity.LinkDigest(token)
+	}
+	return r.advance(ctx, tx, RefundOffered, "the payout failed: "+reason)
 }
 
 // advance stores a refund's next version, with its history and its event. It fails if the refund has changed since it
 // was read.
-func (r *Refund) advance(ctx context.Context, tx *db.Tx, to RefundState) error {
+func (r *Refund) advance(ctx context.Context, tx *db.Tx, to RefundState, note string) error {
 	from := r.State
 	r.State = to
 	if err := updateRefund(ctx, tx, r, from); err != nil {
 		return err
 	}
-	db.History(tx, r.CompanyID, r.ID, r.Version, string(from), string(to), "")
+	db.History(tx, r.CompanyID, r.ID, r.Version, string(from), string(to), note)
 	return r.emit(tx, webhook.RefundStatusUpdate, from)
 }

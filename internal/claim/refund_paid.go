@@ -22,6 +22,8 @@ import (
 //
 //	awaiting_approval → offered → accepted → paid
 //	   └────────────────┴→ withdrawn: exchanged back at the rate of that time
+//
+// It is offered again if its payout fails for good.
 
 // Source is where the money of a refund of a paid claim comes from.
 type Source string
@@ -50,7 +52,7 @@ var (
 	errNoRefund    = apierr.New(apierr.NotFound, "not_found", "There is no such refund.")
 	errRefundPart  = apierr.New(apierr.Invalid, "currency_not_supported",
 		"A refund is in the currency of the claim or in the coin that paid it.")
-	errRefundCoin = apierr.New(apierr.Invalid, "currency_not_supported",
+	errRefundCoin = apierr.New(apierr.Invalid, "conversion_unavailable",
 		"The service cannot exchange this much at the moment. Refund less, or try again later.")
 	errRefundSmall = apierr.New(apierr.Invalid, "amount_too_small",
 		"The refund is less than the cost of sending it. Enter a larger amount.")
@@ -117,7 +119,13 @@ func (s *Service) RefundPart(ctx context.Context, tx *db.Tx, by identity.Princip
 	if err := r.post(tx, "set_aside", lines); err != nil {
 		return r, "", err
 	}
-	return r, token, r.emit(tx, webhook.RefundCreated, "")
+	if err := r.emit(tx, webhook.RefundCreated, ""); err != nil {
+		return r, "", err
+	}
+	if allowed {
+		r.MailedTo, err = s.mailOffer(ctx, tx, r, token)
+	}
+	return r, token, err
 }
 
 // CheckPart returns the refund that RefundPart would create, or its error. It changes nothing.
@@ -173,11 +181,16 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err := r.size(ctx, tx, c, all, p); err != nil {
 		return r, err
 	}
-	fee, err := s.refundFee(ctx, tx)
+	f, err := gather(ctx, tx, c)
 	if err != nil {
 		return r, err
 	}
-	if r.Amount.Units()-fee.Units() < leastRefund {
+	r.Network = s.refundNetwork(f, c.Funding)
+	fee, err := s.refundFee(ctx, tx, r.Network, c.Funding)
+	if err != nil {
+		return r, err
+	}
+	if r.Amount.Units()-fee.Units() < leastRefund(c.Funding) {
 		return r, errRefundSmall.At("body", "/amount")
 	}
 	if r.Cost, err = s.exchanged(ctx, tx, r.Amount, c.SettleIn, money.Ceil, locks); err != nil {
@@ -254,12 +267,9 @@ func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, 
 	if asset == coins.Asset() {
 		return coins, nil
 	}
-	rate, err := rates.Latest(ctx, tx, coins.Asset(), asset)
-	if err != nil {
-		return coins, err
-	}
 	pays := rounding == money.Ceil
-	if rate, err = rate.WithSpread(s.SpreadBps, pays); err != nil {
+	rate, err := s.exchangeRate(ctx, tx, coins.Asset(), asset, pays)
+	if err != nil {
 		return coins, err
 	}
 	amount, err := rate.Convert(coins, rounding)
@@ -284,6 +294,15 @@ func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, 
 		return amount, errRefundCoin.At("body", "/amount")
 	}
 	return amount, nil
+}
+
+// exchangeRate returns the current price of one asset in another, with the spread to the merchant's disadvantage.
+func (s *Service) exchangeRate(ctx context.Context, tx *db.Tx, from, to money.Asset, pays bool) (money.Rate, error) {
+	rate, err := rates.Latest(ctx, tx, from, to)
+	if err != nil {
+		return rate, err
+	}
+	return rate.WithSpread(s.SpreadBps, pays)
 }
 
 // takeFrom divides the cost of the refund between the money that claims earned and the balance.
@@ -369,7 +388,15 @@ func (s *Service) ApproveRefund(ctx context.Context, tx *db.Tx, by identity.Prin
 		return err
 	}
 	r.ExpiresAt = tx.Now().Add(RefundLife)
-	return r.advance(ctx, tx, RefundOffered)
+	// The link that was returned when the refund was created is not stored, so the payer is mailed another one.
+	token := identity.NewLinkToken()
+	if r.MailedTo, err = s.mailOffer(ctx, tx, *r, token); err != nil {
+		return err
+	}
+	if r.MailedTo != "" {
+		r.mailedDigest = identity.LinkDigest(token)
+	}
+	return r.advance(ctx, tx, RefundOffered, "")
 }
 
 // DeclineRefund withdraws a refund that waits for an approval.
@@ -422,7 +449,7 @@ func (s *Service) withdraw(ctx context.Context, tx *db.Tx, r *Refund) error {
 	if err != nil {
 		return err
 	}
-	if err := r.advance(ctx, tx, RefundWithdrawn); err != nil {
+	if err := r.advance(ctx, tx, RefundWithdrawn, ""); err != nil {
 		return err
 	}
 	if err := approval.Uncount(ctx, tx, r.subject()); err != nil {

@@ -169,6 +169,7 @@ func TestRefundsAboveTheLimitNeedApproval(t *testing.T) {
 			return err
 		})
 		approve(bob, claim.ErrRefundState)
+		m.WantCount(0, "mails") // the merchant named no address
 
 		declined, _ := s.part(ada, claim.PartParams{AmountText: "30"})
 		m.Write(func(ctx context.Context, tx *db.Tx) error {
@@ -177,5 +178,38 @@ func TestRefundsAboveTheLimitNeedApproval(t *testing.T) {
 		m.WantBalance(ledger.RefundPayable, declined.ID, sats(0))
 		m.WantBalance(ledger.MerchantPayable, "", usd(99_00-60_00))
 		m.CheckLedger()
+	})
+}
+
+// The payer whose address the merchant named is mailed a link, once the refund is approved, and both links work until
+// one is used.
+func TestThePayerIsMailedARefund(t *testing.T) {
+	run(t, func(m *merchant) {
+		ada, bob := m.administrator("ada@example.com"), m.administrator("bob@example.com")
+		m.Write(func(ctx context.Context, tx *db.Tx) error { return approval.SetLimit(ctx, tx, ada, usd(50_00)) })
+		s := m.openPaid("200_000", "6")
+		sealed, err := m.claims.Sealer.Seal(identity.SealContext{Table: "claims", Column: "payer_email", Row: s.id},
+			[]byte("payer@example.com"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Exec("UPDATE claims SET payer_email = $1", sealed)
+		small, _ := s.part(ada, claim.PartParams{AmountText: "30"})
+		m.WantCount(1, "mails WHERE template = 'refund_offered' AND address = 'payer@example.com'")
+		large, token := s.part(ada, claim.PartParams{AmountText: "30"})
+		if small.MailedTo != "payer@example.com" || large.MailedTo != "" {
+			t.Errorf("mailed to %q and %q", small.MailedTo, large.MailedTo)
+		}
+		m.WantCount(1, "mails")
+		m.Write(func(ctx context.Context, tx *db.Tx) error {
+			return m.claims.ApproveRefund(ctx, tx, bob, s.id, large.ID)
+		})
+		m.WantCount(2, "mails WHERE template = 'refund_offered'")
+		m.WantCount(1, "claim_refunds WHERE refund_id = $1 AND mailed_digest <> '' AND mailed_digest <> token_digest",
+			large.ID)
+		m.Read(func(ctx context.Context, tx *db.Tx) error {
+			_, _, err := m.claims.Offer(ctx, tx, s.id, token)
+			return err
+		})
 	})
 }

@@ -14,14 +14,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
+	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -164,50 +168,6 @@ func (m *merchant) settlements() (all []claim.Settlement) {
 	return all
 }
 
-// A schedule settles the balance a day or a week after its last settlement, and nothing twice.
-func TestScheduledSettlements(t *testing.T) {
-	for schedule, every := range map[string]time.Duration{"daily": 24 * time.Hour, "weekly": 7 * 24 * time.Hour} {
-		t.Run(schedule, func(t *testing.T) {
-			run(t, func(m *merchant) {
-				for i, step := range []struct {
-					name   string
-					sell   bool
-					wait   time.Duration
-					choose bool
-					want   int
-				}{
-					{name: "without a schedule", sell: true, want: 0},
-					{name: "when the schedule is chosen", choose: true, want: 1},
-					{name: "before the period ended", sell: true, want: 1},
-					{name: "a second before the period ends", wait: every - time.Second, want: 1},
-					{name: "when the period ended", wait: time.Second, want: 2},
-					{name: "a second time", want: 2},
-					{name: "after a period without sales", wait: every, want: 2},
-					{name: "after the next period", sell: true, wait: every, want: 3},
-				} {
-					if step.sell {
-						m.openPaid("200_000", "1")
-					}
-					m.Clock.Advance(step.wait)
-					if step.choose {
-						m.change(claim.Change{Schedule: &schedule})
-					}
-					if err := m.claims.SettleDue(m.Context(), m.DB); err != nil {
-						m.Fatal(err)
-					}
-					all := m.settlements()
-					if len(all) != step.want {
-						m.Fatalf("%s: %d settlements, want %d", step.name, len(all), step.want)
-					}
-					if i == 1 && (all[0].Amount != usd(99_00) || all[0].WithdrawalID != "") {
-						m.Errorf("settled %+v", all[0])
-					}
-				}
-			})
-		})
-	}
-}
-
 // A company that cannot be settled does not delay others.
 func TestAFailedSettlementDoesNotDelayOtherCompanies(t *testing.T) {
 	run(t, func(m *merchant) {
@@ -217,6 +177,7 @@ func TestAFailedSettlementDoesNotDelayOtherCompanies(t *testing.T) {
 		daily := "daily"
 		m.change(claim.Change{Schedule: &daily})
 		m.openPaid("200_000", "1")
+		m.Clock.Advance(24 * time.Hour)
 		if err := m.claims.SettleDue(m.Context(), m.DB); err == nil {
 			m.Error("no error for the company that could not be settled")
 		}
@@ -268,7 +229,7 @@ func TestReorganizationOfARefund(t *testing.T) {
 			rows, err := tx.Query(ctx,
 				`SELECT l.code, l.amount FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id
 					AND l.journal_id = j.journal_id
-				WHERE j.company_id = $1 AND j.source_id = $2 AND j.purpose = $3`, m.By.CompanyID, s.id, "refund:"+paid.ID)
+				WHERE j.company_id = $1 AND j.source_id = $2 AND j.purpose LIKE 'refund:%'`, m.By.CompanyID, s.id)
 			_, err = db.Collect(rows, err, func(r *db.Rows) (code string, err error) {
 				var amount int64
 				err = r.Scan(&code, &amount)
@@ -337,6 +298,155 @@ func TestARefundWaitsForScreeningAndRelease(t *testing.T) {
 			m.Error("the paid refund is still withheld")
 		}
 		m.WantBalance(ledger.RefundPayable, s.id, sats(0))
+	})
+}
+
+// refusing is a node of a network whose token contract refuses payments to one address.
+type refusing struct {
+	evm.Node
+	to   string
+	busy bool // the node reports nothing about payments to the address
+}
+
+func (n *refusing) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
+	all, err := n.Node.Estimate(ctx, from, calls)
+	for i, call := range calls {
+		if to, _, _ := n.Spec().ParseTransfer(call); to.String() == n.to {
+			fault := evm.Error{Method: "eth_estimateGas", Code: 3, Message: "execution reverted: blocked"}
+			if n.busy {
+				fault = evm.Error{Method: "eth_estimateGas", Code: -32005, Message: "limit exceeded"}
+			}
+			all[i] = evm.Estimate{Verdict: fault.Verdict(call), Refusal: fault.Error()}
+		}
+	}
+	return all, err
+}
+
+// startTokenPayouts starts the rail of the network base for the merchant's payouts, with a funded wallet. Payments to
+// the address that it returns fail for good.
+func (m *merchant) startTokenPayouts(sim *evmsim.Chain, keys *evm.Signer) *refusing {
+	m.Helper()
+	must := func(err error) {
+		m.Helper()
+		if err != nil {
+			m.Fatal(err)
+		}
+	}
+	node := &refusing{Node: sim, to: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}
+	hot, err := keys.Deriver().HotAddress()
+	must(err)
+	must(sim.Fund(m.Context(), hot, money.New(money.ETH, 1_000_000_000_000)))
+	must(sim.Fund(m.Context(), hot, money.New(money.USDC, 1_000_000_000)))
+	rail, err := evmrail.New(m.Context(), m.DB, evmrail.Config{Node: node, Signer: keys,
+		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour})
+	must(err)
+	must(rail.RefreshFees(m.Context(), m.DB))
+	rails, err := payout.New(rail)
+	must(err)
+	table := rails.Jobs()
+	maps.Copy(table, m.jobTable())
+	table[claim.JobRefund], table[payout.JobChanged] = job.Entry{Tx: m.claims.Send}, job.Entry{Tx: m.claims.PayoutChanged}
+	m.evm.Run(table)
+	return node
+}
+
+// A refund whose payout fails for good is offered again. The payer names another address with the same link or with the
+// mailed one, and is paid once.
+func TestARefundThatCannotBePaidIsOfferedAgain(t *testing.T) {
+	const wallet = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+	run(t, func(m *merchant) {
+		sim, keys := simulateBase(t, m.DB)
+		m.accept(base{sim, money.USDC}, sim.Spec(), keys)
+		node := m.startTokenPayouts(sim, keys)
+		s := m.openIn(money.USDC, "USDC")
+		s.Play("pay 110_000_000, mine 1, is paid", s.step)
+		email, err := m.claims.Sealer.Seal(identity.SealContext{Table: "claims", Column: "payer_email", Row: s.id},
+			[]byte("payer@example.com"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Exec("UPDATE claims SET payer_email = $1", email)
+		dollars := func(units int64) money.Amount { return money.New(money.USDC, units) }
+		fees := int64(0) // that payers paid
+		failed := func(id, dim string, owed int64) {
+			t.Helper()
+			s.Settle(nil)
+			m.WantCount(1, "claim_refunds WHERE refund_id = $1 AND state = 'offered' AND address = '' AND output_id = ''"+
+				" AND txid = '' AND fee = 0 AND mailed_digest <> ''", id)
+			m.WantCount(1, "outputs WHERE payment_id = $1 AND state = 'failed'", id)
+			m.WantBalance(ledger.RefundPayable, dim, dollars(owed))
+			m.WantBalance(ledger.NetworkFee, "refund", dollars(fees))
+			m.CheckLedger()
+		}
+		paid := func(id, dim string) {
+			t.Helper()
+			s.Settle(nil)
+			s.Play("mine 1, mine 1", nil)
+			m.WantCount(1, "claim_refunds WHERE refund_id = $1 AND state = 'paid' AND address = $2", id, wallet)
+			m.WantCount(1, "outputs WHERE payment_id = $1 AND state = 'fulfilled'", id)
+			m.WantBalance(ledger.RefundPayable, dim, dollars(0))
+			m.CheckLedger()
+			fees = m.Balance(ledger.NetworkFee, "refund", money.USDC)
+		}
+		offer := func() (r claim.Refund, token string) {
+			t.Helper()
+			s.Write(func(ctx context.Context, tx *db.Tx) (err error) {
+				r, token, err = m.claims.Refund(ctx, tx, m.By, "", s.id)
+				return err
+			})
+			return r, token
+		}
+
+		excess, token := offer()
+		s.accept(token, node.to)
+		failed(excess.ID, s.id, 10_000_000)
+		m.WantCount(2, "mails WHERE template = 'refund_offered'")
+		s.accept(token, wallet)
+		paid(excess.ID, s.id)
+
+		part, token := s.part(m.By, claim.PartParams{AmountText: "40"})
+		s.accept(token, node.to)
+		failed(part.ID, part.ID, 40_000_000)
+		m.Clock.Advance(claim.RefundLife - time.Minute)
+		s.accept(token, wallet)
+		paid(part.ID, part.ID)
+		if c := s.is(claim.Paid); c.Refunded != dollars(10_000_000) || c.Returned != dollars(40_000_000) {
+			t.Errorf("refunded %s of the excess, and %s of the payment", c.Refunded, c.Returned)
+		}
+
+		// Another offer, made while the payout was on its way, pays all that is owed.
+		s.Play("pay 5_000_000, mine 1", s.step)
+		node.busy = true
+		first, token := offer()
+		s.accept(token, node.to)
+		s.Play("pay 3_000_000, mine 1", s.step)
+		second, token := offer()
+		node.busy = false
+		m.Clock.Advance(time.Minute)
+		s.Settle(nil)
+		m.WantCount(1, "claim_refunds WHERE refund_id = $1 AND state = 'withdrawn'", first.ID)
+		m.WantBalance(ledger.RefundPayable, s.id, dollars(8_000_000))
+		s.accept(token, wallet)
+		paid(second.ID, s.id)
+		if c := s.is(claim.Paid); c.Refunded != dollars(18_000_000) {
+			t.Errorf("refunded %s of the excess", c.Refunded)
+		}
+
+		// What a reorganization removed while the payout was on its way is not offered again.
+		s.Play("pay 7_000_000, mine 1", s.step)
+		node.busy = true
+		third, token := offer()
+		s.accept(token, node.to)
+		s.Settle(nil)
+		s.Play("reorg 1, evict", s.step)
+		m.WantBalance(ledger.DueFromCustomer, "", dollars(7_000_000))
+		node.busy = false
+		m.Clock.Advance(time.Minute)
+		s.Settle(nil)
+		m.WantCount(1, "claim_refunds WHERE refund_id = $1 AND state = 'withdrawn'", third.ID)
+		m.WantBalance(ledger.DueFromCustomer, "", dollars(0))
+		m.WantBalance(ledger.RefundPayable, s.id, dollars(0))
+		m.CheckLedger()
 	})
 }
 

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -24,7 +25,13 @@ const (
 	Weekly Schedule = "weekly"
 )
 
-const maxOrigins = 10
+const (
+	maxOrigins = 10
+	maxZone    = 64 // longest name of a time zone
+)
+
+// Days are the names of the days of the week, by time.Weekday.
+var Days = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
 // settingsID is the object ID of a company's settings in its history and events.
 const settingsID = "merchant_settings"
@@ -33,9 +40,15 @@ const settingsID = "merchant_settings"
 type Settings struct {
 	CompanyID string
 	Policy
-	SettleIn money.Asset // settlement currency: BTC, or "" for the currency of each claim
-	Origins  []string    // sites, such as https://shop.example, that may embed the checkout and that it may link to
+	// SettleIn is the settlement currency: "" for the currency of each claim, SettleInCoin for the coin in which each
+	// claim is paid, or a coin, in which only payments in it are kept.
+	SettleIn string
+	Origins  []string // sites, such as https://shop.example, that may embed the checkout and that it may link to
 	Schedule Schedule
+	TimeZone string       // IANA time zone in whose midnight the schedule settles
+	Day      time.Weekday // day of a weekly settlement
+	// ConvertTo is the bank currency into which settlements are exchanged. "" leaves them in what claims earned.
+	ConvertTo money.Asset
 	// DestinationID is a withdrawal destination of the company, to which settlements in its currency are paid out. ""
 	// leaves them in the company's balance.
 	DestinationID string
@@ -43,13 +56,14 @@ type Settings struct {
 	Version       int64  // number of changes, 0 before the first
 	UpdatedAt     time.Time
 
-	settledAt time.Time // time of the last scheduled settlement
+	settlesAt time.Time // time of the next scheduled settlement
 }
 
 // Change has the settings that a request changes. A nil member does not change.
 type Change struct {
 	ToleranceBps, Confirmations, GraceSeconds *int64
 	Late, SettleIn, Schedule, DestinationID   *string
+	TimeZone, Day, ConvertTo                  *string // Day is the English name of a day of the week, such as "monday"
 	SupportEmail                              *string
 	Origins                                   []string // nil leaves the origins unchanged
 }
@@ -73,7 +87,7 @@ func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Setti
 	s, found, err := merchants.Get(ctx, tx, company.ID)
 	if err == nil && !found {
 		return Settings{
-			CompanyID: company.ID, Schedule: Manual,
+			CompanyID: company.ID, Schedule: Manual, TimeZone: "UTC", Day: time.Monday,
 			Policy: Policy{ToleranceBps: company.ToleranceBps, Confirmations: 1, Late: LateManual},
 		}, nil
 	}
@@ -94,6 +108,7 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err := company.Active(); err != nil {
 		return now, err
 	}
+	was := now
 	if err := now.apply(change); err != nil {
 		return now, err
 	}
@@ -107,6 +122,15 @@ func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Pri
 	now.UpdatedAt = tx.Now()
 	if err := saveSettings(ctx, tx, now); err != nil {
 		return now, err
+	}
+	if was.Schedule != now.Schedule || was.TimeZone != now.TimeZone || was.Day != now.Day {
+		next, err := now.nextSettlement(tx.Now())
+		if err != nil {
+			return now, err
+		}
+		if err := saveNextSettlement(ctx, tx, now.CompanyID, next); err != nil {
+			return now, err
+		}
 	}
 	now.Version++
 	db.History(tx, now.CompanyID, settingsID, now.Version, "", "changed", "changed by "+by.ID)
@@ -134,8 +158,33 @@ func (s *Settings) apply(change Change) error {
 			n <= 120
 	}, "The grace is 0 to 120 seconds.")
 	choose(&list, "late_policy", &s.Late, change.Late, LateManual, LateRequote, LateRefund)
-	choose(&list, "settlement_currency", &s.SettleIn, change.SettleIn, "", money.BTC)
+	choose(&list, "settlement_currency", &s.SettleIn, change.SettleIn, "", SettleInCoin, string(money.BTC),
+		string(money.USDC), string(money.USDT))
 	choose(&list, "settlement_schedule", &s.Schedule, change.Schedule, Manual, Daily, Weekly)
+	if name := change.TimeZone; name != nil {
+		if _, err := time.LoadLocation(*name); err != nil || *name == "" || *name == "Local" || len(*name) > maxZone {
+			list.Add("invalid_parameter", "/settlement_time_zone",
+				"A time zone is a name of the IANA database, such as Europe/Paris.")
+		} else {
+			s.TimeZone = *name
+		}
+	}
+	if name := change.Day; name != nil {
+		day := slices.Index(Days, *name)
+		if day < 0 {
+			list.Add("invalid_parameter", "/settlement_day", "A day is monday to sunday.")
+		} else {
+			s.Day = time.Weekday(day)
+		}
+	}
+	if to := change.ConvertTo; to != nil {
+		if a, known := money.Lookup(*to); *to != "" && (!known || a.IsCrypto()) {
+			list.Add("invalid_parameter", "/settlement_convert_to",
+				"Settlements are converted into a bank currency; see GET /api/currencies.")
+		} else {
+			s.ConvertTo = a
+		}
+	}
 	if id := change.DestinationID; id != nil {
 		s.DestinationID = *id
 	}
@@ -167,18 +216,18 @@ func choose[T ~string](list *apierr.List, member string, to *T, given *string, o
 	}
 }
 
-// isOrigin reports whether a text is an https origin, and nothing more.
+// originRegexp matches https and a host with an optional port, in the characters that a browser's origin has.
+var originRegexp = regexp.MustCompile(`^https://[a-z0-9-]+(\.[a-z0-9-]+)*(:[1-9][0-9]{0,4})?$`)
+
+// isOrigin reports whether a text is an https origin as browsers write it, and nothing more. It becomes part of a
+// header (frame-ancestors) and of pages.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= 200 && u.Scheme == "https" && u.Host != "" && u.User == nil &&
-		text == "https://"+u.Host &&
-		!slices.ContainsFunc([]byte(u.Host), func(b byte) bool {
-			return b <= ' ' || b > '~' || b == '*' || b == ';' || b == ',' || b == '\'' || b == '"'
-		})
+	return err == nil && len(text) <= 200 && originRegexp.MatchString(text) && u.Port() != "443"
 }
 
-// leadsBack reports whether a return URL is at one of the origins.
-func (s *Settings) leadsBack(text string) bool {
+// LeadsBack reports whether a return URL is at one of the origins.
+func (s *Settings) LeadsBack(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)
 }

@@ -16,22 +16,32 @@ import (
 )
 
 // Money that claims earn is in the merchant's account (2200) until a settlement credits it to the company's balance,
-// which can fund payrolls. If the settings have a withdrawal destination in the same currency, the settlement also
-// creates a withdrawal to it, with all checks of withdrawals.
+// which can fund payrolls. If the settings name a bank currency, the settlement first exchanges the money into it. If
+// they have a withdrawal destination in the currency of the settlement, it also creates a withdrawal to it, with all
+// checks of withdrawals.
 
 // Errors returned to merchants.
 var (
-	ErrNoBalance   = apierr.New(apierr.Conflict, "insufficient_balance", "Claims have not brought as much as this.")
-	errDestination = apierr.New(apierr.NotFound, "not_found",
+	ErrNoBalance  = apierr.New(apierr.Conflict, "insufficient_balance", "Claims have not earned this much.")
+	errConversion = apierr.New(apierr.Invalid, "conversion_unavailable",
+		"The service cannot exchange this much at the moment. Settle less, or try again later.")
+	errConverted = apierr.New(apierr.Invalid, "amount_too_small",
+		"The amount is less than the smallest unit of the currency into which settlements are converted.")
+	errNoSettlement = apierr.New(apierr.NotFound, "not_found", "There is no such settlement.")
+	errDestination  = apierr.New(apierr.NotFound, "not_found",
 		"The company has no such destination. They are added on the page /wallets/withdrawals.")
 )
 
 // Settlement is a transfer of money that claims earned to the company's balance.
 type Settlement struct {
 	CompanyID, ID string
-	Amount        money.Amount
-	WithdrawalID  string // withdrawal that pays the money out; "" if it stays in the balance
+	Earned        money.Amount // money of claims that is settled
+	Amount        money.Amount // amount credited to the balance: Earned, or what it was exchanged into
+	Rate          money.Rate   // price of one unit of Earned in the currency of Amount; zero if nothing was exchanged
+	WithdrawalID  string       // withdrawal that pays the money out; "" if it stays in the balance
 	CreatedAt     time.Time
+
+	due time.Time // time for which it was scheduled; zero if it was requested
 }
 
 // IsClaim reports whether an ID is a claim's.
@@ -81,11 +91,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if amount.IsZero() || amount.Cmp(balance) > 0 {
 		return Settlement{}, ErrNoBalance.Detailf("Claims have brought %s %s that are not settled.", balance, asset)
 	}
-	to, err := s.onwardTo(ctx, tx, by, settings, amount)
-	if err != nil {
-		return Settlement{}, err
-	}
-	return s.settle(ctx, tx, by, amount, to)
+	return s.settle(ctx, tx, by, settings, amount, time.Time{})
 }
 
 // onwardTo returns the ID of the destination to which a settlement is paid out, "" for none. It returns the error that
@@ -102,20 +108,41 @@ func (s *Service) onwardTo(ctx context.Context, tx *db.Tx, by identity.Principal
 	return to.ID, s.Withdrawals.Ready(ctx, tx, by, settings.CompanyID, to.ID, amount)
 }
 
-// settle credits an amount to the company's balance, and withdraws it to a destination if there is one.
-func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount,
-	destinationID string) (Settlement, error) {
-	x := Settlement{CompanyID: by.CompanyID, ID: tx.NewID("stl"), Amount: amount, CreatedAt: tx.Now()}
+// settle credits an amount that claims earned to the company's balance, exchanged if the settings say so, and withdraws
+// it to the settings' destination if that is in the same currency. It changes nothing if it returns an error of apierr.
+func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings,
+	earned money.Amount, due time.Time) (Settlement, error) {
+	x := Settlement{CompanyID: settings.CompanyID, ID: tx.NewID("stl"), Earned: earned, Amount: earned,
+		CreatedAt: tx.Now(), due: due}
+	var err error
+	if to := settings.ConvertTo; to != "" && to != earned.Asset() {
+		if x.Rate, err = s.exchangeRate(ctx, tx, earned.Asset(), to, false); err != nil {
+			return x, err
+		}
+		if x.Amount, err = s.exchanged(ctx, tx, earned, to, money.Floor, true); errors.Is(err, errRefundCoin) {
+			err = errConversion
+		}
+		if err != nil {
+			return x, err
+		}
+		if x.Amount.IsZero() {
+			return x, errConverted
+		}
+	}
+	destinationID, err := s.onwardTo(ctx, tx, by, settings, x.Amount)
+	if err != nil {
+		return x, err
+	}
 	if err := ledger.Post(tx, ledger.Journal{
 		CompanyID: x.CompanyID, SourceType: "settlement", SourceID: x.ID, Purpose: "settle",
-		Lines: []ledger.Line{ledger.Debit(ledger.MerchantPayable, "", amount), ledger.Credit(ledger.CompanyFunds, "",
-			amount)},
+		Lines: append(exchange(x.Earned, x.Amount),
+			ledger.Debit(ledger.MerchantPayable, "", x.Earned), ledger.Credit(ledger.CompanyFunds, "", x.Amount)),
 	}); err != nil {
 		return x, err
 	}
 	if destinationID != "" {
 		w, err := s.Withdrawals.Create(ctx, tx, by, withdrawal.Params{DestinationID: destinationID,
-			AmountText: amount.String()})
+			AmountText: x.Amount.String()})
 		if err != nil {
 			return x, err
 		}
@@ -169,20 +196,35 @@ func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Princi
 	return listSettlements(ctx, tx, id, perPage, int64(max(page, 1)-1)*int64(perPage))
 }
 
-// every is the time between two scheduled settlements.
-var every = map[Schedule]time.Duration{Daily: 24 * time.Hour, Weekly: 7 * 24 * time.Hour}
+// nextSettlement returns the first time after now at which a schedule settles: midnight in the time zone, each day or
+// on one day of the week. Where a clock change skips midnight, it is the closest time that exists. It returns the zero
+// time for a manual schedule.
+func (s *Settings) nextSettlement(now time.Time) (time.Time, error) {
+	if s.Schedule == Manual {
+		return time.Time{}, nil
+	}
+	zone, err := time.LoadLocation(s.TimeZone)
+	if err != nil {
+		return time.Time{}, err
+	}
+	year, month, day := now.In(zone).Date()
+	for i := 0; ; i++ {
+		at := time.Date(year, month, day+i, 0, 0, 0, 0, zone)
+		weekday := time.Date(year, month, day+i, 12, 0, 0, 0, zone).Weekday()
+		if at.After(now) && (s.Schedule == Daily || weekday == s.Day) {
+			return at, nil
+		}
+	}
+}
 
-// SettleDue makes the scheduled settlements that are due, with one transaction for each company. An amount too small to
-// be withdrawn waits for the next scheduled settlement.
+// SettleDue makes the scheduled settlements that are due, with one transaction for each company and currency. Each of
+// them is made once, however many processes call it and wherever they are interrupted. While a company is frozen, an
+// asset is stopped or another rule prevents a settlement, it is due until it is made. An amount too small to be paid
+// out waits for the next scheduled settlement.
 func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	var due []Settings
-	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		all, err := scheduled(ctx, tx)
-		for _, one := range all {
-			if !tx.Now().Before(one.settledAt.Add(every[one.Schedule])) {
-				due = append(due, one)
-			}
-		}
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		due, err = settingsDue(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -190,45 +232,95 @@ func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	}
 	var failed []error // errors of companies, which do not delay the others
 	for _, settings := range due {
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return s.settleAll(ctx, tx,
-				settings)
-		}); err != nil {
+		if err := s.settleCompany(ctx, d, settings); err != nil {
 			failed = append(failed, fmt.Errorf("settle what claims brought %s: %w", settings.CompanyID, err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func (s *Service) settleAll(ctx context.Context, tx *db.Tx, settings Settings) error {
-	first, err := noteSettled(ctx, tx, settings)
-	if err != nil || !first {
+// settleCompany settles each currency of a company, and then schedules the next settlement unless one has to wait.
+func (s *Service) settleCompany(ctx context.Context, d *db.DB, due Settings) error {
+	var holdings []ledger.Holding
+	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		holdings, err = ledger.Holdings(ctx, tx, due.CompanyID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	waits := false
+	var failed []error
+	for _, h := range holdings {
+		if h.Code != ledger.MerchantPayable || h.Balance.IsZero() {
+			continue
+		}
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return s.settleScheduled(ctx, tx, due, h.Balance.Asset())
+		})
+		if _, rule := apierr.As(err); rule {
+			waits = true
+		} else if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		now, err := lockDue(ctx, tx, due)
+		if err != nil || now.CompanyID == "" {
+			return err
+		}
+		company, err := identity.CompanyByID(ctx, tx, due.CompanyID)
+		if err != nil || company.Active() != nil {
+			return err // while the company is frozen, its settlement is due
+		}
+		after := tx.Now()
+		if waits { // what waits is due until the next settlement, which then includes it
+			after = due.settlesAt
+		}
+		next, err := now.nextSettlement(after)
+		if err != nil || waits && next.After(tx.Now()) {
+			return err
+		}
+		return saveNextSettlement(ctx, tx, now.CompanyID, next)
+	})
+}
+
+// settleScheduled makes the scheduled settlement of one currency, unless it has been made. It returns an error of
+// apierr if the settlement has to wait.
+func (s *Service) settleScheduled(ctx context.Context, tx *db.Tx, due Settings, asset money.Asset) error {
+	settings, err := lockDue(ctx, tx, due)
+	if err != nil || settings.CompanyID == "" {
+		return err
+	}
+	if made, err := settled(ctx, tx, due, asset); err != nil || made {
 		return err
 	}
 	company, err := identity.CompanyByID(ctx, tx, settings.CompanyID)
-	if err != nil || company.Active() != nil {
+	if err != nil {
 		return err
 	}
-	holdings, err := ledger.Holdings(ctx, tx, settings.CompanyID)
+	if err := company.Active(); err != nil {
+		return err
+	}
+	stopped, err := ledger.StoppedAssets(ctx, tx)
 	if err != nil {
+		return err
+	}
+	if stopped[asset] || stopped[settings.ConvertTo] {
+		return errConversion
+	}
+	balance, err := ledger.Balance(ctx, tx, settings.CompanyID, ledger.MerchantPayable, "", asset)
+	if err != nil || balance.IsZero() {
 		return err
 	}
 	// The principal is a program, so an amount above the limit needs two approvals.
 	by := identity.Principal{ID: "schedule", CompanyID: settings.CompanyID}
-	for _, h := range holdings {
-		if h.Code != ledger.MerchantPayable {
-			continue
-		}
-		to, err := s.onwardTo(ctx, tx, by, settings, h.Balance)
-		if _, isFault := apierr.As(err); isFault {
-			continue // this money waits for the next scheduled settlement
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := s.settle(ctx, tx, by, h.Balance, to); err != nil {
-			return err
-		}
+	_, err = s.settle(ctx, tx, by, settings, balance, due.settlesAt)
+	if rule, ok := apierr.As(err); ok && rule.Code == errConverted.Code {
+		return nil // too small to be paid out, too
 	}
-	return nil
+	return err
 }

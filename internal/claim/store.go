@@ -11,16 +11,17 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // New claims are buffered and inserted at the commit, together with those of all requests in the same group commit.
 
 const claimColumns = `company_id, claim_id, payer_id, description, return_url, redirects, external_id, metadata,
-	line_items, payer_email, expires_at, state, exception, reverted,
+	line_items, payer_email, link_id, expires_at, state, exception, reverted,
 	version, currency, amount,
 	fee, fee_bps, funding_asset, settle_asset, address, network, tolerance_bps, confirmations, late_policy,
-	grace_seconds, tx_hash, seen,
-	wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchant_debt, refund_debt,
+	grace_seconds, tx_hash, seen, settlement,
+	wallet, places, suspense, excess, shortfall, exchanged, merchant, revenue, merchant_debt, refund_debt,
 	refunded, refunding, returned, returned_value,
 	cancelled_at, invalid_at, created_at, updated_at`
 
@@ -31,13 +32,13 @@ func insertClaim(tx *db.Tx, c *Claim) {
 	b := &c.booked
 	claimRows.Add(tx, []any{
 		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, c.Redirects, c.ExternalID, c.metadata(), c.items(), c.email,
-		micros(c.ExpiresAt), string(c.State), string(c.Exception), c.Reverted,
+		c.LinkID, micros(c.ExpiresAt), string(c.State), string(c.Exception), c.Reverted,
 		c.Version,
 		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn),
 		c.Address, c.Network,
 		c.Policy.ToleranceBps, c.Policy.Confirmations, string(c.Policy.Late), c.Policy.GraceSeconds, c.TxHash,
-		c.Seen.Units(),
-		b.wallet.Units(), b.channels.Units(), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(),
+		c.Seen.Units(), c.settlement,
+		b.wallet.Units(), writePlaces(b.places), b.suspense.Units(), b.excess.Units(), b.shortfall.Units(),
 		b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
 		b.merchantDebt.Units(), b.refundDebt.Units(), c.Refunded.Units(), c.Refunding, c.Returned.Units(),
 		c.ReturnedValue.Units(), micros(c.CancelledAt), micros(c.InvalidAt), db.Micros(c.CreatedAt), db.Micros(c.UpdatedAt),
@@ -73,17 +74,17 @@ func lockLimits(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 func scanClaim(scan func(...any) error) (Claim, error) {
 	var c Claim
 	var state, exception, late, denom, funding, settle string
-	var amount, fee, seen, wallet, channels, suspense, excess, shortfall, exchanged, merchant, revenue, merchantDebt,
+	var amount, fee, seen, wallet, suspense, excess, shortfall, exchanged, merchant, revenue, merchantDebt,
 		refundDebt, refunded, returned, returnedValue int64
-	var metadata, items string
+	var metadata, items, places string
 	var expires, cancelled, invalid, created, updated int64
 	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &c.Redirects,
 		&c.ExternalID, &metadata, &items,
-		&c.email, &expires, &state, &exception, &c.Reverted,
+		&c.email, &c.LinkID, &expires, &state, &exception, &c.Reverted,
 		&c.Version, &denom, &amount,
 		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations,
 		&late, &c.Policy.GraceSeconds,
-		&c.TxHash, &seen, &wallet, &channels, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue,
+		&c.TxHash, &seen, &c.settlement, &wallet, &places, &suspense, &excess, &shortfall, &exchanged, &merchant, &revenue,
 		&merchantDebt, &refundDebt, &refunded,
 		&c.Refunding, &returned, &returnedValue, &cancelled, &invalid, &created, &updated)
 	if err != nil {
@@ -95,11 +96,14 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	c.Seen, c.Refunded = money.New(c.Funding, seen), money.New(c.Funding, refunded)
 	c.Returned, c.ReturnedValue = money.New(c.Funding, returned), money.New(money.Asset(denom), returnedValue)
 	c.booked = position{
-		wallet: money.New(c.Funding, wallet), channels: money.New(c.Funding, channels), suspense: money.New(c.Funding,
-			suspense), excess: money.New(c.Funding, excess),
+		wallet: money.New(c.Funding, wallet), suspense: money.New(c.Funding, suspense),
+		excess:    money.New(c.Funding, excess),
 		shortfall: money.New(c.Funding, shortfall), exchanged: money.New(c.Funding, exchanged),
 		merchant: money.New(c.SettleIn, merchant), revenue: money.New(c.SettleIn, revenue),
 		merchantDebt: money.New(c.SettleIn, merchantDebt), refundDebt: money.New(c.Funding, refundDebt),
+	}
+	if c.booked.places, err = readPlaces(c.Funding, places); err != nil {
+		return c, err
 	}
 	c.CancelledAt, c.InvalidAt, c.CreatedAt, c.UpdatedAt = timeOf(cancelled), timeOf(invalid), db.Time(created),
 		db.Time(updated)
@@ -113,6 +117,86 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 		err = json.Unmarshal([]byte(items), &c.Items)
 	}
 	return c, err
+}
+
+// writePlaces and readPlaces convert amounts by chain to and from JSON, "" for none.
+func writePlaces(places map[string]money.Amount) string {
+	units := map[string]int64{}
+	for name, a := range places {
+		units[name] = a.Units()
+	}
+	return stored(len(units), units)
+}
+
+func readPlaces(asset money.Asset, text string) (map[string]money.Amount, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var units map[string]int64
+	if err := json.Unmarshal([]byte(text), &units); err != nil {
+		return nil, err
+	}
+	places := map[string]money.Amount{}
+	for name, n := range units {
+		places[name] = money.New(asset, n)
+	}
+	return places, nil
+}
+
+// othersOf returns the query for the claim's money in other assets than the one that pays it.
+func othersOf(c *Claim) db.Statement {
+	return db.Statement{
+		Query: `SELECT asset, wallet, places, suspense, excess, merchant, merchant_debt, refund_debt, refunded, returned
+			FROM claim_other_assets WHERE company_id = $1 AND claim_id = $2`,
+		Args: []any{c.CompanyID, c.ID}, Row: func(r *db.Rows) error {
+			var name, places string
+			var wallet, suspense, excess, merchant, merchantDebt, refundDebt, refunded, returned int64
+			if err := r.Scan(&name, &wallet, &places, &suspense, &excess, &merchant, &merchantDebt, &refundDebt, &refunded,
+				&returned); err != nil {
+				return err
+			}
+			asset := money.Asset(name)
+			h := c.holding(asset)
+			b, settle := &h.booked, h.booked.merchant.Asset()
+			b.wallet, b.suspense, b.excess = money.New(asset, wallet), money.New(asset, suspense), money.New(asset, excess)
+			b.merchant, b.merchantDebt = money.New(settle, merchant), money.New(settle, merchantDebt)
+			b.refundDebt = money.New(asset, refundDebt)
+			h.refunded, h.returned = money.New(asset, refunded), money.New(asset, returned)
+			var err error
+			b.places, err = readPlaces(asset, places)
+			c.others[asset] = h
+			return err
+		}}
+}
+
+// storeOthers writes the claim's money in other assets than the one that pays it. was is what is stored.
+func storeOthers(ctx context.Context, tx *db.Tx, c *Claim, was map[money.Asset]holding) error {
+	for asset := range was {
+		if _, ok := c.others[asset]; !ok {
+			if _, err := tx.Exec(ctx, "DELETE FROM claim_other_assets WHERE company_id = $1 AND claim_id = $2 AND asset = $3",
+				c.CompanyID, c.ID, string(asset)); err != nil {
+				return err
+			}
+		}
+	}
+	for asset, h := range c.others {
+		if old, ok := was[asset]; ok && old.equal(h) {
+			continue
+		}
+		b := h.booked
+		if _, err := tx.Exec(ctx, `INSERT INTO claim_other_assets (company_id, claim_id, asset, wallet, places, suspense,
+				excess, merchant, merchant_debt, refund_debt, refunded, returned) VALUES `+db.Placeholders(1, 12, 1)+`
+			ON CONFLICT (company_id, claim_id, asset) DO UPDATE SET wallet = excluded.wallet, places = excluded.places,
+				suspense = excluded.suspense, excess = excluded.excess, merchant = excluded.merchant,
+				merchant_debt = excluded.merchant_debt, refund_debt = excluded.refund_debt, refunded = excluded.refunded,
+				returned = excluded.returned`,
+			c.CompanyID, c.ID, string(asset), b.wallet.Units(), writePlaces(b.places), b.suspense.Units(), b.excess.Units(),
+			b.merchant.Units(), b.merchantDebt.Units(), b.refundDebt.Units(), h.refunded.Units(),
+			h.returned.Units()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // micros and timeOf convert times from and to microseconds. The zero time is 0.
@@ -185,16 +269,16 @@ func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 			suspense = $7,
 		excess = $8, shortfall = $9, exchanged = $10, merchant = $11, revenue = $12, merchant_debt = $13,
 		refund_debt = $14, refunded = $15,
-		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, channels = $20,
-		returned = $21, returned_value = $22, version = version + 1
-		WHERE company_id = $23 AND claim_id = $24 AND version = $25 AND state = $26`,
+		refunding = $16, cancelled_at = $17, invalid_at = $18, updated_at = $19, places = $20,
+		returned = $21, returned_value = $22, funding_asset = $23, settle_asset = $24, version = version + 1
+		WHERE company_id = $25 AND claim_id = $26 AND version = $27 AND state = $28`,
 		string(c.State), string(c.Exception), c.Reverted, c.TxHash, c.Seen.Units(), b.wallet.Units(),
 		b.suspense.Units(),
 		b.excess.Units(), b.shortfall.Units(), b.exchanged.Units(), b.merchant.Units(), b.revenue.Units(),
 		b.merchantDebt.Units(),
 		b.refundDebt.Units(), c.Refunded.Units(), c.Refunding, micros(c.CancelledAt), micros(c.InvalidAt),
-		db.Micros(c.UpdatedAt), b.channels.Units(), c.Returned.Units(), c.ReturnedValue.Units(),
-		c.CompanyID, c.ID, c.Version, string(from))
+		db.Micros(c.UpdatedAt), writePlaces(b.places), c.Returned.Units(), c.ReturnedValue.Units(),
+		string(c.Funding), string(c.SettleIn), c.CompanyID, c.ID, c.Version, string(from))
 	c.Version++
 	return err
 }
@@ -208,11 +292,14 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 	if f.PayerID != "" {
 		l.Where("payer_id = ?", f.PayerID)
 	}
+	if f.LinkID != "" {
+		l.Where("link_id = ?", f.LinkID)
+	}
 	if f.ExternalID != "" {
 		l.Where("external_id = ?", f.ExternalID)
 	}
 	if f.Search != "" {
-		begins := likePattern.Replace(strings.ToLower(f.Search)) + "%"
+		begins := db.EscapeLike(strings.ToLower(f.Search)) + "%"
 		l.Where(`(LOWER(external_id) LIKE ? ESCAPE '\' OR LOWER(payer_id) LIKE ? ESCAPE '\' OR claim_id LIKE ? ESCAPE '\')`,
 			begins, begins, begins)
 	}
@@ -226,9 +313,6 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
 }
-
-// likePattern escapes the characters that LIKE does not take literally.
-var likePattern = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
 // reserve stores the claim of an external ID with the digest of its content. If another claim has the external ID, it
 // returns that claim's ID and digest.
@@ -272,8 +356,8 @@ func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n
 	return n, err
 }
 
-// acceptedBy returns the query for the late deposits that were accepted for a claim, with their rates.
-func acceptedBy(c *Claim, all map[string]money.Rate) db.Statement {
+// acceptedBy returns the query for the late deposits that were accepted for a claim, with the texts of their rates.
+func acceptedBy(c *Claim, all map[string]string) db.Statement {
 	return db.Statement{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id " +
 		"= $2", Args: []any{c.CompanyID, c.ID},
 		Row: func(r *db.Rows) error {
@@ -281,16 +365,28 @@ func acceptedBy(c *Claim, all map[string]money.Rate) db.Statement {
 			if err := r.Scan(&id, &text); err != nil {
 				return err
 			}
-			var rate money.Rate
-			if text != "" {
-				var err error
-				if rate, err = money.ParseRate(c.Funding, c.Amount.Asset(), text); err != nil {
-					return err
-				}
-			}
-			all[id] = rate
+			all[id] = text
 			return nil
 		}}
+}
+
+// acceptedRates returns the rates of late deposits that were accepted, by deposit ID.
+func acceptedRates(c *Claim, all []deposit.Deposit, texts map[string]string) (map[string]money.Rate, error) {
+	rates := map[string]money.Rate{}
+	for _, d := range all {
+		text, ok := texts[d.ID]
+		if !ok {
+			continue
+		}
+		rates[d.ID] = money.Rate{}
+		if text != "" {
+			var err error
+			if rates[d.ID], err = money.ParseRate(d.Amount.Asset(), c.Amount.Asset(), text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return rates, nil
 }
 
 func insertAccepted(ctx context.Context, tx *db.Tx, c *Claim, depositID string, rate money.Rate) error {
@@ -312,20 +408,20 @@ var merchants = db.NewLoader(func(tx *db.Tx, companies []string, found func(stri
 	for in, args := range db.BindList(tx, companies, 1) {
 		all = append(all,
 			db.Statement{Query: `SELECT company_id, tolerance_bps, confirmations, late_policy, grace_seconds,
-				settle_in, origins, schedule,
+				settle_in, origins, schedule, time_zone, day, convert_to,
 			destination_id, support_email, version, updated_at FROM merchant_settings
 			WHERE company_id IN ` + in, Args: args, Row: func(r *db.Rows) error {
 				var s Settings
-				var late, settle, origins, schedule string
-				var updated int64
+				var late, settle, origins, schedule, convertTo string
+				var day, updated int64
 				err := r.Scan(&s.CompanyID, &s.ToleranceBps, &s.Confirmations, &late, &s.GraceSeconds, &settle,
 					&origins,
-					&schedule, &s.DestinationID, &s.SupportEmail, &s.Version, &updated)
+					&schedule, &s.TimeZone, &day, &convertTo, &s.DestinationID, &s.SupportEmail, &s.Version, &updated)
 				if err != nil {
 					return err
 				}
-				s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), money.Asset(settle), Schedule(schedule),
-					db.Time(updated)
+				s.Day, s.ConvertTo = time.Weekday(day), money.Asset(convertTo)
+				s.Late, s.SettleIn, s.Schedule, s.UpdatedAt = LatePolicy(late), settle, Schedule(schedule), db.Time(updated)
 				s.Origins, err = readOrigins(origins)
 				found(s.CompanyID, s)
 				return err
@@ -339,26 +435,29 @@ func saveSettings(ctx context.Context, tx *db.Tx, s Settings) error {
 	n, err := tx.Exec(ctx,
 		`INSERT INTO merchant_settings (company_id, tolerance_bps, confirmations, late_policy, grace_seconds,
 			settle_in, origins,
-		schedule, destination_id, support_email, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-		$10, $11, $12)
+		schedule, destination_id, support_email, version, updated_at, time_zone, day, convert_to)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (company_id) DO UPDATE SET tolerance_bps = excluded.tolerance_bps,
 		confirmations = excluded.confirmations,
 		late_policy = excluded.late_policy, grace_seconds = excluded.grace_seconds,
 		settle_in = excluded.settle_in, origins = excluded.origins,
-		schedule = excluded.schedule, destination_id = excluded.destination_id,
+		schedule = excluded.schedule, time_zone = excluded.time_zone, day = excluded.day,
+		convert_to = excluded.convert_to, destination_id = excluded.destination_id,
 		support_email = excluded.support_email, version = excluded.version, updated_at = excluded.updated_at
 		WHERE merchant_settings.version = excluded.version - 1`,
-		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, string(s.SettleIn),
+		s.CompanyID, s.ToleranceBps, s.Confirmations, string(s.Late), s.GraceSeconds, s.SettleIn,
 		writeOrigins(s.Origins),
-		string(s.Schedule), s.DestinationID, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt))
+		string(s.Schedule), s.DestinationID, s.SupportEmail, s.Version+1, db.Micros(s.UpdatedAt), s.TimeZone,
+		int64(s.Day), string(s.ConvertTo))
 	if err == nil && n != 1 {
 		return db.ErrConflict
 	}
 	return err
 }
 
-const refundColumns = `company_id, claim_id, refund_id, state, asset, amount, fee, token_digest, address, output_id,
-	txid, withheld, version, expires_at, created_at, currency, value, cost_asset, from_claims, from_balance, created_by`
+const refundColumns = `company_id, claim_id, refund_id, state, asset, network, amount, fee, token_digest, address,
+	output_id, txid, withheld, version, expires_at, created_at, currency, value, cost_asset, from_claims, from_balance,
+	created_by, mailed_digest`
 
 // refunds returns the refunds of a claim, oldest first.
 func refunds(ctx context.Context, tx *db.Tx, c *Claim) ([]Refund, error) {
@@ -370,9 +469,9 @@ func selectRefunds(ctx context.Context, tx *db.Tx, where string, args ...any) ([
 	return db.Collect(rows, err, func(rows *db.Rows) (r Refund, err error) {
 		var state, asset, currency, costAsset string
 		var amount, fee, expires, created, value, claims, balance int64
-		if err = rows.Scan(&r.CompanyID, &r.ClaimID, &r.ID, &state, &asset, &amount, &fee, &r.digest, &r.Address, &r.outputID,
-			&r.TxHash, &r.Withheld, &r.Version, &expires, &created, &currency, &value, &costAsset, &claims, &balance,
-			&r.CreatedBy); err != nil {
+		if err = rows.Scan(&r.CompanyID, &r.ClaimID, &r.ID, &state, &asset, &r.Network, &amount, &fee, &r.digest,
+			&r.Address, &r.outputID, &r.TxHash, &r.Withheld, &r.Version, &expires, &created, &currency, &value, &costAsset,
+			&claims, &balance, &r.CreatedBy, &r.mailedDigest); err != nil {
 			return r, err
 		}
 		r.State, r.Amount, r.Fee = RefundState(state), money.New(money.Asset(asset), amount),
@@ -396,11 +495,12 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 		return a.Units()
 	}
 	_, err := tx.Exec(ctx,
-		"INSERT INTO claim_refunds ("+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 22, 1),
-		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Amount.Units(), r.Fee.Units(),
+		"INSERT INTO claim_refunds ("+refundColumns+", updated_at) VALUES "+db.Placeholders(1, 24, 1),
+		r.CompanyID, r.ClaimID, r.ID, string(r.State), string(r.Amount.Asset()), r.Network, r.Amount.Units(), r.Fee.Units(),
 		r.digest, r.Address, r.outputID,
 		r.TxHash, r.Withheld, r.Version, db.Micros(r.ExpiresAt), db.Micros(r.CreatedAt), string(r.Value.Asset()),
-		units(r.Value), string(r.Cost.Asset()), units(r.FromClaims), units(r.FromBalance), r.CreatedBy, db.Micros(tx.Now()))
+		units(r.Value), string(r.Cost.Asset()), units(r.FromClaims), units(r.FromBalance), r.CreatedBy, r.mailedDigest,
+		db.Micros(tx.Now()))
 	if db.IsUnique(err) {
 		return db.ErrConflict
 	}
@@ -410,11 +510,11 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) error {
 	n, err := tx.Exec(ctx,
 		`UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6,
-			updated_at = $7, withheld = $8, expires_at = $9,
-		version = version + 1 WHERE company_id = $10 AND claim_id = $11 AND refund_id = $12 AND version = $13
-		AND state = $14`,
+			updated_at = $7, withheld = $8, expires_at = $9, mailed_digest = $10,
+		version = version + 1 WHERE company_id = $11 AND claim_id = $12 AND refund_id = $13 AND version = $14
+		AND state = $15`,
 		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()),
-		r.Withheld, db.Micros(r.ExpiresAt),
+		r.Withheld, db.Micros(r.ExpiresAt), r.mailedDigest,
 		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
 	if err == nil && n != 1 {
 		return db.ErrConflict
@@ -436,20 +536,54 @@ func earnedByDay(ctx context.Context, tx *db.Tx, companyID string, from time.Tim
 	})
 }
 
-const settlementColumns = "company_id, settlement_id, asset, amount, withdrawal_id, created_at"
+const settlementColumns = `company_id, settlement_id, earned_asset, earned, asset, amount, rate, withdrawal_id,
+	due_at, created_at`
 
 func scanSettlement(scan func(...any) error) (x Settlement, err error) {
-	var asset string
-	var amount, created int64
-	err = scan(&x.CompanyID, &x.ID, &asset, &amount, &x.WithdrawalID, &created)
-	x.Amount, x.CreatedAt = money.New(money.Asset(asset), amount), db.Time(created)
+	var earnedIn, asset, rate string
+	var earned, amount, due, created int64
+	if err = scan(&x.CompanyID, &x.ID, &earnedIn, &earned, &asset, &amount, &rate, &x.WithdrawalID, &due,
+		&created); err != nil {
+		return x, err
+	}
+	x.Earned, x.Amount = money.New(money.Asset(earnedIn), earned), money.New(money.Asset(asset), amount)
+	x.due, x.CreatedAt = timeOf(due), db.Time(created)
+	if rate != "" {
+		x.Rate, err = money.ParseRate(x.Earned.Asset(), x.Amount.Asset(), rate)
+	}
 	return x, err
 }
 
 func insertSettlement(ctx context.Context, tx *db.Tx, x Settlement) error {
-	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 6, 1),
-		x.CompanyID, x.ID, string(x.Amount.Asset()), x.Amount.Units(), x.WithdrawalID, db.Micros(x.CreatedAt))
+	rate := ""
+	if !x.Rate.IsZero() {
+		rate = x.Rate.String()
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO settlements ("+settlementColumns+") VALUES "+db.Placeholders(1, 10, 1),
+		x.CompanyID, x.ID, string(x.Earned.Asset()), x.Earned.Units(), string(x.Amount.Asset()), x.Amount.Units(), rate,
+		x.WithdrawalID, micros(x.due), db.Micros(x.CreatedAt))
+	if db.IsUnique(err) {
+		return db.ErrConflict
+	}
 	return err
+}
+
+func findSettlement(ctx context.Context, tx *db.Tx, companyID, id string) (Settlement, error) {
+	x, err := scanSettlement(tx.QueryRow(ctx, "SELECT "+settlementColumns+
+		" FROM settlements WHERE company_id = $1 AND settlement_id = $2", companyID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		err = errNoSettlement
+	}
+	return x, err
+}
+
+// settled reports whether the settlement of a currency that was due has been made.
+func settled(ctx context.Context, tx *db.Tx, due Settings, earned money.Asset) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM settlements
+		WHERE company_id = $1 AND due_at = $2 AND earned_asset = $3`,
+		due.CompanyID, micros(due.settlesAt), string(earned)).Scan(&n)
+	return n > 0, err
 }
 
 func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (found []Settlement,
@@ -465,26 +599,63 @@ func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int
 	return found, total, err
 }
 
-// scheduled returns the settings of all companies that are settled on a schedule.
-func scheduled(ctx context.Context, tx *db.Tx) ([]Settings, error) {
-	rows, err := tx.Query(ctx,
-		"SELECT company_id, schedule, destination_id, settled_at FROM merchant_settings WHERE schedule <> 'manual'")
+// settingsDue returns the settings of all companies whose scheduled settlement is due, with the company and time only.
+func settingsDue(ctx context.Context, tx *db.Tx) ([]Settings, error) {
+	rows, err := tx.Query(ctx, `SELECT company_id, settles_at FROM merchant_settings
+		WHERE schedule <> 'manual' AND settles_at <= $1 ORDER BY company_id`, db.Micros(tx.Now()))
 	return db.Collect(rows, err, func(r *db.Rows) (s Settings, err error) {
-		var schedule string
-		var settled int64
-		err = r.Scan(&s.CompanyID, &schedule, &s.DestinationID, &settled)
-		s.Schedule, s.settledAt = Schedule(schedule), db.Time(settled)
+		var at int64
+		err = r.Scan(&s.CompanyID, &at)
+		s.settlesAt = timeOf(at)
 		return s, err
 	})
 }
 
-// noteSettled records a scheduled settlement, and reports whether no concurrent one came first.
-func noteSettled(ctx context.Context, tx *db.Tx, s Settings) (bool, error) {
-	n, err := tx.Exec(ctx,
-		"UPDATE merchant_settings SET settled_at = $1 WHERE company_id = $2 AND schedule = $3 AND destination_id = $4 AND "+
-			"settled_at = $5",
-		db.Micros(tx.Now()), s.CompanyID, string(s.Schedule), s.DestinationID, db.Micros(s.settledAt))
-	return n == 1, err
+// lockDue locks and returns the current settings of a company whose settlement is due. They have no company if it is
+// not due any more.
+func lockDue(ctx context.Context, tx *db.Tx, due Settings) (Settings, error) {
+	n, err := tx.Exec(ctx, `UPDATE merchant_settings SET settles_at = settles_at
+		WHERE company_id = $1 AND settles_at = $2 AND schedule <> 'manual'`, due.CompanyID, micros(due.settlesAt))
+	if err != nil || n == 0 {
+		return Settings{}, err
+	}
+	s, _, err := merchants.Get(ctx, tx, due.CompanyID)
+	return s, err
+}
+
+// saveNextSettlement stores the time of the next scheduled settlement of a company, zero for none.
+func saveNextSettlement(ctx context.Context, tx *db.Tx, companyID string, at time.Time) error {
+	return tx.ExecOne(ctx, "UPDATE merchant_settings SET settles_at = $1 WHERE company_id = $2", micros(at), companyID)
+}
+
+// orders returns the external IDs of claims by their IDs.
+func orders(ctx context.Context, tx *db.Tx, companyID string, claimIDs []string) (map[string]string, error) {
+	return namesOf(ctx, tx, "SELECT claim_id, external_id FROM claims WHERE company_id = $1 AND claim_id IN ", companyID,
+		claimIDs)
+}
+
+// claimsOfRefunds returns the IDs of the claims of refunds by the IDs of the refunds.
+func claimsOfRefunds(ctx context.Context, tx *db.Tx, companyID string, refundIDs []string) (map[string]string, error) {
+	return namesOf(ctx, tx, "SELECT refund_id, claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id IN ",
+		companyID, refundIDs)
+}
+
+func namesOf(ctx context.Context, tx *db.Tx, query, companyID string, ids []string) (map[string]string, error) {
+	names := map[string]string{}
+	if len(ids) == 0 {
+		return names, nil
+	}
+	var all []db.Statement
+	for in, args := range db.BindList(tx, ids, 2) {
+		all = append(all, db.Statement{Query: query + in, Args: append([]any{companyID}, args...),
+			Row: func(r *db.Rows) error {
+				var id, name string
+				err := r.Scan(&id, &name)
+				names[id] = name
+				return err
+			}})
+	}
+	return names, tx.Batch(ctx, all)
 }
 
 // RefundsWithheld returns the refunds of all companies that need the approval of two staff members, longest waiting

@@ -757,6 +757,12 @@ func mod97(s string) (rest int) {
 	return rest
 }
 
+// ValidLEI reports whether s is a legal entity identifier (ISO 17442): 18 characters and two check digits.
+func ValidLEI(s string) bool {
+	return len(s) == 20 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == "" &&
+		strings.Trim(s[18:], "0123456789") == "" && mod97(s) == 1
+}
+
 func iban(s string) bool { return len(s) > 4 && mod97(s[4:]+s[:4]) == 1 }
 
 // rib checks the key of a French-style account number. Letters count as digits: A and J as 1, B, K and S as 2, and so

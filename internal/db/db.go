@@ -18,11 +18,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	// The SQLite engine, in pure Go.
@@ -155,13 +157,20 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
+	// Only the owner may read the database. SQLite gives its log the permissions of this file.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("database file: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
 	d.engine = SQLite
 	open := func(pragmas ...string) (*sql.DB, error) {
 		q := url.Values{"_pragma": append(pragmas, "busy_timeout(10000)", "foreign_keys(1)", "synchronous(FULL)",
 			"temp_store(MEMORY)")}
 		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	}
-	var err error
 	// A checkpoint runs when the log has 32 MiB. A few dozen commits write that much, mostly to the same pages.
 	if d.writer, err = open("journal_mode(WAL)", "wal_autocheckpoint(8000)", "cache_size(-65536)"); err != nil {
 		return err
@@ -179,6 +188,44 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	}
 	d.readers.open(from)
 	return nil
+}
+
+// Vacuum removes deleted data from the file of an SQLite database. Other engines remove it in the background.
+func (d *DB) Vacuum(ctx context.Context) error {
+	if d.engine != SQLite {
+		return nil
+	}
+	for _, statement := range []string{"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"} {
+		if _, err := d.writer.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("remove deleted data from the file: %w", err)
+		}
+	}
+	return nil
+}
+
+// Errors of connections that others on the network can read.
+var (
+	ErrNotEncrypted = errors.New("the connection to PostgreSQL is not encrypted")
+	ErrNotVerified  = errors.New("the certificate of PostgreSQL is not verified")
+)
+
+// Server returns the host of a PostgreSQL URL, and ErrNotEncrypted or ErrNotVerified if its settings allow such a
+// connection. Other URLs have no host.
+func Server(address string) (host string, tls error) {
+	if strings.HasPrefix(address, "sqlite:") {
+		return "", nil
+	}
+	cfg, err := pgxpool.ParseConfig(address)
+	switch {
+	case err != nil:
+		return "", nil //nolint:nilerr // Open reports it
+	case cfg.ConnConfig.TLSConfig == nil ||
+		slices.ContainsFunc(cfg.ConnConfig.Fallbacks, func(f *pgconn.FallbackConfig) bool { return f.TLSConfig == nil }):
+		return cfg.ConnConfig.Host, ErrNotEncrypted
+	case cfg.ConnConfig.TLSConfig.InsecureSkipVerify && cfg.ConnConfig.TLSConfig.VerifyPeerCertificate == nil:
+		return cfg.ConnConfig.Host, ErrNotVerified
+	}
+	return cfg.ConnConfig.Host, nil
 }
 
 func (d *DB) openPostgres(ctx context.Context) error {

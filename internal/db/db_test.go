@@ -271,8 +271,8 @@ func TestTheDataDirectoryCanHaveAnyName(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(file); err != nil {
-		t.Error(err)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info, err)
 	}
 }
 

@@ -48,3 +48,8 @@ func ReadPage[T any](ctx context.Context, tx *Tx, l *List, scan func(*Rows) (T, 
 	found, err = Collect(rows, err, scan)
 	return found, total, err
 }
+
+var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
+
+// EscapeLike returns a text as a pattern that LIKE ... ESCAPE '\' matches literally.
+func EscapeLike(text string) string { return likeEscaper.Replace(text) }

@@ -75,9 +75,11 @@ func newFullFixture(t testing.TB, d *db.DB) *fixture {
 // apiKeyOperations repeats the operations that require an API key, so that a route that lacks apiKeyOnly fails the
 // test.
 var apiKeyOperations = []string{
+	"list-security-events",
 	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
-	"withdraw", "cancel-withdrawal",
-	"change-merchant-settings", "settle-claims", "create-webhook", "update-webhook", "delete-webhook",
+	"withdraw", "cancel-withdrawal", "revoke-mandate", "create-direct-debit", "cancel-direct-debit", "retry-direct-debit",
+	"change-merchant-settings", "change-merchant-branding", "settle-claims", "create-webhook", "update-webhook",
+	"delete-webhook", "export-1099-nec", "set-journal-accounts",
 	"rotate-webhook-secret", "test-webhook", "disable-webhook", "enable-webhook",
 	"redeliver-webhook-range", "redeliver-webhook",
 }
@@ -108,7 +110,7 @@ func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
 			continue
 		}
 		if bare.status != http.StatusUnauthorized || bare.json(t)["code"] != "invalid_token" ||
-			bare.header.Get("WWW-Authenticate") == "" {
+			!strings.Contains(strings.Join(bare.header.Values("WWW-Authenticate"), " "), `resource_metadata="`) {
 			t.Errorf("%s without a credential: %d %s", o.name, bare.status, bare.text)
 		}
 		for scope, pair := range credentials {

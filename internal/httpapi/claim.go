@@ -79,6 +79,7 @@ type (
 		ClaimID              string `json:"claim_id"`
 		Status               string `json:"status" enum:"awaiting_approval,offered,accepted,paid,withdrawn"`
 		Currency             string `json:"currency"`
+		Network              string `json:"network" doc:"Network on which the payer receives the refund." example:"bitcoin"`
 		Amount               string `json:"amount" example:"0.00005000"`
 		DenominationAmount   string `json:"denomination_amount,omitempty"`
 		DenominationCurrency string `json:"denomination_currency,omitempty"`
@@ -99,6 +100,23 @@ type (
 		CheckoutURL          string     `json:"checkout_url"`
 		LightningInvoice     string     `json:"lightning_invoice"`
 		PaymentURI           string     `json:"payment_uri"`
+
+		PaymentOptions []paymentOption `json:"payment_options"`
+	}
+
+	paymentOption struct {
+		Currency   string `json:"currency" example:"USDC"`
+		Network    string `json:"network" doc:"Network of the payment, or lightning." example:"base"`
+		Amount     string `json:"amount" doc:"Amount to pay now, as decimal text." example:"120.000000"`
+		QuoteID    string `json:"quote_id"`
+		Rate       string `json:"rate" example:"1.0"`
+		Address    string `json:"address" doc:"Where to pay; empty over Lightning."`
+		PaymentURI string `json:"payment_uri" doc:"Link for wallets (BIP 321 or EIP-681)."`
+	}
+
+	moneyOwed struct {
+		Currency string `json:"currency"`
+		Amount   string `json:"amount" doc:"As decimal text." example:"5.000000"`
 	}
 
 	claimGet struct {
@@ -126,6 +144,7 @@ type (
 		RefundableAmount     string     `json:"refundable_amount"`
 		RefundedAmount       string     `json:"refunded_amount"`
 		CheckoutURL          string     `json:"checkout_url"`
+		LinkID               string     `json:"payment_link_id"`
 		Created              Time       `json:"created"`
 		Updated              Time       `json:"updated"`
 		ExpiresAt            *Time      `json:"expires_at,omitzero" example:"2026-09-14T09:30:00Z"`
@@ -145,11 +164,13 @@ type (
 		Payments  []claimPayment `json:"payments" doc:"Payments received, by the time they were first seen."`
 		Quote     *claimQuote    `json:"quote" doc:"Latest quote."`
 		Refunds   []ClaimRefund  `json:"refunds" doc:"Refunds of the claim, oldest first."`
+
+		OtherRefundable []moneyOwed `json:"other_refundable"`
 	}
 
 	claimPayment struct {
 		DepositID             string `json:"deposit_id"`
-		Method                string `json:"method" enum:"bitcoin,lightning" doc:"Payment method."`
+		Method                string `json:"method" enum:"bitcoin,lightning,ethereum,base,polygon,arbitrum"`
 		Status                string `json:"status" enum:"seen,confirmed,reverted,replaced,evicted"`
 		Currency              string `json:"currency"`
 		Amount                string `json:"amount" doc:"As decimal text." example:"0.00240000"`
@@ -169,6 +190,7 @@ type (
 		To        time.Time  `query:"to" doc:"Created before this time."`
 
 		ExternalID string `query:"external_id" maxLength:"255"`
+		LinkID     string `query:"payment_link_id" maxLength:"64"`
 		Search     string `query:"search" maxLength:"255"`
 		Currency   string `query:"denomination_currency" maxLength:"10"`
 		Amount     string `query:"denomination_amount" maxLength:"40"`
@@ -194,6 +216,7 @@ type (
 		ClaimRefund
 		RefundURL   string `json:"refund_url" doc:"Single-use link for the payer. Returned only once."`
 		CheckoutURL string `json:"checkout_url"`
+		MailedTo    string `json:"notification_email" doc:"Address to which the link was mailed; empty if it was not."`
 	}
 
 	settleInput struct{ Body settleBody }
@@ -204,12 +227,45 @@ type (
 		Amount    Decimal `json:"amount,omitempty" doc:"Default: everything available."`
 	}
 
-	settlement struct {
-		SettlementID string `json:"settlement_id"`
-		Currency     string `json:"currency"`
-		Amount       string `json:"amount" doc:"As decimal text." example:"0.00198000"`
-		WithdrawalID string `json:"withdrawal_id"`
-		Created      Time   `json:"created"`
+	// Settlement is a settlement, also as a part of its statement.
+	Settlement struct {
+		SettlementID   string `json:"settlement_id"`
+		Currency       string `json:"currency"`
+		Amount         string `json:"amount" doc:"Amount credited to the balance, as decimal text." example:"98.50"`
+		EarnedCurrency string `json:"earned_currency" doc:"Currency of earned_amount." example:"BTC"`
+		EarnedAmount   string `json:"earned_amount" doc:"What was settled, as decimal text." example:"0.00198000"`
+		Rate           string `json:"rate" doc:"Price of one earned unit; empty if nothing was exchanged." example:"49750"`
+		WithdrawalID   string `json:"withdrawal_id"`
+		Created        Time   `json:"created"`
+	}
+
+	settlementGet struct {
+		SettlementID string `path:"settlement_id" maxLength:"64"`
+		CompanyID    string `query:"company_id"`
+		paging
+	}
+
+	settlementStatement struct {
+		Settlement
+
+		OpeningAmount string                    `json:"opening_amount"`
+		ClaimsAmount  string                    `json:"claims_amount"`
+		FeesAmount    string                    `json:"fees_amount"`
+		RefundsAmount string                    `json:"refunds_amount"`
+		ClosingAmount string                    `json:"closing_amount"`
+		Data          []settlementStatementLine `json:"data"`
+		Meta          meta                      `json:"meta"`
+	}
+
+	settlementStatementLine struct {
+		Type       string `json:"type" enum:"claim,claim_reverted,refund,refund_withdrawn"`
+		ClaimID    string `json:"claim_id"`
+		ExternalID string `json:"external_id"`
+		RefundID   string `json:"refund_id"`
+		Gross      string `json:"gross_amount"`
+		Fee        string `json:"fee_amount"`
+		Net        string `json:"net_amount"`
+		Created    Time   `json:"created"`
 	}
 
 	settlementList struct {
@@ -218,7 +274,7 @@ type (
 	}
 
 	settlementPage struct {
-		Data []settlement `json:"data"`
+		Data []Settlement `json:"data"`
 		Meta meta         `json:"meta"`
 	}
 
@@ -236,9 +292,13 @@ type (
 		LateGraceSeconds   *int64   `json:"late_grace_seconds,omitempty" minimum:"0" maximum:"120"`
 		SettlementCurrency *string  `json:"settlement_currency,omitempty" maxLength:"10"`
 		SettlementSchedule *string  `json:"settlement_schedule,omitempty" enum:"manual,daily,weekly"`
+		SettlementTimeZone *string  `json:"settlement_time_zone,omitempty" maxLength:"64"`
+		SettlementInto     *string  `json:"settlement_convert_to,omitempty" maxLength:"10"`
 		SettlementTo       *string  `json:"settlement_destination_id,omitempty" maxLength:"64"`
 		SupportEmail       *string  `json:"support_email,omitempty" maxLength:"254"`
 		Origins            []string `json:"origins,omitempty" maxItems:"10"`
+
+		Day *string `json:"settlement_day,omitempty" enum:"sunday,monday,tuesday,wednesday,thursday,friday,saturday"`
 	}
 
 	merchantSettings struct {
@@ -247,8 +307,11 @@ type (
 		Confirmations      int64    `json:"confirmations" doc:"Confirmations that a payment requires."`
 		LatePolicy         string   `json:"late_policy" enum:"manual,requote,refund"`
 		LateGraceSeconds   int64    `json:"late_grace_seconds"`
-		SettlementCurrency string   `json:"settlement_currency" doc:"BTC, or empty for the currency of each claim."`
+		SettlementCurrency string   `json:"settlement_currency" doc:"coin, a coin, or empty for each claim's currency."`
 		SettlementSchedule string   `json:"settlement_schedule" enum:"manual,daily,weekly"`
+		SettlementTimeZone string   `json:"settlement_time_zone"`
+		SettlementDay      string   `json:"settlement_day" enum:"sunday,monday,tuesday,wednesday,thursday,friday,saturday"`
+		SettlementInto     string   `json:"settlement_convert_to"`
 		SettlementTo       string   `json:"settlement_destination_id" doc:"Empty if settlements remain in the balance."`
 		SupportEmail       string   `json:"support_email" doc:"Support address shown at the checkout; may be empty."`
 		Origins            []string `json:"origins"`
@@ -290,12 +353,22 @@ func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInpu
 
 func (c *request) showClaimQuote(m *claim.Claim) *claimQuote {
 	q := m.Quote
-	return &claimQuote{
+	out := &claimQuote{
 		ClaimID: m.ID, ExternalID: m.ExternalID, ClaimPrice: q.ForClaim(),
 		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()),
 		Status: claimState(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
-		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(),
+		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(), PaymentOptions: make([]paymentOption, len(m.Offers)),
 	}
+	for i, o := range m.Offers {
+		out.PaymentOptions[i] = paymentOption{
+			Currency: string(o.Amount.Asset()), Network: o.Network, Amount: o.Amount.String(), QuoteID: o.Quote.ID,
+			Rate: o.Quote.Rate.String(), Address: o.Quote.Address, PaymentURI: o.URI,
+		}
+		if o.Lightning() {
+			out.PaymentOptions[i].Address = ""
+		}
+	}
+	return out
 }
 
 func refreshClaimQuote(ctx context.Context, tx *db.Tx, c *request, in *claimRefInput) (*claimQuote, error) {
@@ -319,8 +392,10 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 	if err != nil {
 		return nil, err
 	}
+	owed := d.OtherRefundable()
 	out := &claimStatus{
-		ClaimSummary: c.summarizeClaim(&d.Claim), DueAmount: d.Due.String(), TxHashes: []string{},
+		OtherRefundable: make([]moneyOwed, len(owed)),
+		ClaimSummary:    c.summarizeClaim(&d.Claim), DueAmount: d.Due.String(), TxHashes: []string{},
 		Payments: make([]claimPayment, len(d.Payments)), Quote: c.showClaimQuote(&d.Claim),
 		NotificationEmail: d.Email, LineItems: make([]lineItem, len(d.Items)),
 	}
@@ -329,6 +404,9 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 	}
 	for i, one := range d.Items {
 		out.LineItems[i] = lineItem(one)
+	}
+	for i, one := range owed {
+		out.OtherRefundable[i] = moneyOwed{string(one.Asset()), one.String()}
 	}
 	refunds, err := c.Claim.Refunds(ctx, tx, c.by, c.company, in.ClaimID)
 	if err != nil {
@@ -366,7 +444,7 @@ func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
 		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(),
 		ReceivedAmount: m.Received().String(), RefundableAmount: m.Refundable().String(),
 		RefundedAmount: m.RefundedTotal().String(),
-		CheckoutURL:    c.Claim.CheckoutURL(m.ID), Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
+		CheckoutURL:    c.Claim.CheckoutURL(m.ID), LinkID: m.LinkID, Created: Time(m.CreatedAt), Updated: Time(m.UpdatedAt),
 	}
 	if !m.ExpiresAt.IsZero() {
 		out.ExpiresAt = (*Time)(&m.ExpiresAt)
@@ -406,7 +484,8 @@ func exportClaims(ctx context.Context, tx *db.Tx, c *request, in *ClaimFilter) (
 // filter returns the filter of a list. An amount needs its currency.
 func (in *ClaimFilter) filter() (claim.Filter, error) {
 	f := claim.Filter{
-		Status: claim.State(in.Status), PayerID: in.PayerID, ExternalID: in.ExternalID, Search: in.Search,
+		Status: claim.State(in.Status), PayerID: in.PayerID, ExternalID: in.ExternalID, LinkID: in.LinkID,
+		Search:   in.Search,
 		Currency: money.Asset(in.Currency), From: in.From, To: in.To,
 	}
 	if in.Amount == "" {
@@ -446,7 +525,8 @@ func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefundInpu
 	if err != nil {
 		return nil, err
 	}
-	return &claimRefunded{showRefund(r), c.Claim.RefundURL(r.ClaimID, token), c.Claim.CheckoutURL(r.ClaimID)}, nil
+	return &claimRefunded{showRefund(r), c.Claim.RefundURL(r.ClaimID, token), c.Claim.CheckoutURL(r.ClaimID),
+		r.MailedTo}, nil
 }
 
 func cancelRefund(ctx context.Context, tx *db.Tx, c *request, in *refundRefInput) (*ClaimRefund, error) {
@@ -460,7 +540,7 @@ func cancelRefund(ctx context.Context, tx *db.Tx, c *request, in *refundRefInput
 
 func showRefund(r claim.Refund) ClaimRefund {
 	out := ClaimRefund{
-		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()),
+		RefundID: r.ID, ClaimID: r.ClaimID, Status: string(r.State), Currency: string(r.Amount.Asset()), Network: r.Network,
 		Amount: r.Amount.String(), TxHash: r.TxHash, ExpiresAt: Time(r.ExpiresAt),
 	}
 	if r.OfMerchant() {
@@ -470,7 +550,7 @@ func showRefund(r claim.Refund) ClaimRefund {
 	return out
 }
 
-func settleClaims(ctx context.Context, tx *db.Tx, c *request, in *settleInput) (*settlement, error) {
+func settleClaims(ctx context.Context, tx *db.Tx, c *request, in *settleInput) (*Settlement, error) {
 	x, err := c.Claim.Settle(ctx, tx, c.by, c.company, in.Body.Currency, string(in.Body.Amount))
 	if err != nil {
 		return nil, err
@@ -479,11 +559,36 @@ func settleClaims(ctx context.Context, tx *db.Tx, c *request, in *settleInput) (
 	return &out, nil
 }
 
-func showSettlement(x claim.Settlement) settlement {
-	return settlement{
+func showSettlement(x claim.Settlement) Settlement {
+	out := Settlement{
 		SettlementID: x.ID, Currency: string(x.Amount.Asset()), Amount: x.Amount.String(), WithdrawalID: x.WithdrawalID,
-		Created: Time(x.CreatedAt),
+		EarnedCurrency: string(x.Earned.Asset()), EarnedAmount: x.Earned.String(), Created: Time(x.CreatedAt),
 	}
+	if !x.Rate.IsZero() {
+		out.Rate = x.Rate.String()
+	}
+	return out
+}
+
+func getSettlement(ctx context.Context, tx *db.Tx, c *request, in *settlementGet) (*settlementStatement, error) {
+	x, err := c.Claim.StatementOf(ctx, tx, c.by, c.company, in.SettlementID)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := x.Lines(ctx, tx, in.size(), int64(in.number()-1)*int64(in.size()))
+	if err != nil {
+		return nil, err
+	}
+	out := &settlementStatement{
+		Settlement: showSettlement(x.Settlement), OpeningAmount: x.Opening.String(), ClaimsAmount: x.Claims.String(),
+		FeesAmount: x.Fees.String(), RefundsAmount: x.Refunds.String(), ClosingAmount: x.Closing.String(),
+		Data: make([]settlementStatementLine, len(lines)), Meta: in.meta(x.Count),
+	}
+	for i, l := range lines {
+		out.Data[i] = settlementStatementLine{Type: l.Type, ClaimID: l.ClaimID, ExternalID: l.ExternalID,
+			RefundID: l.RefundID, Gross: l.Gross.String(), Fee: l.Fee.String(), Net: l.Net.String(), Created: Time(l.At)}
+	}
+	return out, nil
 }
 
 func listSettlements(ctx context.Context, tx *db.Tx, c *request, in *settlementList) (*settlementPage, error) {
@@ -491,7 +596,7 @@ func listSettlements(ctx context.Context, tx *db.Tx, c *request, in *settlementL
 	if err != nil {
 		return nil, err
 	}
-	out := &settlementPage{Data: make([]settlement, len(all)), Meta: in.meta(total)}
+	out := &settlementPage{Data: make([]Settlement, len(all)), Meta: in.meta(total)}
 	for i, x := range all {
 		out.Data[i] = showSettlement(x)
 	}
@@ -514,7 +619,8 @@ func changeMerchantSettings(
 	b := &in.Body
 	s, err := c.Claim.ChangeSettings(ctx, tx, c.by, c.company, claim.Change{
 		ToleranceBps: b.ToleranceBps, Confirmations: b.Confirmations, GraceSeconds: b.LateGraceSeconds, Late: b.LatePolicy,
-		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, DestinationID: b.SettlementTo,
+		SettleIn: b.SettlementCurrency, Schedule: b.SettlementSchedule, TimeZone: b.SettlementTimeZone,
+		Day: b.Day, ConvertTo: b.SettlementInto, DestinationID: b.SettlementTo,
 		SupportEmail: b.SupportEmail, Origins: b.Origins,
 	})
 	if err != nil {
@@ -526,7 +632,8 @@ func changeMerchantSettings(
 func showSettings(s claim.Settings) *merchantSettings {
 	return &merchantSettings{
 		CompanyID: s.CompanyID, ToleranceBps: s.ToleranceBps, Confirmations: s.Confirmations, LatePolicy: string(s.Late),
-		LateGraceSeconds: s.GraceSeconds, SettlementCurrency: string(s.SettleIn), SettlementSchedule: string(s.Schedule),
+		LateGraceSeconds: s.GraceSeconds, SettlementCurrency: s.SettleIn, SettlementSchedule: string(s.Schedule),
+		SettlementTimeZone: s.TimeZone, SettlementDay: claim.Days[s.Day], SettlementInto: string(s.ConvertTo),
 		SettlementTo: s.DestinationID, SupportEmail: s.SupportEmail, Origins: append([]string{}, s.Origins...),
 	}
 }

@@ -471,6 +471,10 @@ func checkString(s *huma.Schema, text string) string {
 		if _, err := time.Parse(time.DateOnly, text); err != nil {
 			return "The text must be a date, for example 1990-12-31."
 		}
+	case "date-time":
+		if new(time.Time).UnmarshalText([]byte(text)) != nil {
+			return "The text must be an RFC 3339 time, for example 2026-01-31T00:00:00Z."
+		}
 	}
 	return ""
 }

@@ -136,13 +136,17 @@ type (
 		Symbol         string         `json:"symbol"`
 		Network        string         `json:"network" doc:"Network of the address; empty for a bank account."`
 		Address        string         `json:"address" doc:"Address on the network; empty for a bank account."`
-		Tag            string         `json:"tag"`
-		TransferMemo   string         `json:"transfer_memo"`
+		Fresh          bool           `json:"fresh_addresses" doc:"Each payment goes to a new address."`
+		Tag            string         `json:"tag" doc:"Always empty; no coin that is paid has tags."`
+		TransferMemo   string         `json:"transfer_memo" doc:"Always empty; no coin that is paid has memos."`
 		Data           jsontext.Value `json:"distribution_data" doc:"Details of the destination, with bank data masked."`
 		Allocation     int            `json:"allocation"`
+		FixedAmount    Decimal        `json:"fixed_amount"`
+		FixedCurrency  string         `json:"fixed_currency"`
 		Payable        bool           `json:"payable"`
 		Created        Time           `json:"created"`
 		Correction     *correction    `json:"correction,omitempty"`
+		Check          *accountCheck  `json:"account_check,omitempty"`
 	}
 
 	recipientDestination struct {
@@ -153,6 +157,15 @@ type (
 	userDestination struct {
 		OwnerID string `json:"user_id"`
 		DestinationDetails
+	}
+
+	accountCheck struct {
+		Method string `json:"method" enum:"verification_of_payee,prenote"`
+		Result string `json:"result" enum:"pending,match,close_match,no_match,not_possible,accepted,returned"`
+		Holder string `json:"holder_name" doc:"Name of the account's holder, for a close match."`
+		Code   string `json:"code" doc:"The bank's code for a returned prenote, or empty."`
+		Until  *Time  `json:"waits_until,omitempty" doc:"Nothing is paid before, because of a prenote."`
+		At     Time   `json:"checked" doc:"Time of the result, or of the request."`
 	}
 
 	correction struct {
@@ -191,7 +204,10 @@ type (
 
 	allocation struct {
 		DistributionID string  `json:"distribution_id" minLength:"1" maxLength:"64"`
-		Allocation     Decimal `json:"allocation" doc:"An integer from 0 to 100."`
+		Allocation     Decimal `json:"allocation,omitempty" doc:"An integer from 0 to 100."`
+		FixedAmount    Decimal `json:"fixed_amount,omitempty" doc:"Instead of allocation: amount that is paid first."`
+		FixedCurrency  string  `json:"fixed_currency,omitempty" maxLength:"10" doc:"Currency of fixed_amount."`
+		Remainder      bool    `json:"remainder,omitempty" doc:"Instead of allocation: the percentage that the others leave."`
 	}
 
 	recipientAllocationsUpdated struct {
@@ -231,7 +247,7 @@ type (
 	}
 
 	destinationActor struct {
-		Kind         string `json:"kind" enum:"api_key,oauth_token,session" doc:"Type of the credential."`
+		Kind         string `json:"kind" enum:"api_key,oauth_token,session,link" doc:"Type of the credential."`
 		CredentialID string `json:"credential_id"`
 		CompanyID    string `json:"company_id"`
 		UserID       string `json:"user_id"`
@@ -271,6 +287,7 @@ type (
 		Example   string             `json:"example"`
 		Options   []fieldOption      `json:"options" doc:"The values to choose from, for a select."`
 		DependsOn *fieldDependency   `json:"depends_on,omitempty"`
+		OneOf     string             `json:"one_of" doc:"Exactly one of the fields with the same value is required."`
 		Checksum  string             `json:"checksum" doc:"Name of the check-digit algorithm; may be empty."`
 		Rail      string             `json:"rail"`
 		Fields    []requiredSubfield `json:"fields" doc:"Fields of a group."`
@@ -324,12 +341,23 @@ func shown[T recipientDestination | userDestination](c *request, d destination.D
 		data = jsontext.Value("{}")
 	}
 	details := DestinationDetails{
-		DistributionID: d.ID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address, Tag: d.Tag,
-		TransferMemo: d.Memo, Data: data, Allocation: d.Allocation, Payable: c.setup().Payable(d.Symbol, d.Network),
+		DistributionID: d.ID, Type: d.Kind, Symbol: string(d.Symbol), Network: d.Network, Address: d.Address,
+		Fresh: d.Fresh(), Data: data, Allocation: d.Allocation, FixedAmount: amount(d.Fixed),
+		FixedCurrency: string(d.Fixed.Asset()), Payable: c.setup().Payable(d.Symbol, d.Network),
 		Created: Time(d.Created),
 	}
 	if a := d.Correction; a != nil {
 		details.Correction = &correction{a.ID, a.Code, a.Reason, a.Members, jsontext.Value(a.Data), Time(a.Asked)}
+	}
+	if a := d.Check; a != nil {
+		holder, err := d.Holder(c.Sealer)
+		if err != nil {
+			holder = ""
+		}
+		details.Check = &accountCheck{string(a.Method), string(a.Result), holder, a.Code, nil, Time(a.Checked)}
+		if !a.Until.IsZero() {
+			details.Check.Until = (*Time)(&a.Until)
+		}
 	}
 	return T(recipientDestination{d.OwnerID, details})
 }
@@ -484,7 +512,8 @@ func setUserAllocations(
 func shares(allocations []allocation) []destination.Share {
 	all := make([]destination.Share, len(allocations))
 	for i, a := range allocations {
-		all[i] = destination.Share{DistributionID: a.DistributionID, Allocation: json.Number(a.Allocation)}
+		all[i] = destination.Share{DistributionID: a.DistributionID, Allocation: json.Number(a.Allocation),
+			FixedAmount: string(a.FixedAmount), FixedCurrency: a.FixedCurrency, Remainder: a.Remainder}
 	}
 	return all
 }
@@ -558,7 +587,8 @@ func (w destinationCurrency) fields(
 	for i, f := range r.Fields {
 		out.Fields[i] = requiredField{
 			Key: f.Key, Label: f.Label, Type: f.Type, Required: f.Required, MinLength: f.MinLength, MaxLength: f.MaxLength,
-			Pattern: f.Pattern, Example: f.Example, Options: options(f.Options), Checksum: f.Checksum, Rail: f.Rail,
+			Pattern: f.Pattern, Example: f.Example, Options: options(f.Options), OneOf: f.OneOf,
+			Checksum: f.Checksum, Rail: f.Rail,
 			Fields: make([]requiredSubfield, len(f.Fields)),
 		}
 		if f.DependsOn != nil {

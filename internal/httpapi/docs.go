@@ -52,6 +52,10 @@ var scalar = sync.OnceValue(func() []byte {
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 
+// inlinePolicy is the policy of a page with styles of its own and nothing else.
+const inlinePolicy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; " +
+	"base-uri 'none'"
+
 var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

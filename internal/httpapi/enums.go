@@ -17,6 +17,9 @@ type (
 	deliveryFailure string
 	incomeState     string
 	withdrawalState string
+	debitScheme     string
+	debitState      string
+	mandateState    string
 	oauthErrorCode  string
 )
 
@@ -85,7 +88,19 @@ func (withdrawalState) Schema(huma.Registry) *huma.Schema {
 		"cancelled")
 }
 
+func (debitScheme) Schema(huma.Registry) *huma.Schema {
+	return oneOf("sepa_core", "sepa_b2b", "ach_ccd", "ach_web")
+}
+
+func (debitState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("scheduled", "submitting", "submitted", "collected", "available", "failed", "returned", "cancelled")
+}
+
+func (mandateState) Schema(huma.Registry) *huma.Schema {
+	return oneOf("pending", "active", "suspended", "revoked", "ended")
+}
+
 func (oauthErrorCode) Schema(huma.Registry) *huma.Schema {
-	return oneOf("invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type", "rate_limited",
-		"server_error")
+	return oneOf("invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_target",
+		"unsupported_grant_type", "unsupported_response_type", "rate_limited", "server_error")
 }

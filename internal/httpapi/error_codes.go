@@ -203,6 +203,11 @@ var explanations = []explanation{
 		"Use a new key for a new request. Reuse a key only to repeat the same request.",
 	},
 	{
+		"mandate_not_active", 409, "The mandate cannot be used",
+		"The mandate is being checked, or was suspended, revoked or ended.",
+		"Get the mandate to see its state and reason; if it has ended, accept a new one.",
+	},
+	{
 		"amount_precision", 422, "The amount has too many decimals",
 		"The amount has more decimals than its currency.",
 		"Round the amount to the currency's decimals.",
@@ -226,6 +231,11 @@ var explanations = []explanation{
 		"currency_not_supported", 422, "The currency is not supported",
 		"The currency is unknown or not supported for this purpose.",
 		"Choose a currency from GET /api/currencies.",
+	},
+	{
+		"conversion_unavailable", 422, "The currency cannot be exchanged now",
+		"The operator has too little of the currency that must be paid out.",
+		"Pay less, fund in the payee's currency, or try again later.",
 	},
 	{
 		"allocation_total", 422, "The allocations do not total 100",
@@ -278,10 +288,21 @@ var explanations = []explanation{
 		"Use a supported ISO 3166-1 alpha-2 code.",
 	},
 	{
+		"name_mixed_scripts", 422, "The name mixes scripts",
+		"A word of the name has letters of several scripts, so it could be confused with another name.",
+		"Write each word in letters of one script.",
+	},
+	{
+		"name_reserved", 422, "The name is reserved",
+		"The name looks like that of this service or of a well-known company.",
+		"Choose another name.",
+	},
+	{
 		"unsupported_image", 422, "The image is not supported",
 		"The format or size of the image is not supported.",
 		"Send one JPEG or PNG, not animated, of at most 10 MiB and 40 megapixels, with at least 600 pixels on " +
-			"the shorter side (in the sandbox, any size).",
+			"the shorter side (in the sandbox, any size). A logo is a PNG, JPEG or WebP of at most 1 MiB and 2048 × 2048 " +
+			"pixels.",
 	},
 	{
 		"category_not_allowed", 422, "The category is not allowed",
@@ -497,7 +518,7 @@ func serveErrorPage(w http.ResponseWriter, r *http.Request) *apierr.Fault {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	h.Set("Cache-Control", "public, max-age=3600")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	h.Set("Content-Security-Policy", inlinePolicy)
 	_, _ = w.Write([]byte(b.String())) // nothing to do if the client disconnected
 	return nil
 }

@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -21,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
@@ -172,6 +177,7 @@ func TestClaimIsRefundedOnce(t *testing.T) {
 		part := strings.Replace(ref, "}", `,"amount":1}`, 1)
 		b.set("UPDATE claims SET wallet = 205000, merchant = 9900")
 		b.bring(ledger.MerchantPayable, "", money.New(money.USD, 99_00))
+		b.refuses(refusal{422, "conversion_unavailable", "/amount", "POST", claimPath + "/refund", part, ""})
 		b.bring(ledger.FXPosition, "", money.New(money.BTC, 1_000_000)) // the operator sells coins for the refund
 		made, text := ask[members](b, "POST", claimPath+"/refund", part)
 		cancel := `{"claim_id":"` + id + `","refund_id":"` + fmt.Sprint(made["refund_id"]) + `"}`
@@ -182,6 +188,74 @@ func TestClaimIsRefundedOnce(t *testing.T) {
 		b.refuses(refusal{409, "invalid_state", "", "POST", claimPath + "/refund/cancel", cancel, ""})
 		if made["denomination_amount"] != "1.00" {
 			t.Errorf("%s", text)
+		}
+	})
+}
+
+// A payment link is refused with each problem at its field.
+func TestPaymentLinksAreChecked(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newFullFixture(t, d)
+		const path = "/api/merchant/payment-links"
+		refused := func(code, pointer, members string) refusal {
+			return refusal{422, code, pointer, "POST", path, `{"title":"T",` + members + `}`, ""}
+		}
+		const usd = `"denomination_currency":"USD",`
+		b.refuses(
+			refused("amount_not_positive", "/amount", usd+`"amount":0`),
+			refused("amount_precision", "/amount", usd+`"amount":1.001`),
+			refused("amount_too_large", "/min_amount", usd+`"min_amount":99999999999999999999`),
+			refused("currency_not_supported", "/denomination_currency", `"denomination_currency":"ETH"`),
+			refused("redirect_uri_invalid", "/redirect_url", usd+`"redirect_url":"https://elsewhere.example/x"`),
+			refused("invalid_parameter", "/amount", usd+`"amount":5,"min_amount":1`),
+			refused("invalid_parameter", "/max_amount", usd+`"min_amount":5,"max_amount":1`),
+			refused("invalid_parameter", "/suggested_amounts/1", usd+`"min_amount":5,"suggested_amounts":[5,4]`),
+			refused("invalid_parameter", "/ends_at", usd+`"ends_at":"2020-01-01T00:00:00Z"`),
+			refused("invalid_parameter", "/metadata", usd+`"metadata":{"a":1}`),
+			refusal{404, "not_found", "", "GET", path + "/plk_unknown", "", ""},
+			refusal{404, "not_found", "", "PATCH", path + "/plk_unknown", `{"active":true}`, ""},
+		)
+		made, text := ask[members](b, "POST", path, `{"title":"T",`+usd+`"amount":5}`)
+		one := path + "/" + fmt.Sprint(made["payment_link_id"])
+		b.refuses(refusal{422, "missing_field", "/title", "PATCH", one, `{"title":""}`, ""})
+		if got, _ := ask[members](b, "PATCH", one, `{"max_payments":7}`); got["max_payments"] != 7.0 || got["title"] != "T" {
+			t.Errorf("%s, then %v", text, got)
+		}
+	})
+}
+
+// A branding is refused with its reasons at the fields, and a logo is served as a PNG that the service encoded.
+func TestBrandingIsChecked(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newFullFixture(t, d)
+		const path = "/api/merchant/branding"
+		refused := func(status int, code, member, value string) refusal {
+			return refusal{status, code, "/" + member, "POST", path, `{"` + member + `":` + value + `}`, ""}
+		}
+		b.refuses(
+			refused(422, "name_reserved", "display_name", `"Stipend Checkout"`),
+			refused(422, "name_mixed_scripts", "display_name", `"Bооks"`),
+			refused(422, "invalid_parameter", "accent_color", `"red"`),
+			refused(422, "invalid_parameter", "accent_color", `"#fff;}*"`),
+			refused(422, "invalid_parameter", "thank_you", `"two\nlines"`),
+			refusal{422, "invalid_parameter", "/languages/1", "POST", path, `{"languages":["fr","de"]}`, ""},
+			refused(422, "unsupported_image", "logo", `"PHN2Zz48L3N2Zz4="`),
+			refused(413, "payload_too_large", "logo", `"`+strings.Repeat("AAAA", 350_000)+`"`),
+		)
+		var file bytes.Buffer
+		if err := png.Encode(&file, image.NewNRGBA(image.Rect(0, 0, 300, 300))); err != nil {
+			t.Fatal(err)
+		}
+		logo := func(text string) string {
+			got, _ := ask[members](b, "POST", path, `{"logo":"`+text+`"}`)
+			return fmt.Sprint(got["logo_url"])
+		}
+		if at := logo(base64.StdEncoding.EncodeToString(file.Bytes())); !strings.Contains(at, "/logo/") ||
+			!strings.HasSuffix(at, ".png") || b.count("SELECT COUNT(*) FROM brand_logos") != 1 {
+			t.Errorf("the logo is at %q", at)
+		}
+		if at := logo(""); at != "" || b.count("SELECT COUNT(*) FROM brand_logos") != 0 {
+			t.Errorf("a removed logo is at %q", at)
 		}
 	})
 }
@@ -238,8 +312,9 @@ func TestClaimsAreSettled(t *testing.T) {
 			}
 		}
 		b.refuses(refused(409, "destination_cooling", "", settle("BTC", "")))
+		clock.Advance(12 * time.Hour) // midnight
 		due(2)
-		clock.Advance(24 * time.Hour)
+		clock.Advance(12 * time.Hour)
 		b.refuses(refused(422, "amount_too_small", "/amount", settle("BTC", `,"amount":0.00009999`)))
 		b.take.AllowUnverified = false
 		b.refuses(refused(403, "kyc_required", "", settle("BTC", "")))
@@ -282,8 +357,13 @@ func TestClaimsAreSettled(t *testing.T) {
 		b.write(func(ctx context.Context, tx *db.Tx) error { return b.take.RemoveDestination(ctx, tx, b.owner, fresh) })
 		b.look()
 		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 10_000))
-		if got, text := ask[members](b.fixture, "POST", path, settle("BTC", "")); got["amount"] != "0.00010000" ||
-			got["withdrawal_id"] != "" {
+		made, text := ask[members](b.fixture, "POST", path, settle("BTC", ""))
+		if made["amount"] != "0.00010000" || made["withdrawal_id"] != "" {
+			t.Errorf("%s", text)
+		}
+		statement, text := ask[members](b.fixture, "GET", path+"/"+fmt.Sprint(made["settlement_id"]), "")
+		if lines := statement["data"].([]any); len(lines) != 1 || lines[0].(members)["net_amount"] != "0.00010000" ||
+			statement["claims_amount"] != "0.00010000" || statement["closing_amount"] != "0.00000000" {
 			t.Errorf("%s", text)
 		}
 		if all, text := ask[members](b.fixture, "GET", path, ""); len(all["data"].([]any)) != 7 {
@@ -292,6 +372,26 @@ func TestClaimsAreSettled(t *testing.T) {
 		if got := b.balance(money.BTC); got != 60_000-10_000+10_000 {
 			t.Errorf("the balance has %d", got)
 		}
+
+		b.bring(ledger.MerchantPayable, "", money.New(money.BTC, 10_001))
+		into := func(asset string) refusal {
+			return refusal{422, "invalid_parameter", "/settlement_convert_to", "POST", settings,
+				`{"settlement_convert_to":"` + asset + `"}`, ""}
+		}
+		b.refuses(into("BTC"), into("ABC"), refusal{422, "invalid_parameter", "/settlement_time_zone", "POST", settings,
+			`{"settlement_time_zone":"Local"}`, ""})
+		if got, text := ask[members](b.fixture, "POST", settings, `{"settlement_convert_to":"EUR",`+
+			`"settlement_time_zone":"Europe/Paris","settlement_day":"friday"}`); got["settlement_convert_to"] != "EUR" ||
+			got["settlement_time_zone"] != "Europe/Paris" || got["settlement_day"] != "friday" {
+			t.Errorf("%s", text)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			return treasury.SetLimit(ctx, tx, treasury.Limit{Asset: money.EUR, Least: money.Zero(money.EUR),
+				Most: money.New(money.EUR, 1)})
+		})
+		b.refuses(refused(422, "conversion_unavailable", "", settle("BTC", "")))
+		b.set("DELETE FROM rates")
+		b.refuses(refused(503, "rate_unavailable", "", settle("BTC", "")))
 		b.checkLedger()
 	})
 }
@@ -321,6 +421,11 @@ func TestPayrollErrors(t *testing.T) {
 		made, _ := ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create",
 			`{"country":"GB","recipient_type":"company","role":"vendor","name":"Bare Ltd"}`)
 		bare := made["recipient_id"].(string)
+		made, _ = ask[members](b, "POST", "/api/company/"+b.company+"/recipients/create",
+			`{"country":"GB","recipient_type":"company","role":"vendor","name":"Coins Ltd"}`)
+		coins := made["recipient_id"].(string)
+		ask[members](b, "POST", "/api/company/"+b.company+"/recipients/"+coins+"/distribution",
+			`{"symbol":"BTC","distribution_data":{"address":"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"}}`)
 		vendor := func(terms, who, more string) string {
 			return `{` + terms + `"to_pay":[{"vendor_id":"` + who + `","document_id":"` + paper + `","amount_fiat":` + more +
 				`}]}`
@@ -341,6 +446,9 @@ func TestPayrollErrors(t *testing.T) {
 			refused(422, "country_not_supported", "/to_pay/0/country", vendors, vendor("", firm, `1,"country":"ZZ"`)),
 			refused(422, "currency_not_supported", "/currency", vendors, vendor(`"currency":"BTC",`, firm, "1")),
 			refused(422, "no_distribution", "/to_pay/0/vendor_id", vendors, vendor("", bare, "1")),
+			refused(422, "conversion_unavailable", "/to_pay/0/vendor_id", vendors, vendor(balance, coins, "1")),
+			refused(422, "conversion_unavailable", "/to_pay/0/user_id", create, `{"funding_method":"wallet","to_pay":[`+
+				`{"user_id":"`+coins+`","amount_fiat":1}]}`),
 			refused(422, "country_not_supported", "/to_pay/0/country", create, people(`1,"country":"ZZ"`)),
 		)
 		ask[members](b, "POST", "/api/company/"+b.company+"/recipients/"+bare+"/deactivate", `{}`)
@@ -356,15 +464,19 @@ func TestPayrollErrors(t *testing.T) {
 		b.set("UPDATE rates SET rate = '0.00000001' WHERE asset = 'BTC'")
 		b.refuses(refused(422, "amount_too_large", "", refresh, ref))
 		b.set("DELETE FROM rates")
+		b.set("DELETE FROM rate_history")
 		other := b.paper("2")
 		b.refuses(
+			refusal{503, "rate_unavailable", "", "GET", "/api/company/reports/journal?currency=EUR", "", ""},
 			refused(503, "rate_unavailable", "", refresh, ref),
 			refused(503, "rate_unavailable", "", create, people("1")),
 			refused(503, "rate_unavailable", "", vendors, strings.Replace(vendor("", firm, "1"), paper, other, 1)),
 		)
 		b.set("UPDATE quotes SET state = 'accepted'")
 		b.refuses(refused(409, "quote_locked", "", refresh, ref))
-		b.set("UPDATE payrolls SET state = 'received'")
+		b.set("UPDATE payrolls SET state = 'on_hold', held_from = 'received', hold_reason = 'approval_required'")
+		b.refuses(refused(503, "rate_unavailable", "", payrollPath+"/cancel", ref))
+		b.set("UPDATE payrolls SET state = 'received', held_from = '', hold_reason = ''")
 		b.refuses(refused(409, "invalid_state", "", refresh, ref))
 		for _, s := range []struct{ state, code string }{{"received", "already_processing"},
 			{"released", "already_processing"}, {"fulfilled", "invalid_state"}} {
@@ -595,7 +707,7 @@ func TestOAuthErrors(t *testing.T) {
 	failing := func(err error) *server {
 		return made(func(s *server) {
 			s.mux = http.NewServeMux()
-			for _, path := range []string{exchangePath, revokePath} {
+			for _, path := range []string{exchangePath, revokePath, pushPath} {
 				s.mount("POST", path, s.serveOAuth(path, func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error,
 					error) {
 					return nil, nil, err
@@ -608,7 +720,7 @@ func TestOAuthErrors(t *testing.T) {
 	send := func(s *server, path, kind, body string, headers ...string) reply {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-		if path == metadataPath {
+		if path == metadataPath || path == resourcePath {
 			r = httptest.NewRequest(http.MethodGet, path, nil)
 		}
 		r.Header.Set("Content-Type", kind)
@@ -628,9 +740,11 @@ func TestOAuthErrors(t *testing.T) {
 			t.Errorf("%d %s; want %d %s", got.status, got.text, status, code)
 		}
 	}
-	want(send(plain, metadataPath, "", "", "Api-Version", "1.0"), 400, "code", "unsupported_version")
-	want(send(elsewhere, metadataPath, "", ""), 421, "code", "misdirected")
-	for _, path := range []string{exchangePath, revokePath} {
+	for _, path := range []string{metadataPath, resourcePath} {
+		want(send(plain, path, "", "", "Api-Version", "1.0"), 400, "code", "unsupported_version")
+		want(send(elsewhere, path, "", ""), 421, "code", "misdirected")
+	}
+	for _, path := range []string{exchangePath, revokePath, pushPath} {
 		want(send(elsewhere, path, form, "token=x"), 421, "code", "misdirected")
 		want(send(plain, path, form, strings.Repeat("a", oauthLimit+1)), 413, "error", "invalid_request")
 		want(send(plain, path, "text/plain", "token=x"), 415, "error", "invalid_request")

@@ -227,6 +227,13 @@ func TestDomainErrors(t *testing.T) {
 	dst := made["distribution_id"].(string)
 	share := func(n string) string { return `{"distribution_id":"` + dst + `","allocation":` + n + `}` }
 	b.wants(422, "allocation_total", "PATCH", at+"/allocations", `{"allocations":[`+share("99")+`]}`)
+	fixed := func(amount, currency string) string {
+		return `{"allocations":[{"distribution_id":"` + dst + `","fixed_amount":` + amount + `,"fixed_currency":"` +
+			currency + `"}]}`
+	}
+	b.wants(422, "amount_not_positive", "PATCH", at+"/allocations", fixed("0", "USD"))
+	b.wants(422, "amount_precision", "PATCH", at+"/allocations", fixed("0.001", "USD"))
+	b.wants(422, "currency_not_supported", "PATCH", at+"/allocations", fixed("1", "BTC"))
 	b.wants(422, "distribution_limit", "PATCH", at+"/allocations",
 		`{"allocations":[`+strings.Repeat(share("0")+",", 3)+share("100")+`]}`)
 	b.wants(422, "address_invalid", "POST", at, `{"symbol":"BTC",`+

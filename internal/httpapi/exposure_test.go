@@ -109,3 +109,18 @@ func TestContractReturnsNoDocuments(t *testing.T) {
 		t.Errorf("%d patterns and %d responses were checked", patterns, answers)
 	}
 }
+
+// Behind TLS, browsers must not go back to plain HTTP, and pages of the API cannot be framed.
+func TestHeadersBehindTLS(t *testing.T) {
+	b := newFixture(t, sqlite(t), func(d *Deps) { d.BaseURL = "https://api.example" })
+	for _, path := range []string{"/list", "/openapi.json", "/docs/errors/not_found", "/healthz"} {
+		got := b.do("GET", path, "")
+		if got.header.Get("Strict-Transport-Security") == "" {
+			t.Errorf("%s: %v", path, got.header)
+		}
+		policy := got.header.Get("Content-Security-Policy")
+		if strings.HasPrefix(path, "/docs") && !strings.Contains(policy, "frame-ancestors 'none'; base-uri 'none'") {
+			t.Errorf("%s: policy %q", path, policy)
+		}
+	}
+}

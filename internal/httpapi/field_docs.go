@@ -45,7 +45,10 @@ var fieldDocs = map[string]fieldDoc{
 		`"pyr_06gf58g6w1sd2bmncbk8f913rm"`,
 	},
 	"wallet_id":      {"ID of the company's wallet in one currency.", `"wal_06gf58g6w0aychq170kks701q0"`},
+	"schedule_id":    {"ID of the schedule.", `"sch_06gf58g6w0aychq170kks701q0"`},
 	"withdrawal_id":  {"ID of the withdrawal.", `"wdr_06gf58g6w0aychq170kks701q0"`},
+	"mandate_id":     {"ID of the mandate for direct debits.", `"mdt_06gf58g6w0aychq170kks701q0"`},
+	"debit_id":       {"ID of the direct debit.", `"ddb_06gf58g6w0aychq170kks701q0"`},
 	"destination_id": {"ID of the withdrawal destination.", `"dst_06gf58g6w1zrmrgar2qn4p0wcw"`},
 	"transaction_id": {"ID of the transaction.", `"jrn_06gf58g6w23xf7hs63s9x5j7sc"`},
 	"webhook_id":     {"ID of the webhook endpoint.", `"whk_06gf58g6w2messfavdnba8x1fm"`},
@@ -107,8 +110,26 @@ var fieldDocs = map[string]fieldDoc{
 		"The image, JPEG or PNG, in base64; at most 10 MiB decoded and 40 megapixels.",
 		`"iVBORw0KGgo="`,
 	},
-	"tax_id":                    {"The tax ID.", `"AB123456C"`},
-	"tax_id_type":               {"Type of tax ID, from the list of document types.", `"nino"`},
+	"tax_id":      {"The tax ID.", `"AB123456C"`},
+	"tax_id_type": {"Type of tax ID, from the list of document types.", `"nino"`},
+	"certified": {
+		"Whether the user certifies, under penalty of perjury, that the data of the form is correct.", `true`,
+	},
+	"form":            {"The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none.", `"w9"`},
+	"classification":  {"Federal tax classification of a W-9, such as individual or llc.", `"individual"`},
+	"business_name":   {"Business name of a W-9, if it differs from the name.", `"Byron Software"`},
+	"signed":          {"When the form was certified; absent if there is none.", `"2026-01-15T09:30:00.000Z"`},
+	"tax_form":        {"The payee's newest tax form; empty if there is none.", `"w9"`},
+	"tax_form_status": {"State of the payee's newest tax form.", `"valid"`},
+	"tax_id_on_file":  {"Whether a valid tax form of the payee has a tax ID.", `true`},
+	"last_day":        {"Last day on which the form is valid; empty for no limit.", `"2029-12-31"`},
+	"year":            {"Calendar year, UTC. Default: the present one.", `2026`},
+	"totals":          {"Sums, one for each currency.", ``},
+	"value_usd":       {"Value in USD when it was paid.", `1250.00`},
+	"value_eur":       {"Value in EUR when it was paid.", `1150.00`},
+	"unvalued_payments": {
+		"Number of payments missing from the values because no price at their time is known.", `0`,
+	},
 	"tax_id_types":              {"The accepted types of tax ID; empty if none is required.", `["nino"]`},
 	"requires_backside":         {"Whether the back side must be uploaded too.", `false`},
 	"requires_selfie":           {"Whether a selfie is required.", `false`},
@@ -187,14 +208,21 @@ var fieldDocs = map[string]fieldDoc{
 		`"https://pay.example.com/pay/clm_06gf58g6w17gqvggteagdzt4pg"`,
 	},
 	"return_url": {"URL to which the checkout returns.", `"https://shop.example/orders/17"`},
+	"payment_options": {
+		"Ways to pay the amount still due, each with its own quote; empty if nothing can be paid now. The first currency " +
+			"that pays in full ends the others.", ``,
+	},
+	"other_refundable": {
+		"Amounts owed to the payer in currencies other than `funding_currency`.", ``,
+	},
 	"lightning_invoice": {
 		"BOLT 11 payment request for the funding amount, valid as long as the quote; empty if Lightning is not " +
 			"offered, the invoice is not ready, or a payment for the quote was received.",
 		`""`,
 	},
 	"payment_uri": {
-		"Payment URI of the quote (BIP 321), including the Lightning invoice if there is one; empty once a payment " +
-			"was received or the quote expired.",
+		"Payment URI of the quote (BIP 321 or EIP-681), including the Lightning invoice if there is one; empty once a " +
+			"payment was received or the quote expired.",
 		`"bitcoin:bcrt1q9qyqszqgpqyqszqgpqyqszqgpqyqszqgcn2xzm?amount=0.00240000"`,
 	},
 	"due_amount": {
@@ -228,7 +256,40 @@ var fieldDocs = map[string]fieldDoc{
 	"settlement_currency":       {"Currency that the merchant receives.", `"BTC"`},
 	"settlement_schedule":       {"Schedule of automatic settlements.", `"manual"`},
 	"support_email":             {"Support address for payers.", `"help@shop.example"`},
+	"settlement_convert_to":     {"Bank currency into which settlements are exchanged; empty for none.", `""`},
+	"settlement_day":            {"Day of weekly settlements.", `"monday"`},
+	"settlement_time_zone":      {"Time zone of the schedule, as in the IANA database.", `"UTC"`},
+	"opening_amount":            {"Earned but not settled by the previous settlement, as decimal text.", `"0.00000000"`},
+	"claims_amount":             {"What claims brought before fees, as decimal text.", `"0.00200000"`},
+	"fees_amount":               {"Fees of the claims, as decimal text.", `"0.00002000"`},
+	"refunds_amount":            {"Refunds of paid claims, as decimal text.", `"0.00000000"`},
+	"closing_amount":            {"Earned and not settled after the settlement, as decimal text.", `"0.00000000"`},
+	"gross_amount":              {"Amount before the fee, as decimal text; negative for money that left.", `"0.00200000"`},
+	"fee_amount":                {"The fee, as decimal text.", `"0.00002000"`},
+	"net_amount":                {"Amount after the fee, as decimal text; negative for money that left.", `"0.00198000"`},
 	"settlement_destination_id": {"Destination to which settlements are withdrawn.", `""`},
+	"payment_link_id": {
+		"ID of the payment link; empty or absent if there is none.", `"plk_06gf58g6w0aychq170kks701q0"`,
+	},
+	"max_payments": {"Number of payments after which the link ends; 0 for no limit.", `100`},
+	"ends_at":      {"When the link ends, UTC.", ``},
+	"frequency": {"How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month.",
+		``},
+	"metadata":          {"Your own data: keys with string values.", ``},
+	"run_id":            {"ID of the run; empty while it is planned and unchanged.", ``},
+	"scheme":            {"Scheme of the direct debits.", ``},
+	"suggested_amounts": {"Amounts that the page suggests.", ``},
+	"active":            {"Whether the link takes payments.", `true`},
+	"display_name":      {"Name that payers see; empty for the company's name.", `"Corner Books"`},
+	"accent_color": {
+		"Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.", `"#1d3f8f"`,
+	},
+	"headline":  {"Text that the checkout shows below the name; may be empty.", `"Your order at Corner Books"`},
+	"thank_you": {"Text after the payment and in the receipt; may be empty.", `"We pack it today."`},
+	"languages": {
+		"Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.", `["en","fr"]`,
+	},
+	"logo_url": {"URL of the logo as a PNG; empty if there is none.", `""`},
 	"redirect_url": {
 		"Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.",
 		`"https://shop.example/orders/17"`,
@@ -428,17 +489,30 @@ var fieldDocs = map[string]fieldDoc{
 	"distribution_type": {"Whether the destination is crypto or fiat (a bank account).", `"crypto"`},
 	"distribution_data": {
 		"Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency and " +
-			"country; for crypto `address`, and `network`, `tag` or `transfer_memo` where the currency requires them.",
+			"country; for crypto `address`, and `network` where the currency has several. For BTC, `descriptor` can take the " +
+			"place of `address`: an extended public key (xpub or zpub of an account, with P2WPKH addresses) or an output " +
+			"descriptor, from which each payment gets a new address. It is stored encrypted; private keys are refused.",
 		`{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`,
 	},
 	"allocation": {
-		"Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.",
+		"Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a payee's " +
+			"allocations total 100. It is 0 for a destination with a fixed amount.",
 		`100`,
 	},
-	"allocations": {"1 to 3 allocations totaling 100. A destination that is not listed gets 0.", ``},
+	"fixed_amount": {
+		"Amount of each payment that goes to this destination before the allocations divide the rest; 0 for none. It " +
+			"applies to payments in `fixed_currency`. Fixed amounts are paid in the order in which the destinations were " +
+			"created. One that is larger than what is left of the payment gets all that is left.",
+		`0`,
+	},
+	"fixed_currency": {"Currency of the fixed amount, or empty.", `""`},
+	"allocations": {
+		"1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder, " +
+			"total 100. A destination that is not listed gets 0.", ``,
+	},
 	"payable": {
-		"Whether this service pays to such a destination. If false, a destination is validated and stored, but a " +
-			"payroll whose payee allocates a share to it is rejected with `currency_not_supported`.",
+		"Whether this service pays to such a destination. It is false if the operator removed the network after the " +
+			"destination was created; a payroll whose payee allocates a share to it is rejected with `currency_not_supported`.",
 		`true`,
 	},
 	"correction_id":   {"ID of the correction that the bank requested.", `"cor_06gf58g6w1zrmrgar2qn4p0wcw"`},
@@ -477,14 +551,18 @@ var typeFieldDocs = map[string]map[string]string{
 		"reference": "Reference to use for the payment. It identifies the payroll.",
 	},
 	"claimCreateBody": {
-		"amount":           "Amount due in the denomination currency, with at most its decimals; greater than 0.",
-		"funding_currency": "Currency in which the payer pays: BTC.",
-		"description":      "Description of the purchase, shown at the checkout.",
-		"return_url":       "URL to which the checkout returns; must have one of the origins in the merchant settings.",
-		"external_id":      "Your order number, unique per company; up to 255 characters.",
+		"amount": "Amount due in the denomination currency, with at most its decimals; greater than 0.",
+		"funding_currency": "Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them " +
+			"that the service can receive; see `payment_options`.",
+		"description": "Description of the purchase, shown at the checkout.",
+		"return_url":  "URL to which the checkout returns; must have one of the origins in the merchant settings.",
+		"external_id": "Your order number, unique per company; up to 255 characters.",
 		"expires_in": "Number of seconds after which the payer can no longer get a quote. Default: no limit. A " +
 			"quote never outlasts the claim.",
-		"metadata": "Your own data: up to 20 keys with string values of up to 500 characters.",
+		"metadata": "Your own data: up to 50 keys with string values of up to 500 characters.",
+	},
+	"claimPayment": {
+		"method": "Network of the payment, or `lightning`.",
 	},
 	"lineItemBody": {
 		"description": "Description of the line item.",
@@ -559,6 +637,8 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"DestinationDetails": {
 		"correction": "Correction that the bank of the account requested; absent if there is none.",
+		"account_check": "Newest check of the bank account, by Verification of Payee or a prenote. Absent before the " +
+			"first result, and for accounts that cannot be checked.",
 	},
 	"documentType": {
 		"doc_type": "Type of document, for `doc_type` of an upload. One identity document is sufficient.",
@@ -609,15 +689,35 @@ var typeFieldDocs = map[string]map[string]string{
 		"confirmations": "Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.",
 		"origins": "Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An " +
 			"empty array removes them; without this field they remain.",
-		"settlement_currency": "Currency that the merchant receives: BTC, or empty for the currency of each claim.",
+		"settlement_currency": "Currency that the merchant receives: empty for the currency of each claim; `coin` for the " +
+			"coin in which each claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the " +
+			"currency of the claim.",
 		"settlement_destination_id": "ID of the withdrawal destination to which settlements in its currency are " +
 			"sent; empty to leave them in the balance.",
-		"support_email": "Support address shown at the checkout; may be empty.",
+		"settlement_convert_to": "Bank currency into which settlements are exchanged, such as EUR; empty to keep what " +
+			"claims earned.",
+		"settlement_day":       "Day of weekly settlements.",
+		"settlement_schedule":  "Schedule of automatic settlements, at midnight in settlement_time_zone.",
+		"settlement_time_zone": "Time zone of the schedule: a name of the IANA database, such as Europe/Paris.",
+		"support_email":        "Support address shown at the checkout; may be empty.",
 	},
+	"merchantBrandingBody": {
+		"logo": "Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a " +
+			"PNG of at most 256 pixels per side. Empty to remove it.",
+	},
+	"linkCreateBody": {
+		"title": "What payers pay for.",
+		"funding_currency": "Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them " +
+			"that the service can receive.",
+	},
+	"linkChangeBody": {"title": "What payers pay for."},
+	"PaymentLink":    {"title": "What payers pay for."},
 	"oauthTokenBody": {
 		"code_verifier": "PKCE code verifier. Required if the authorization request had a code_challenge.",
 	},
 	"onboardBody": {
+		"lei": "Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022 " +
+			"files name the paying company by it, too.",
 		"registration_number": "Registration number of the company. Required before the verification starts, as are " +
 			"incorporation_date, street_address and city.",
 	},
@@ -637,7 +737,8 @@ var typeFieldDocs = map[string]map[string]string{
 		"destination_changed": "When the payee's destination changed since their last payment, UTC. Absent if it did " +
 			"not change within the last 30 days, or once this payment is sent.",
 		"warnings": "What approvers should check before the payment is sent: a first payment, a changed destination, an " +
-			"amount over one and a half times the largest of the last 12, or several payments within seven days. Warnings " +
+			"amount over one and a half times the largest of the last 12, several payments within seven days, or a bank " +
+			"account that has not passed its check. Warnings " +
 			"stop nothing. Empty once the payment is sent.",
 	},
 	"payoutOutput": {
@@ -651,11 +752,73 @@ var typeFieldDocs = map[string]map[string]string{
 		"funding_network": "Network of the funding payment, if the currency has several: one of its " +
 			"`funding_networks` in GET /api/currencies.",
 		"external_id": "Your own reference of the payroll, unique per company.",
+		"pay_date": "Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. " +
+			"If it is funded later, it is paid at once.",
+		"time_zone": "Time zone of `pay_date`, by its IANA name. Default: `UTC`.",
+		"working_day": "What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day " +
+			"`before` it, or on the first one `after` it. Default: `none`.",
+		"calendar": "Country whose public holidays are not working days, or `weekdays` for Monday to Friday without " +
+			"holidays. Default: the company's country or, if its holidays are not known, `weekdays`.",
+	},
+	"payrollUpdateBody": {
+		"to_pay":      "Payees and amounts, which replace all others. Default: they stay.",
+		"external_id": "Your own reference of the payroll, unique per company. Default: it stays.",
+	},
+	"PayrollSummary": {
+		"pay_date": "Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.",
+	},
+	"scheduleTerms": {
+		"name":       "Your name of the schedule.",
+		"frequency":  "How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month.",
+		"start_date": "First possible day of a run. A weekly or biweekly schedule runs on its weekday.",
+		"end_date":   "Last possible day of a run; empty for none.",
+		"days": "Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a " +
+			"month lacks is its last day, so 31 is always the last day.",
+		"working_day": "What to do if the day is not a working day: pay anyway (`none`), on the last working day " +
+			"`before` it, or on the first one `after` it. Default: `before`.",
+		"calendar": "Country whose public holidays are not working days, or `weekdays` for Monday to Friday without " +
+			"holidays. Default: the company's country or, if its holidays are not known, `weekdays`.",
+		"time_zone":       "Time zone of the days, by its IANA name. Default: `UTC`.",
+		"days_ahead":      "Days between the creation of a payroll and its pay date, up to 28.",
+		"funding_method":  "Funding method of the payrolls, as in the creation of a payroll.",
+		"funding_network": "Network of the funding payments, if the currency has several.",
+	},
+	"scheduleUpdateBody": {
+		"name":       "Your name of the schedule.",
+		"status":     "`paused` creates no payrolls until the schedule is `active` again; `ended` is final.",
+		"end_date":   "Last possible day of a run; empty for none.",
+		"days_ahead": "Days between the creation of a payroll and its pay date, up to 28.",
+	},
+	"scheduleRunBody": {
+		"day":    "Day of the run, before the working-day rule.",
+		"status": "`skipped`, or `planned` to plan it again.",
+		"to_pay": "Payees and amounts of this run. Default: those of the schedule.",
+	},
+	"scheduleRun": {
+		"run_id":     "ID of the run; empty while it is planned and unchanged.",
+		"day":        "Day of the run, before the working-day rule.",
+		"pay_date":   "Day on which its payees are paid.",
+		"reason":     "Why it waits, as an error code, or `paused` if a pause skipped it; otherwise empty.",
+		"payroll_id": "ID of its payroll; empty before it is created.",
+		"changed":    "Whether it has payees and amounts of its own.",
+	},
+	"ScheduleSummary": {
+		"name":          "Your name of the schedule.",
+		"next_run":      "Day of the next run, before the working-day rule; empty if there is none.",
+		"next_pay_date": "Pay date of the next run; empty if there is none.",
+	},
+	"scheduleDetail": {
+		"runs": "The last 24 runs and the next six, oldest first.",
+	},
+	"scheduleRunChanged": {
+		"run": "The run after the change.",
 	},
 	"payrollDetail": {
+		"pay_date":      "Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.",
 		"bank_transfer": "The bank transfer that funds the payroll; present while the payroll waits for it.",
 	},
 	"payrollPreview": {
+		"pay_date":       "Day on which the payees are paid, by the working-day rule; empty without a pay date.",
 		"funding_amount": "Amount to pay in the funding currency at the current rate; absent if no rate is available.",
 		"approvals_needed": "Number of members who must approve the payroll before its release; 0 if its total is " +
 			"within the company's limit.",
@@ -694,7 +857,8 @@ var typeFieldDocs = map[string]map[string]string{
 		"claim_id": "ID of the claim to pay. Set this, payroll_id or wallet_id.",
 		"wallet_id": "ID of the wallet to pay; requires an amount. A wallet deposit cannot be late. Set this, " +
 			"payroll_id or claim_id.",
-		"network": "Network of a wallet deposit. Default: the wallet's first network.",
+		"network": "Network of a wallet deposit. Default: the wallet's first network. `lightning` pays the Lightning " +
+			"invoice of a claim, if the sandbox simulates a Lightning node.",
 		"kind": "Case to simulate. A bank transfer can be `exact`, `under`, `over`, or `reorged` for one that the " +
 			"bank reverses.",
 	},
@@ -734,6 +898,47 @@ var typeFieldDocs = map[string]map[string]string{
 	"userDestinationCreateBody": {
 		"distribution_data": "Details of the destination: the fields that GET /api/user/distribution/fields lists " +
 			"for the currency.",
+	},
+	"taxFormBody": {
+		"tax_id_type": "Required on a W-9: `ssn`, `itin` or `ein`.",
+		"tax_id": "Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user " +
+			"has one.",
+		"classification": "Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, " +
+			"`trust_estate`, `llc` or `other`.",
+		"date_of_birth": "Required on a W-8BEN: YYYY-MM-DD.",
+		"country":       "Country of residence, required on a W-8BEN. On a W-9 it is the United States.",
+		"name":          "Name as on the user's tax return.",
+	},
+	"taxForm": {
+		"status":      "Whether there is a form and it is still valid.",
+		"name":        "Name on the form.",
+		"tax_id":      "Tax ID, masked except for its last four characters; empty if there is none.",
+		"tax_id_type": "Type of the tax ID of a W-9: `ssn`, `itin` or `ein`; otherwise empty.",
+	},
+	"yearPayee": {
+		"payments": "Number of payments that reached the payee in the year.",
+		"payee_id": "ID of the payee: a user with a login, otherwise a recipient.",
+	},
+	"journalInput": {
+		"currency": "Currency of the values. Default: USD.",
+		"month":    "Month, such as 2026-01. Default: the present one.",
+		"format":   "Columns of the file. Default: csv, which has all of them.",
+	},
+	"journalAccounts":     {"accounts": "All accounts, in the order of a chart of accounts."},
+	"journalAccountsBody": {"accounts": "The accounts to set."},
+	"journalAccount": {
+		"account": "The account: `balance`, `held`, `payrolls`, `claims`, `debt`, `transfers`, `sales`, `refunds`, `pay`, " +
+			"`fees`, `exchange`, or `tax_rate`, which is not an account.",
+		"code": "The company's code of the account; empty for `tax_rate`.",
+		"name": "The company's name of the account. For `tax_rate`, the name of the tax rate in Xero for no tax.",
+	},
+	"journalAccountBody": {
+		"account": "The account, as in the list.",
+		"code":    "The company's code of the account. Default: that of Stipend.",
+		"name":    "The company's name of the account. Default: that of Stipend.",
+	},
+	"yearTotal": {
+		"amount": "Sum of the payments in the currency.",
 	},
 	"userUpdateBody": {
 		"country": "Country: 2-letter ISO code. state and zip must be valid in the country.",
@@ -790,6 +995,33 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"webhookUpdateBody": {
 		"events": "Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all. Default: unchanged.",
+	},
+	"mandateAnswer": { //nolint:gosec // no credential
+		"reference":   "The unique mandate reference.",
+		"creditor_id": "SEPA creditor identifier; empty for ACH.",
+		"accepted_by": "ID of the member who accepted the mandate.",
+		"reason":      "Reason of the state, such as a bank's code; may be empty.",
+	},
+	"mandateProof": {
+		"text": "The text that the member accepted.",
+	},
+	"debitAnswer": {
+		"released_amount": "Part of the amount that was credited to the balance.",
+		"held_until":      "When the hold ends, UTC; missing before the money was collected.",
+		"retry_of":        "ID of the returned direct debit that it repeats; empty for none.",
+		"reason":          "Reason of the state, such as a bank's code; may be empty.",
+	},
+	"debitBody": {
+		"due_on": "The day on which the account is debited, at most 90 days ahead. An earlier day than the notice " +
+			"and the bank allow is postponed. Default: the first possible day.",
+		"description": "Text on the bank statement.",
+		"final":       "Whether it is the last direct debit under the mandate, which then ends.",
+	},
+	"sandboxMandateBody": {
+		"account": "IBAN or account number. Default: one that pays every debit.",
+	},
+	"sandboxDebitReturnBody": {
+		"reason": "The bank's reason code. Default: R01 or AM04.",
 	},
 	"withdrawalAnswer": {
 		"destination":      "Masked details of the destination.",

@@ -96,7 +96,8 @@ func (b *fixture) rows() string {
 	err := b.db.Read(b.t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		for _, table := range []string{
 			"payers", "vendor_documents", "vendor_document_chunks", "invoices", "funding_accounts", "funding_receipts",
-			"payrolls", "payments", "wallets", "ledger_journals", "history WHERE to_state <> 'authz_denied'", "events", "jobs",
+			"payrolls", "payments", "schedules", "schedule_runs",
+			"wallets", "ledger_journals", "history WHERE to_state <> 'authz_denied'", "events", "jobs",
 			"idempotency", "subjects", "documents", "document_chunks", "tax_ids", "verifications", "owners", "company_profiles",
 		} {
 			var n int64

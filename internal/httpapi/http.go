@@ -35,12 +35,17 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/paymentlink"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/requestlog"
 	"github.com/stipend/stipend/internal/virtualaccount"
@@ -56,8 +61,16 @@ type Deps struct {
 	DB      *db.DB
 	Payroll *payroll.Service
 	Claim   *claim.Service
+	// Branding changes how payers see a merchant.
+	Branding *branding.Service
+	// Schedule creates payrolls that repeat.
+	Schedule *schedule.Service
+	// Links creates claims from payment links.
+	Links *paymentlink.Service
 	// Withdrawal pays out company balances.
 	Withdrawal *withdrawal.Service
+	// Debits collects money from the bank accounts of companies.
+	Debits *directdebit.Service
 	// Webhooks holds the URL policy of endpoints and seals their secrets.
 	Webhooks delivery.Setup
 	// BaseURL is the address of the API, AuthURL that of the page where users authorize apps. Neither ends with a
@@ -69,6 +82,8 @@ type Deps struct {
 	Sealer *identity.Sealer
 	// KYC stores documents and verifies people and companies.
 	KYC *kyc.Service
+	// BankCallbacks authenticates the webhooks of banks.
+	BankCallbacks bank.Callbacks
 	// Funding opens virtual bank accounts for users and companies.
 	Funding *virtualaccount.Service
 	// Vendor pays vendors against their invoices.
@@ -264,6 +279,9 @@ func newServer(d Deps, table []route) *server {
 	if d.Bodies == nil {
 		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
+	if d.Ready == nil {
+		d.Ready = d.DB.Ping
+	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes),
 		tokens: tokenRequests(), wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
@@ -287,10 +305,13 @@ func newServer(d Deps, table []route) *server {
 	})
 	s.mountDocs()
 	if d.KYC != nil {
-		s.mount("POST", "/callbacks/verification/{provider}", s.serveProviderCallback)
+		s.mount("POST", "/callbacks/verification/{provider}", s.serveCallback("/callbacks/verification/{provider}",
+			"provider", d.KYC.ExpectsCallback, d.KYC.HandleCallback))
 	}
+	s.mount("POST", "/callbacks/bank/{bank}", s.serveCallback("/callbacks/bank/{bank}", "bank",
+		d.BankCallbacks.Expects, d.BankCallbacks.Handle))
 	s.mount("GET", "/healthz", func(w *responseWriter, _ *http.Request) {
-		send(w, http.StatusOK, []byte(`{"status":"ok"}`))
+		send(w, http.StatusOK, []byte(Healthy))
 	})
 	s.mount("GET", termsPath, page(serveTerms))
 	s.mount("GET", "/readyz", s.serveReady)
@@ -356,6 +377,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Api-Version", Version)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
+	if strings.HasPrefix(s.BaseURL, "https://") {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			if p == http.ErrAbortHandler { //nolint:errorlint // as net/http does
@@ -458,7 +482,7 @@ func (s *server) refuse(w *responseWriter, err error) {
 	}
 	if f.Kind == apierr.Unauthorized {
 		h.Add("WWW-Authenticate", `Basic realm="api", charset="UTF-8"`)
-		h.Add("WWW-Authenticate", `Bearer realm="api", error="invalid_token"`)
+		h.Add("WWW-Authenticate", `Bearer realm="api", error="invalid_token", resource_metadata="`+s.BaseURL+resourcePath+`"`)
 	}
 	if scope := f.Meta["scope"]; f.Code == errScope.Code && scope != "" {
 		h.Add("WWW-Authenticate", `Bearer realm="api", error="insufficient_scope", scope="`+scope+`"`)
@@ -506,26 +530,33 @@ func serveFile(w *responseWriter, contentType string, body []byte) {
 	_, _ = w.Write(body) // nothing to do if the client disconnected
 }
 
-// serveReady reports whether the service can process requests: the database responds, and Ready does not object.
+// serveReady reports whether the service can process requests; see Readiness.
 func (s *server) serveReady(w *responseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), 3*time.Second)
-	defer cancel()
-	answer := healthAnswer{Status: "ready"}
-	err := s.DB.Ping(ctx)
-	if err == nil && s.Ready != nil {
-		err = s.Ready(ctx)
-	}
-	if err == nil && s.Problems != nil {
-		answer.Problems, err = s.Problems(ctx)
-	}
-	var body []byte
-	if err == nil {
-		body, err = json.Marshal(answer)
-	}
+	body, err := Readiness(r.Context(), s.Ready, s.Problems)
 	if err != nil {
 		s.Log.Warn("not ready", slog.String("error", err.Error()))
 		s.refuse(w, errRetryLater.Detailf("The service is not ready. Retry later."))
 		return
 	}
 	send(w, http.StatusOK, body)
+}
+
+// Healthy is the response of /healthz.
+const Healthy = `{"status":"ok"}`
+
+// Readiness returns the response of /readyz, or an error if ready objects. The response lists the problems. Both
+// functions have three seconds.
+func Readiness(ctx context.Context, ready func(context.Context) error,
+	problems func(context.Context) ([]string, error)) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	answer := healthAnswer{Status: "ready"}
+	err := ready(ctx)
+	if err == nil && problems != nil {
+		answer.Problems, err = problems(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(answer)
 }

@@ -147,6 +147,7 @@ func (b *malformedInput) sample(s schema) any {
 // stubbed lists the members whose value the simulators of these tests ignore.
 var stubbed = map[string]string{
 	"sandbox-deposit": "payroll_id", "sandbox-payout-failure": "subpayroll_id", "sandbox-bank-return": "subpayroll_id",
+	"sandbox-direct-debit-return": "debit_id",
 }
 
 // known replaces the IDs in an example with IDs that exist.

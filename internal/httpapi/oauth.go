@@ -28,8 +28,11 @@ import (
 
 type (
 	oauthTokenBody struct {
-		GrantType    string `json:"grant_type" enum:"authorization_code"`
-		Code         string `json:"code" doc:"The authorization code, valid once and for 60 seconds."`
+		GrantType    string `json:"grant_type" enum:"authorization_code,refresh_token"`
+		Code         string `json:"code,omitempty" doc:"The authorization code, valid once and for 60 seconds."`
+		RefreshToken string `json:"refresh_token,omitempty" doc:"With the grant type refresh_token. It is valid once."`
+		Scope        string `json:"scope,omitempty" doc:"Of a refreshed token, if not all: scopes separated by spaces."`
+		Resource     string `json:"resource,omitempty" doc:"If given, a URL of this service (RFC 8707)."`
 		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
 		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
 		RedirectURI  string `json:"redirect_uri,omitempty" doc:"If given, the registered one."`
@@ -37,16 +40,34 @@ type (
 	}
 
 	oauthToken struct {
-		AccessToken string `json:"access_token"`
-		TokenType   string `json:"token_type" enum:"Bearer"`
-		ExpiresIn   int64  `json:"expires_in" doc:"Seconds. A token that is not used for 90 days expires earlier."`
-		Scope       string `json:"scope" doc:"Granted scopes, separated by spaces."`
-		UserID      string `json:"user_id"`
-		CompanyID   string `json:"company_id" doc:"Company that the token acts for; empty for the user alone."`
+		AccessToken  string `json:"access_token"`
+		RefreshToken string `json:"refresh_token" doc:"Exchange it for new tokens, once. It expires after 90 days."`
+		TokenType    string `json:"token_type" enum:"Bearer"`
+		ExpiresIn    int64  `json:"expires_in" doc:"Seconds: 3600 if a scope moves money. Tokens unused for 90 days expire."`
+		Scope        string `json:"scope" doc:"Granted scopes, separated by spaces."`
+		UserID       string `json:"user_id"`
+		CompanyID    string `json:"company_id" doc:"Company that the token acts for; empty for the user alone."`
+	}
+
+	oauthPushBody struct {
+		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
+		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
+		State        string `json:"state" doc:"Returned with the code. Make it unguessable."`
+		ResponseType string `json:"response_type,omitempty" enum:"code" doc:"Always code."`
+		RedirectURI  string `json:"redirect_uri,omitempty" doc:"If given, the registered one."`
+		Scope        string `json:"scope,omitempty" doc:"Scopes, separated by spaces. Default: all that the app registered."`
+		Challenge    string `json:"code_challenge,omitempty" doc:"SHA-256 digest of the code verifier, in base64url."`
+		Method       string `json:"code_challenge_method,omitempty" enum:"S256" doc:"Method of the challenge."`
+		Resource     string `json:"resource,omitempty" doc:"If given, a URL of this service (RFC 8707)."`
+	}
+
+	oauthPushed struct {
+		RequestURI string `json:"request_uri" doc:"Parameter of the authorization endpoint, with client_id."`
+		ExpiresIn  int64  `json:"expires_in" doc:"Seconds."`
 	}
 
 	oauthRevokeBody struct {
-		Token        string `json:"token"`
+		Token        string `json:"token" doc:"An access token, or a refresh token, which revokes its consent."`
 		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
 		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
 	}
@@ -61,6 +82,7 @@ type (
 		AuthorizationEndpoint string   `json:"authorization_endpoint"`
 		TokenEndpoint         string   `json:"token_endpoint"`
 		RevocationEndpoint    string   `json:"revocation_endpoint"`
+		PushEndpoint          string   `json:"pushed_authorization_request_endpoint" doc:"Takes pushed requests (RFC 9126)."`
 		ServiceDocumentation  string   `json:"service_documentation"`
 		ScopesSupported       []string `json:"scopes_supported"`
 		ResponseTypes         []string `json:"response_types_supported"`
@@ -71,33 +93,56 @@ type (
 		ChallengeMethods      []string `json:"code_challenge_methods_supported"`
 		IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
 	}
+
+	// resourceMetadata follows RFC 9728.
+	resourceMetadata struct {
+		Resource      string   `json:"resource" doc:"Address of the API."`
+		Servers       []string `json:"authorization_servers" doc:"Issuers whose tokens the API accepts."`
+		Scopes        []string `json:"scopes_supported" doc:"The scopes."`
+		Methods       []string `json:"bearer_methods_supported" doc:"How a token is sent: in the Authorization header."`
+		Documentation string   `json:"resource_documentation" doc:"Address of the documentation."`
+	}
 )
 
 const (
 	exchangePath = "/oauth2/token"
 	revokePath   = "/oauth2/revoke"
+	pushPath     = "/oauth2/par"
 	metadataPath = "/.well-known/oauth-authorization-server"
+	resourcePath = "/.well-known/oauth-protected-resource"
 	oauthLimit   = 64 << 10
 )
 
-// tokenRequests limits OAuth requests to 30 per minute and network.
+// tokenRequests limits OAuth requests that are refused to 30 per minute and network. Others do not count, because an
+// app refreshes the tokens of all its users from one network.
 func tokenRequests() *ratelimit.Limiter { return ratelimit.New(0.5, 30) }
 
 func (s *server) mountOAuth() {
 	s.mount("POST", exchangePath, s.serveOAuth(exchangePath, s.exchange))
 	s.mount("POST", revokePath, s.serveOAuth(revokePath, s.revoke))
+	s.mount("POST", pushPath, s.serveOAuth(pushPath, s.push))
 	methods := []string{"client_secret_basic", "client_secret_post"}
 	metadata, err := json.Marshal(oauthMetadata{
 		Issuer: s.AuthURL, AuthorizationEndpoint: s.AuthURL + "/authorize", TokenEndpoint: s.BaseURL + exchangePath,
-		RevocationEndpoint: s.BaseURL + revokePath, ServiceDocumentation: s.BaseURL + "/docs",
-		ScopesSupported: identity.AllScopes().List(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
-		GrantTypes: []string{"authorization_code"}, TokenAuthMethods: methods, RevocationAuthMethods: methods,
-		ChallengeMethods: []string{"S256"}, IssParameter: true,
+		RevocationEndpoint: s.BaseURL + revokePath, PushEndpoint: s.BaseURL + pushPath,
+		ServiceDocumentation: s.BaseURL + "/docs",
+		ScopesSupported:      identity.AllScopes().List(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
+		GrantTypes: []string{"authorization_code", "refresh_token"}, TokenAuthMethods: methods,
+		RevocationAuthMethods: methods,
+		ChallengeMethods:      []string{"S256"}, IssParameter: true,
 	})
 	if err != nil {
 		panic("httpapi: cannot write the OAuth metadata: " + err.Error())
 	}
 	s.mount("GET", metadataPath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, metadata) })
+	resource, err := json.Marshal(resourceMetadata{
+		Resource: s.BaseURL, Servers: []string{s.AuthURL}, Scopes: identity.AllScopes().List(), Methods: []string{"header"},
+		Documentation: s.BaseURL + "/docs",
+	})
+	if err != nil {
+		panic("httpapi: cannot write the metadata of the resource: " + err.Error())
+	}
+	s.mount("GET", resourcePath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, resource) })
 }
 
 // serveOAuth decodes the parameters, identifies the client and writes the response of an endpoint.
@@ -152,7 +197,13 @@ func (s *server) serveOAuth(
 			s.refuse(w, err)
 			return
 		}
-		send(w, http.StatusOK, body)
+		status = http.StatusOK
+		if route == pushPath { // each stores a request, so they count toward the limit
+			status = http.StatusCreated
+		} else {
+			s.tokens.Return(s.Now(), network(r))
+		}
+		send(w, status, body)
 	}
 }
 
@@ -172,10 +223,23 @@ func (s *server) refuseOAuth(w *responseWriter, status int, e *oauth.Error) {
 func (s *server) exchange(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
 	t, refusal, err := oauth.Exchange(ctx, tx, s.Env, oauth.TokenRequest{
 		GrantType: p["grant_type"], Code: p["code"], ClientID: p["client_id"], ClientSecret: p["client_secret"],
-		RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"],
+		RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], RefreshToken: p["refresh_token"], Scope: p["scope"],
+		Resource: p["resource"], Base: s.BaseURL,
 	})
-	return oauthToken{t.AccessToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID}, refusal,
-		err
+	return oauthToken{
+		t.AccessToken, t.RefreshToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID,
+	}, refusal, err
+}
+
+func (s *server) push(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
+	form := url.Values{}
+	for name, value := range p {
+		form.Set(name, value)
+	}
+	ask := oauth.ParseParams(form)
+	ask.Base = s.BaseURL
+	requestURI, refusal, err := oauth.Push(ctx, tx, p["client_secret"], ask)
+	return oauthPushed{requestURI, int64(oauth.PushedLife.Seconds())}, refusal, err
 }
 
 func (s *server) revoke(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
@@ -248,7 +312,9 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 	return p, 0, nil
 }
 
-var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "redirect_uri", "code_verifier", "token"}
+var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "redirect_uri", "code_verifier", "token",
+	"refresh_token", "scope", "resource", "state", "response_type", "code_challenge", "code_challenge_method",
+	"request_uri"}
 
 // oauth adds the OAuth endpoints.
 func (c *contract) oauth() {
@@ -256,13 +322,13 @@ func (c *contract) oauth() {
 	content := func(s *huma.Schema, request bool) map[string]*huma.MediaType {
 		return map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, request)}}
 	}
-	add := func(op *huma.Operation, ok reflect.Type, refusals ...int) {
+	add := func(op *huma.Operation, status int, ok reflect.Type, refusals ...int) {
 		op.Tags, op.Security = []string{"Authorization"}, []map[string][]string{}
 		for _, name := range []string{"X-Request-Id", "Api-Version"} {
 			op.Parameters = append(op.Parameters, &huma.Param{Ref: "#/components/parameters/" + name})
 		}
-		op.Responses = map[string]*huma.Response{"200": {Description: "Success.",
-			Headers: headers(route{scope: public}, http.StatusOK), Content: content(schema(ok), false)}}
+		op.Responses = map[string]*huma.Response{strconv.Itoa(status): {Description: "Success.",
+			Headers: headers(route{scope: public}, status), Content: content(schema(ok), false)}}
 		for _, status := range refusals {
 			op.Responses[strconv.Itoa(status)] = &huma.Response{
 				Description: http.StatusText(status) + ", in the form of RFC 6749.", Headers: headers(route{scope: public}, status),
@@ -276,7 +342,7 @@ func (c *contract) oauth() {
 		}
 		c.add(op)
 	}
-	post := func(id, path, summary, description string, in, out reflect.Type) {
+	post := func(id, path, summary, description string, status int, in, out reflect.Type) {
 		s := schema(in)
 		c.reg.SchemaFromRef(s.Ref).AdditionalProperties = true
 		body := content(s, true)
@@ -287,17 +353,25 @@ func (c *contract) oauth() {
 				Required: true, Content: body, Description: "At most 64 KiB. Unknown parameters are ignored.",
 			},
 		}
-		add(op, out, 400, 401, 413, 415, 429, 500, 503)
+		add(op, status, out, 400, 401, 413, 415, 429, 500, 503)
 	}
-	post("exchange-code", exchangePath, "Exchange an authorization code for an access token",
+	post("exchange-code", exchangePath, "Exchange an authorization code or a refresh token for tokens",
 		"Authenticate with client_id and client_secret, in the body or by HTTP Basic. A code is valid once and for 60 "+
-			"seconds. A second exchange is rejected and revokes the token of the first.",
-		reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken]())
-	post("revoke-token", revokePath, "Revoke an access token",
+			"seconds. A refresh token is valid once: each response has a new one, and a refreshed token has the rights that "+
+			"the user has then. A second use of either is rejected and revokes the user's consent with all its tokens.",
+		http.StatusOK, reflect.TypeFor[oauthTokenBody](), reflect.TypeFor[oauthToken]())
+	post("revoke-token", revokePath, "Revoke a token",
 		"Follows RFC 7009: an unknown token, or one of another client, is a success without effect.",
-		reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[none]())
+		http.StatusOK, reflect.TypeFor[oauthRevokeBody](), reflect.TypeFor[none]())
+	post("push-authorization", pushPath, "Push an authorization request",
+		"Follows RFC 9126: stores the parameters of an authorization request, which then are not in the user's browser.",
+		http.StatusCreated, reflect.TypeFor[oauthPushBody](), reflect.TypeFor[oauthPushed]())
+	add(&huma.Operation{
+		OperationID: "resource-metadata", Method: http.MethodGet, Path: resourcePath,
+		Summary: "Get the metadata of the protected resource", Description: "Follows RFC 9728.",
+	}, http.StatusOK, reflect.TypeFor[resourceMetadata]())
 	add(&huma.Operation{
 		OperationID: "oauth-metadata", Method: http.MethodGet, Path: metadataPath,
 		Summary: "Get the metadata of the authorization server", Description: "Follows RFC 8414.",
-	}, reflect.TypeFor[oauthMetadata]())
+	}, http.StatusOK, reflect.TypeFor[oauthMetadata]())
 }

@@ -53,6 +53,11 @@ func tagOf(path string) string {
 const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[` +
 	`{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50,"description":"September"}]}`
 
+// exampleSchedule is the example body of creating a schedule.
+const exampleSchedule = `{"name":"Salaries","frequency":"monthly","start_date":"2026-10-01","days":[31],` +
+	`"time_zone":"Europe/Berlin","days_ahead":3,"to_pay":[` +
+	`{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50}]}`
+
 func text(s string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Examples: []any{s}} }
 
 func whole(n int) *huma.Schema { return &huma.Schema{Type: huma.TypeInteger, Examples: []any{n}} }
@@ -137,6 +142,7 @@ var hints = map[string]string{
 	"payroll_id":   "With `external_id_conflict`: ID of the payroll with the external ID.",
 	"recipient_id": "With `external_id_conflict`: ID of the recipient with the external ID.",
 	"currency":     "With `rate_unavailable`: the currency without a rate.",
+	"missing":      "With `documents_incomplete` and `profile_incomplete`: what is missing, separated by spaces.",
 }
 
 // describeHints adds the hints to the schema of an error.

@@ -44,7 +44,7 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 	data.Description = "State of the object when the change was committed."
 	s := &huma.Schema{
 		Type:     huma.TypeObject,
-		Required: []string{"api_version", "created", "data", "environment", "event", "id", "sequence"},
+		Required: []string{"api_version", "company_id", "created", "data", "environment", "event", "id", "sequence"},
 		Properties: map[string]*huma.Schema{
 			"event": {Type: huma.TypeString, Enum: []any{d.Name}},
 			"data":  &data,
@@ -53,6 +53,7 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 			"created":     {Type: huma.TypeString, Format: "date-time"},
 			"environment": text(),
 			"api_version": text(),
+			"company_id":  text(),
 			"sequence": {Type: huma.TypeInteger, Format: "int64",
 				Description: "Increases with each event of an object."},
 		},
@@ -60,6 +61,8 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 	describeMembers(nil, s, false)
 	return s
 }
+
+const exampleCompanyID = "com_06gf58g6w1v5s708fp7tx3xdw0"
 
 const exampleEventID = "evt_06gf58g6w2qkhv375vsd8b2pm4"
 
@@ -70,6 +73,6 @@ func eventExample(d webhook.Declaration) any {
 	}
 	return map[string]any{
 		"event": d.Name, "data": json.RawMessage(data), "id": exampleEventID, "created": "2026-09-30T14:05:00.000Z",
-		"environment": "production", "api_version": webhook.APIVersion, "sequence": 1,
+		"environment": "production", "api_version": webhook.APIVersion, "company_id": exampleCompanyID, "sequence": 1,
 	}
 }

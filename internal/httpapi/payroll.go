@@ -7,7 +7,9 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -26,6 +28,10 @@ type (
 		FundingNetwork  string      `json:"funding_network,omitempty" minLength:"1" maxLength:"20"`
 		Currency        string      `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Currency of amount_fiat."`
 		ExternalID      string      `json:"external_id,omitempty" maxLength:"255"`
+		PayDate         string      `json:"pay_date,omitempty" maxLength:"10" format:"date" example:"2026-09-30"`
+		TimeZone        string      `json:"time_zone,omitempty" maxLength:"64" example:"America/New_York"`
+		WorkingDay      string      `json:"working_day,omitempty" enum:"none,before,after" example:"before"`
+		Calendar        string      `json:"calendar,omitempty" maxLength:"8" example:"US"`
 	}
 
 	toPayItem struct {
@@ -60,6 +66,15 @@ type (
 		Reference string  `json:"reference" example:"PRL06GZXDN9039YA1ACFFV86BRHZW"`
 	}
 
+	payrollUpdateInput struct{ Body payrollUpdateBody }
+
+	payrollUpdateBody struct {
+		CompanyID  string      `json:"company_id,omitempty" maxLength:"64"`
+		PayrollID  string      `json:"payroll_id" maxLength:"64"`
+		ToPay      []toPayItem `json:"to_pay,omitempty" minItems:"1" maxItems:"10000"`
+		ExternalID *string     `json:"external_id,omitempty" maxLength:"255"`
+	}
+
 	payrollRefInput struct{ Body payrollRefBody }
 
 	payrollRefBody struct {
@@ -81,6 +96,7 @@ type (
 		Total           Decimal       `json:"total_input_in_input_currency"`
 		FundingAmount   *Decimal      `json:"funding_amount,omitzero"`
 		Rate            *Decimal      `json:"rate,omitzero"`
+		PayDate         string        `json:"pay_date" example:"2026-09-30"`
 		Payments        []previewItem `json:"payments"`
 		Approvals       int64         `json:"approvals_needed"`
 		Blockers        []wrong       `json:"blockers" doc:"Reasons why its creation would be rejected; empty if none."`
@@ -106,7 +122,42 @@ type (
 		ExternalID string       `query:"external_id"`
 		From       time.Time    `query:"from" doc:"Created at this time or later."`
 		To         time.Time    `query:"to" doc:"Created before this time."`
+		PayeeID    string       `query:"payee_id" maxLength:"64" doc:"ID of a payee, as in to_pay."`
+		Amount     string       `query:"amount" maxLength:"30" doc:"Total, volume, or amount of a payment."`
+		Search     string       `query:"search" maxLength:"100" doc:"Part of a reference, description, category or invoice."`
 		paging
+	}
+
+	paymentList struct {
+		CompanyID string       `query:"company_id"`
+		PayeeID   string       `query:"payee_id" maxLength:"64" doc:"ID of a payee, as in to_pay."`
+		Status    paymentState `query:"status"`
+		From      time.Time    `query:"from" doc:"Of payrolls created at this time or later."`
+		To        time.Time    `query:"to" doc:"Of payrolls created before this time."`
+		paging
+	}
+
+	paymentPage struct {
+		Data []paymentSummary `json:"data" doc:"Payments of the page."`
+		Meta meta             `json:"meta"`
+	}
+
+	paymentSummary struct {
+		SubpayrollID      string       `json:"subpayroll_id"`
+		PayrollID         string       `json:"payroll_id"`
+		ExternalID        string       `json:"external_id" doc:"Your own reference of the payroll; may be empty."`
+		UserID            string       `json:"user_id"`
+		RecipientID       string       `json:"recipient_id"`
+		Status            paymentState `json:"status"`
+		Reason            string       `json:"reason"`
+		Currency          string       `json:"currency"`
+		AmountFiat        Decimal      `json:"amount_fiat"`
+		Fees              Decimal      `json:"fees"`
+		InvoiceID         string       `json:"invoice_id"`
+		Description       string       `json:"description"`
+		Category          string       `json:"category" doc:"Your own category of the payment." example:"salary"`
+		ExternalPaymentID string       `json:"external_payment_id"`
+		Created           Time         `json:"created" doc:"When its payroll was created."`
 	}
 
 	payrollPage struct {
@@ -128,6 +179,7 @@ type (
 		Fees            Decimal               `json:"fees"`
 		Volume          Decimal               `json:"volume_input_in_input_currency"`
 		Total           Decimal               `json:"total_input_in_input_currency"`
+		PayDate         string                `json:"pay_date" example:"2026-09-30"`
 		Created         Time                  `json:"created"`
 		Updated         Time                  `json:"updated"`
 		Quote           *webhook.PayrollQuote `json:"quote,omitzero"`
@@ -177,7 +229,7 @@ type (
 	}
 
 	warning struct {
-		Code string `json:"code" enum:"first_payment,destination_changed,unusual_amount,frequent_payments"`
+		Code string `json:"code" enum:"first_payment,destination_changed,unusual_amount,frequent_payments,account_check"`
 		Text string `json:"text" doc:"Explanation for approvers, in English."`
 	}
 
@@ -222,20 +274,28 @@ type (
 
 // params converts the request body to the parameters of payroll.Service.
 func (b *payrollCreateBody) params(company string) payroll.CreateParams {
-	p := payroll.CreateParams{
+	return payroll.CreateParams{
 		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
 		FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
-		ToPay: make([]payroll.Payee, len(b.ToPay)),
+		PayDay: payroll.PayDay{
+			Date: b.PayDate, TimeZone: b.TimeZone, WorkingDay: workday.Rule(b.WorkingDay), Calendar: b.Calendar,
+		},
+		ToPay: payees(b.ToPay),
 	}
-	for i := range b.ToPay {
-		t := &b.ToPay[i]
-		p.ToPay[i] = payroll.Payee{
+}
+
+// payees converts the items of to_pay.
+func payees(items []toPayItem) []payroll.Payee {
+	all := make([]payroll.Payee, len(items))
+	for i := range items {
+		t := &items[i]
+		all[i] = payroll.Payee{
 			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country,
 			IsPremium: t.IsPremium, InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category,
 			ExternalPaymentID: t.ExternalPaymentID,
 		}
 	}
-	return p
+	return all
 }
 
 func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreateInput) (*payrollCreated, error) {
@@ -243,6 +303,20 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 	if err != nil {
 		return nil, err
 	}
+	return showCreated(c, p)
+}
+
+func updatePayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollUpdateInput) (*payrollCreated, error) {
+	p, err := c.Payroll.Edit(ctx, tx, c.by, payroll.EditParams{
+		PayrollID: in.Body.PayrollID, ToPay: payeesOrNil(in.Body.ToPay), ExternalID: in.Body.ExternalID,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return showCreated(c, p)
+}
+
+func showCreated(c *request, p payroll.Payroll) (*payrollCreated, error) {
 	transfer, err := showTransfer(c, &p)
 	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote), transfer}, err
 }
@@ -300,7 +374,7 @@ func previewPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreat
 func showPreview(v payroll.Preview) *payrollPreview {
 	out := &payrollPreview{
 		Currency: string(v.Currency), FundingMethod: v.FundingMethod, FundingCurrency: string(v.FundingCurrency),
-		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total), Approvals: v.Approvals,
+		Fees: amount(v.Fees), Volume: amount(v.Volume), Total: amount(v.Total), Approvals: v.Approvals, PayDate: v.PayDate,
 		Payments: make([]previewItem, len(v.Items)), Blockers: make([]wrong, len(v.Blockers)),
 	}
 	if v.Funding.Asset() != "" {
@@ -337,7 +411,7 @@ func showField(f apierr.Field) wrong {
 func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (*payrollPage, error) {
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
 		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(),
+		PerPage: in.size(), PayeeID: in.PayeeID, Amount: in.Amount, Text: in.Search,
 	})
 	if err != nil {
 		return nil, err
@@ -349,12 +423,34 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 	return out, nil
 }
 
+func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (*paymentPage, error) {
+	all, total, err := c.Payroll.Payments(ctx, tx, c.by, c.company, payroll.PaymentFilter{
+		PayeeID: in.PayeeID, State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.number(),
+		PerPage: in.size(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &paymentPage{Data: make([]paymentSummary, len(all)), Meta: in.meta(total)}
+	for i := range all {
+		m := &all[i]
+		out.Data[i] = paymentSummary{
+			SubpayrollID: m.ID, PayrollID: m.PayrollID, ExternalID: m.ExternalID, UserID: m.UserID, RecipientID: m.PayeeID,
+			Status: paymentState(m.State), Reason: m.Reason, Currency: string(m.Amount.Asset()),
+			AmountFiat: amount(m.Amount), Fees: amount(m.Fee), InvoiceID: m.InvoiceID, Description: m.Description,
+			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Created: Time(m.CreatedAt),
+		}
+	}
+	return out, nil
+}
+
 func summarize(p *payroll.Payroll) PayrollSummary {
 	return PayrollSummary{
 		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: payrollState(p.State),
 		FundingState: string(p.FundingState), Currency: string(p.Currency), FundingMethod: p.FundingMethod,
 		FundingCurrency: string(p.FundingCurrency), Payees: p.Count, Fees: amount(p.Fees), Volume: amount(p.Volume),
-		Total: amount(p.Total), Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt), Quote: showQuote(p.Quote),
+		Total: amount(p.Total), PayDate: p.PayDate,
+		Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt), Quote: showQuote(p.Quote),
 	}
 }
 
@@ -397,6 +493,16 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 	return out, err
 }
 
+// accountWarnings explain the results of checks of accounts to approvers.
+var accountWarnings = map[destination.CheckResult]string{
+	"":                           "The bank account has not been checked yet.",
+	destination.CheckPending:     "The check of the bank account is not complete.",
+	destination.CheckCloseMatch:  "The bank account's holder has a similar name, not the same. Ask the payee.",
+	destination.CheckNoMatch:     "The bank account belongs to someone with another name. Ask the payee.",
+	destination.CheckNotPossible: "The payee's bank could not check the account.",
+	destination.CheckReturned:    "The payee's bank returned a prenote to the account. Ask the payee for a correction.",
+}
+
 func showWarning(w payroll.Warning) warning {
 	v := warning{Code: string(w.Code)}
 	switch w.Code {
@@ -409,6 +515,8 @@ func showWarning(w payroll.Warning) warning {
 			w.Most, w.Most.Asset())
 	case payroll.WarnFrequent:
 		v.Text = fmt.Sprintf("The payee got %d other payments in the last seven days.", w.Recent)
+	case payroll.WarnAccount:
+		v.Text = accountWarnings[w.Check]
 	}
 	return v
 }

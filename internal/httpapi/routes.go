@@ -120,8 +120,21 @@ var routes = []route{
 		example: examplePayroll,
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small",
-			"country_not_supported", "currency_not_supported", "external_id_conflict", "insufficient_balance",
+			"conversion_unavailable", "country_not_supported", "currency_not_supported", "external_id_conflict",
+			"insufficient_balance",
 			"invalid_state", "kyc_required", "no_distribution", "payer_deleted", "rate_unavailable", "recipient_inactive",
+		},
+	},
+	{
+		method: "POST", path: "/api/company/payroll/update", name: "update-payroll",
+		scope: identity.CompanyWorkersPay, kind: write, bodyLimit: payrollLimit, handler: handle(updatePayroll),
+		summary: "Update a payroll",
+		description: "Changes the payees, amounts or reference of a payroll that waits for its funding and has received " +
+			"nothing. The address stays. An active quote is replaced by one for the new total, at the same rate and with the " +
+			"same end. Payrolls of vendors cannot be changed.",
+		errors: []string{
+			"amount_not_positive", "amount_precision", "amount_too_small", "country_not_supported",
+			"external_id_conflict", "invalid_state", "no_distribution", "recipient_inactive",
 		},
 	},
 	{
@@ -143,15 +156,77 @@ var routes = []route{
 	{
 		method: "POST", path: "/api/company/payroll/cancel", name: "cancel-payroll",
 		scope: identity.CompanyWorkersPay, kind: write, handler: handle(cancelPayroll),
-		summary:     "Cancel a payroll",
-		description: "Possible until a payment is released. Funds already received are credited to the company's balance.",
-		errors:      []string{"already_processing", "invalid_state"},
+		summary: "Cancel a payroll",
+		description: "Possible until a payment is released. Funds already received are credited to the company's balance; " +
+			"if they pay at the rate of a quote that has ended, at most what the payroll costs at the present rate.",
+		errors: []string{"already_processing", "invalid_state", "rate_unavailable"},
+	},
+	{
+		method: "POST", path: "/api/company/payroll/schedule/create", name: "create-schedule",
+		scope: identity.CompanyWorkersPay, kind: write, bodyLimit: payrollLimit, handler: handle(createSchedule),
+		summary: "Create a schedule of payrolls",
+		description: "Creates a payroll for each day of the schedule, `days_ahead` days before its pay date: one that " +
+			"waits for its funding, or one that the balance pays. If a payroll cannot be created, the run waits and is tried " +
+			"again every hour; owners and administrators get a mail. The payees must be payable now.",
+		example: exampleSchedule,
+		errors: []string{
+			"amount_not_positive", "amount_precision", "amount_too_small", "country_not_supported",
+			"currency_not_supported", "no_distribution", "recipient_inactive",
+		},
+	},
+	{
+		method: "POST", path: "/api/company/payroll/schedule/update", name: "update-schedule",
+		scope: identity.CompanyWorkersPay, kind: write, bodyLimit: payrollLimit, handler: handle(updateSchedule),
+		summary: "Update a schedule",
+		description: "Changes the given members, or pauses, resumes or ends the schedule. Payrolls that exist stay as they " +
+			"are. When a schedule is resumed, the runs whose pay date has passed are skipped. To change the days, end the " +
+			"schedule and create another.",
+		errors: []string{
+			"amount_not_positive", "amount_precision", "amount_too_small", "country_not_supported",
+			"invalid_state", "no_distribution", "recipient_inactive",
+		},
+	},
+	{
+		method: "POST", path: "/api/company/payroll/schedule/run", name: "change-schedule-run",
+		scope: identity.CompanyWorkersPay, kind: write, bodyLimit: payrollLimit, handler: handle(changeScheduleRun),
+		summary: "Change or skip a run of a schedule",
+		description: "Skips one run, plans it again, or gives it other payees and amounts. Possible until its payroll is " +
+			"created.",
+		errors: []string{
+			"amount_not_positive", "amount_precision", "amount_too_small", "country_not_supported",
+			"invalid_state", "no_distribution", "recipient_inactive",
+		},
+	},
+	{
+		method: "GET", path: "/api/company/payroll/schedules", name: "list-schedules",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listSchedules),
+		summary:     "List schedules",
+		description: "Returns the company's schedules, newest first.",
+	},
+	{
+		method: "GET", path: "/api/company/payroll/schedules/{schedule_id}", name: "get-schedule",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getSchedule),
+		summary:     "Get a schedule",
+		description: "Returns a schedule with its payees, its last 24 runs and the next six.",
 	},
 	{
 		method: "GET", path: "/api/company/payrolls", name: "list-payrolls",
 		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listPayrolls),
 		summary:     "List payrolls",
 		description: "Returns the company's payrolls, newest first. Filters combine.",
+	},
+	{
+		method: "GET", path: "/api/company/security-events", name: "list-security-events", apiKeyOnly: true,
+		scope: identity.CompanyDetail, kind: read, handler: handle(listSecurityEvents),
+		summary: "List security events",
+		description: "Returns who signed in or sent a form for the company, from where, and the outcome, newest first. " +
+			"Events are kept for 400 days. Filters combine.",
+	},
+	{
+		method: "GET", path: "/api/company/payments", name: "list-payments",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listPayments),
+		summary:     "List payments",
+		description: "Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.",
 	},
 	{
 		method: "GET", path: "/api/company/payrolls/{payroll_id}", name: "get-payroll",
@@ -182,6 +257,26 @@ var routes = []route{
 		scope: identity.UserDetail, kind: read, handler: handle(getUser),
 		summary:     "Get a user",
 		description: "Returns the profile of a user and the state of their verification.",
+		errors:      []string{"missing_field", "not_found"},
+	},
+
+	{
+		method: "POST", path: "/api/user/tax-form", name: "sign-tax-form",
+		scope: identity.UserUpdate, kind: write, handler: handle(signTaxForm),
+		summary: "Certify a tax form",
+		description: "Stores the data of a W-9 or W-8BEN that the user certifies. A W-8BEN is valid until the end of the " +
+			"third year after its signature. The companies that pay the user see the form's type and status, and the data " +
+			"of a W-9 in the file for Form 1099-NEC.",
+		example: `{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","form":"w9","name":"Ada Byron",` +
+			`"classification":"individual","tax_id":"536904399","tax_id_type":"ssn",` +
+			`"street_address":"1 Main Street","city":"New York","state":"NY","zip":"10001","certified":true}`,
+		errors: []string{"country_not_supported", "not_found", "tax_id_invalid"},
+	},
+	{
+		method: "GET", path: "/api/user/tax-form", name: "get-tax-form",
+		scope: identity.UserDetail, kind: read, handler: handle(getTaxForm),
+		summary:     "Get a tax form",
+		description: "Returns the newest W-9 or W-8BEN of the user, with all but the end of the tax ID masked.",
 		errors:      []string{"missing_field", "not_found"},
 	},
 
@@ -225,7 +320,10 @@ var routes = []route{
 		summary: "Set the allocations of a user",
 		description: "Sets how each payment is split between the user's destinations. Applies to payments that are " +
 			"released later.",
-		errors: []string{"allocation_invalid", "allocation_total", "distribution_limit", "not_found"},
+		errors: []string{
+			"allocation_invalid", "allocation_total", "amount_not_positive", "amount_precision", "currency_not_supported",
+			"distribution_limit", "not_found",
+		},
 	},
 	{
 		method: "GET", path: "/api/user/distribution/list", name: "list-user-destinations",
@@ -426,7 +524,10 @@ var routes = []route{
 		summary: "Set the allocations of a recipient",
 		description: "Sets how each payment is split between the recipient's destinations. Applies to payments that " +
 			"are released later.",
-		errors: []string{"allocation_invalid", "allocation_total", "distribution_limit"},
+		errors: []string{
+			"allocation_invalid", "allocation_total", "amount_not_positive", "amount_precision", "currency_not_supported",
+			"distribution_limit",
+		},
 	},
 
 	{
@@ -547,6 +648,53 @@ var routes = []route{
 	},
 
 	{
+		method: "GET", path: "/api/company/reports/year", name: "get-year-report",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getYear),
+		summary: "Get the totals of a year",
+		description: "Returns what each payee was paid in a calendar year (UTC), in the currencies of the payrolls and in " +
+			"USD and EUR at the value when it was paid, and whether a tax ID is on file. A payment counts when it has " +
+			"reached its payee.",
+	},
+	{
+		method: "GET", path: "/api/company/reports/year/export", name: "export-year-report",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(exportYear),
+		summary:     "Export the totals of a year",
+		description: "Returns the totals of a year per payee and currency as a CSV file.",
+	},
+	{
+		method: "GET", path: "/api/company/reports/1099-nec", name: "export-1099-nec",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: read, handler: handle(exportNEC),
+		summary: "Export the columns of Form 1099-NEC",
+		description: "Returns a CSV file with the US persons, other than employees and corporations, who were paid at " +
+			"least 600 USD in a year up to 2025, or 2,000 USD in a later one. A payee in the United States without a " +
+			"W-9 is listed without a tax ID. The file contains complete tax IDs.",
+	},
+
+	{
+		method: "GET", path: "/api/company/reports/journal", name: "export-journal",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(exportJournal),
+		summary: "Export the journal of a month",
+		description: "Returns a month's (UTC) balanced journal of the company's money in Stipend as a CSV file, with the " +
+			"company's own account codes and the value of each line at its moment. `quickbooks` has the columns that " +
+			"QuickBooks Online imports as journal entries, `xero` those of Xero's manual journals.",
+		errors: []string{"rate_unavailable"},
+	},
+	{
+		method: "GET", path: "/api/company/reports/accounts", name: "list-journal-accounts",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listJournalAccounts),
+		summary:     "List the accounts of the journal",
+		description: "Returns the accounts of the monthly journal with the company's codes and names.",
+	},
+	{
+		method: "POST", path: "/api/company/reports/accounts", name: "set-journal-accounts",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, handler: handle(setJournalAccounts),
+		summary: "Set the accounts of the journal",
+		description: "Sets codes and names of accounts, as in the company's accounting software. An absent code or name " +
+			"becomes the default; accounts that are not listed stay unchanged.",
+		example: `{"accounts":[{"account":"pay","code":"6010","name":"Wages"}]}`,
+	},
+
+	{
 		method: "POST", path: "/api/vendor/payroll/quotes", name: "quote-vendor-payroll",
 		scope: identity.CompanyWorkersPay, kind: read, handler: handle(quoteVendors),
 		summary: "Preview a vendor payroll",
@@ -568,7 +716,8 @@ var routes = []route{
 		description: "Creates a payroll that pays vendors, each against an uploaded invoice.",
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small",
-			"country_not_supported", "currency_not_supported", "external_id_conflict", "insufficient_balance",
+			"conversion_unavailable", "country_not_supported", "currency_not_supported", "external_id_conflict",
+			"insufficient_balance",
 			"invalid_state", "kyc_required", "no_distribution", "rate_unavailable", "recipient_inactive",
 		},
 	},
@@ -578,8 +727,9 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, kind: write, handler: withPrefetch(claimKeys, handle(createClaim)),
 		summary: "Create a claim",
 		description: "Creates a claim with its first quote, which is valid for 15 minutes. The address belongs to " +
-			"this claim permanently. Show the payer the `checkout_url`, or the address and the amount. A second request " +
-			"with the same `external_id` and the same content returns the first claim; other content is a conflict.",
+			"this claim permanently. With `funding_currency` `any`, each currency in `payment_options` has " +
+			"its own quote. Show the payer the `checkout_url`, or the address and the amount. A second request with " +
+			"the same `external_id` and the same content returns the first claim; other content is a conflict.",
 		example: `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR",` +
 			`"funding_currency":"BTC","description":"Order 17"}`,
 		errors: []string{
@@ -618,13 +768,15 @@ var routes = []route{
 			"paid in time or in full, the whole amount received. A new offer replaces one that was not accepted. With an " +
 			"`amount`, refunds that part of a paid claim from the merchant's money: what claims earned, then the balance, " +
 			"or the `source` that you name. It leaves there at once. Several refunds are possible until the claim's " +
-			"amount is returned; above the company's approval limit, other members approve first. In both cases give " +
-			"the payer the `refund_url`, which is returned only once and where they enter an address: Stipend cannot " +
-			"send a refund without one, because the address that paid may belong to an exchange. An offer expires after " +
+			"amount is returned; above the company's approval limit, other members approve first. In both cases the payer " +
+			"enters an address at the `refund_url`, which is returned only once: Stipend cannot send a refund without an " +
+			"address, and the one that paid may belong to an exchange. The link is mailed to the claim's " +
+			"`notification_email`, after the approvals if it needs any; without one, give it to the payer. An offer " +
+			"expires after " +
 			"90 days.",
 		errors: []string{
 			"already_processing", "amount_not_positive", "amount_precision", "amount_too_small",
-			"currency_not_supported", "insufficient_balance", "invalid_state", "rate_unavailable",
+			"conversion_unavailable", "currency_not_supported", "insufficient_balance", "invalid_state", "rate_unavailable",
 		},
 	},
 	{
@@ -640,12 +792,15 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, handler: handle(settleClaims),
 		summary: "Settle claims",
 		description: "Credits the proceeds of claims to the company's balance at once, where they can fund payrolls. " +
-			"If the merchant settings name a destination (`settlement_destination_id`) in that currency, a withdrawal " +
-			"sends them there, subject to the cool-down, the company's limit and every other rule for withdrawals.",
+			"If the merchant settings name a bank currency (`settlement_convert_to`), they are exchanged into it first, at " +
+			"the current rate. If the settings name a destination (`settlement_destination_id`) in the currency that " +
+			"is credited, a withdrawal sends them there, subject to the cool-down, the company's limit and every other " +
+			"rule for withdrawals.",
 		example: `{"currency":"BTC"}`,
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small",
-			"currency_not_supported", "destination_cooling", "insufficient_balance", "kyc_required",
+			"conversion_unavailable",
+			"currency_not_supported", "destination_cooling", "insufficient_balance", "kyc_required", "rate_unavailable",
 		},
 	},
 	{
@@ -653,6 +808,14 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listSettlements),
 		summary:     "List settlements",
 		description: "Returns the company's settlements, newest first.",
+	},
+	{
+		method: "GET", path: "/api/merchant/settlements/{settlement_id}", name: "get-settlement",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getSettlement),
+		summary: "Get the statement of a settlement",
+		description: "Returns a settlement with what changed the proceeds of claims in its currency since the settlement " +
+			"before it: `opening_amount` + `claims_amount` - `fees_amount` - `refunds_amount` - `earned_amount` = " +
+			"`closing_amount`. The page lists the changes, oldest first.",
 	},
 	{
 		method: "GET", path: "/api/merchant/claims", name: "list-claims",
@@ -678,6 +841,54 @@ var routes = []route{
 		summary:     "Update the merchant settings",
 		description: "Absent fields stay unchanged. A change applies to claims created after it.",
 		example:     `{"tolerance_bps":50,"confirmations":1,"late_policy":"requote"}`,
+	},
+	{
+		method: "POST", path: "/api/merchant/payment-links", name: "create-payment-link",
+		scope: identity.CompanyWorkersPay, kind: write, handler: handle(createPaymentLink),
+		summary: "Create a payment link",
+		description: "Creates a reusable link, `url`. Each payer who opens it to pay gets a claim, with the fixed `amount` " +
+			"or one that the payer chooses within `min_amount` and `max_amount`. With `max_payments`, open claims reserve " +
+			"a place for 30 minutes, so no more claims are paid than that.",
+		example: `{"title":"Concert ticket","amount":25.00,"denomination_currency":"EUR","max_payments":100}`,
+		errors: []string{
+			"amount_not_positive", "amount_precision", "currency_not_supported", "redirect_uri_invalid",
+		},
+	},
+	{
+		method: "GET", path: "/api/merchant/payment-links", name: "list-payment-links",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listPaymentLinks),
+		summary:     "List payment links",
+		description: "Returns the company's payment links, newest first.",
+	},
+	{
+		method: "GET", path: "/api/merchant/payment-links/{payment_link_id}", name: "get-payment-link",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getPaymentLink),
+		summary:     "Get a payment link",
+		description: "Returns a payment link with the number of its paid and open claims.",
+	},
+	{
+		method: "PATCH", path: "/api/merchant/payment-links/{payment_link_id}", name: "update-payment-link",
+		scope: identity.CompanyWorkersPay, kind: write, handler: handle(changePaymentLink),
+		summary:     "Update a payment link",
+		description: "Absent fields stay unchanged. Claims that are already open keep their terms and places.",
+		errors:      []string{"missing_field"},
+	},
+	{
+		method: "GET", path: "/api/merchant/branding", name: "get-merchant-branding",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getMerchantBranding),
+		summary:     "Get the merchant branding",
+		description: "Returns how the company's public pages and mails look to payers.",
+	},
+	{
+		method: "POST", path: "/api/merchant/branding", name: "change-merchant-branding",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, bodyLimit: logoLimit,
+		handler: withPreprocess(readLogo, handle(changeMerchantBranding)),
+		summary: "Update the merchant branding",
+		description: "Absent fields stay unchanged, empty ones are removed. A change applies to all pages at once, also of " +
+			"earlier claims. `themes` has the colors that follow from `accent_color`: one with too little contrast to the " +
+			"page is darkened or lightened, and text on it is black or white.",
+		example: `{"display_name":"Corner Books","accent_color":"#1d3f8f","thank_you":"We pack it today."}`,
+		errors:  []string{"name_mixed_scripts", "name_reserved", "unsupported_image"},
 	},
 
 	{
@@ -752,6 +963,62 @@ var routes = []route{
 		scope: identity.CompanyDetail, kind: read, handler: handle(getWithdrawal),
 		summary:     "Get a withdrawal",
 		description: "Returns a withdrawal and, while it waits, the approvals required and given.",
+	},
+	{
+		method: "GET", path: "/api/wallets/mandates", name: "list-mandates",
+		scope: identity.CompanyDetail, kind: read, handler: handle(listMandates),
+		summary: "List mandates",
+		description: "Returns the mandates under which the company's bank accounts can be debited. Members accept them on " +
+			"the page /wallets/direct-debits, because it requires a second factor.",
+	},
+	{
+		method: "GET", path: "/api/wallets/mandates/{mandate_id}", name: "get-mandate",
+		scope: identity.CompanyDetail, kind: read, handler: handle(getMandate),
+		summary:     "Get a mandate",
+		description: "Returns a mandate with its proof: the accepted text, and who accepted it, when and where.",
+	},
+	{
+		method: "POST", path: "/api/wallets/mandates/revoke", name: "revoke-mandate",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, handler: handle(revokeMandate),
+		summary:     "Revoke a mandate",
+		description: "Direct debits under it that were not sent are cancelled.",
+	},
+	{
+		method: "POST", path: "/api/wallets/direct-debits", name: "create-direct-debit",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, keyRequired: true, handler: handle(createDebit),
+		summary: "Create a direct debit",
+		description: "Debits the company's bank account under a mandate. The money is credited to the balance, from which " +
+			"payrolls are funded, when the hold of the scheme has ended. The owners and administrators get an announcement by " +
+			"mail.",
+		errors: []string{"amount_not_positive", "amount_precision", "external_id_conflict", "invalid_state", "kyc_required",
+			"mandate_not_active"},
+	},
+	{
+		method: "POST", path: "/api/wallets/direct-debits/cancel", name: "cancel-direct-debit",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, handler: handle(cancelDebit),
+		summary:     "Cancel a direct debit",
+		description: "Possible until it is sent to the bank.",
+		errors:      []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/wallets/direct-debits/retry", name: "retry-direct-debit",
+		scope: identity.CompanyWorkersPay, apiKeyOnly: true, kind: write, handler: handle(retryDebit),
+		summary: "Retry a direct debit",
+		description: "Repeats a direct debit that was returned for lack of funds, at most twice and within 30 days. Its " +
+			"mandate becomes active again.",
+		errors: []string{"insufficient_balance", "invalid_state", "kyc_required", "mandate_not_active"},
+	},
+	{
+		method: "GET", path: "/api/wallets/direct-debits", name: "list-direct-debits",
+		scope: identity.CompanyDetail, kind: read, handler: handle(listDebits),
+		summary:     "List direct debits",
+		description: "Returns the company's direct debits, newest first.",
+	},
+	{
+		method: "GET", path: "/api/wallets/direct-debits/{debit_id}", name: "get-direct-debit",
+		scope: identity.CompanyDetail, kind: read, handler: handle(getDebit),
+		summary:     "Get a direct debit",
+		description: "Returns a direct debit.",
 	},
 
 	{
@@ -865,7 +1132,8 @@ var routes = []route{
 		scope: anyScope, sandboxOnly: true, kind: direct, handler: handle(depositInSandbox),
 		summary: "Simulate a deposit",
 		description: "Pays a payroll, a claim or a wallet on the simulated chain, or a payroll by a simulated bank " +
-			"transfer. `kind` selects the case to simulate.",
+			"transfer. `kind` selects the case to simulate; `currency` and `network` select one of the `payment_options` " +
+			"of a claim.",
 		example: `{"payroll_id":"prl_06gf58g6w2pq0pzjvm15cwn7n4","kind":"exact"}`,
 		errors:  []string{"amount_not_positive", "amount_precision", "amount_too_small", "invalid_state"},
 	},
@@ -904,6 +1172,20 @@ var routes = []route{
 		scope: anyScope, sandboxOnly: true, kind: write, handler: handle(returnByBank),
 		summary:     "Return a payment",
 		description: "Makes the bank return the payouts of a payment.",
+		errors:      []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/sandbox/mandate", name: "sandbox-mandate",
+		scope: anyScope, sandboxOnly: true, kind: write, handler: handle(acceptMandate),
+		summary:     "Accept a mandate",
+		description: "Accepts a mandate for direct debits, as an owner or administrator does on the page.",
+		errors:      []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/sandbox/direct-debit-return", name: "sandbox-direct-debit-return",
+		scope: anyScope, sandboxOnly: true, kind: write, handler: handle(returnDebit),
+		summary:     "Return a direct debit",
+		description: "Makes the bank return a direct debit that it collected.",
 		errors:      []string{"invalid_state"},
 	},
 	{

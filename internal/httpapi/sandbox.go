@@ -7,6 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 )
@@ -14,9 +15,10 @@ import (
 // Sandbox simulates payers, the chain, the clock and the bank for a company that tests its integration.
 type Sandbox interface {
 	// Deposit pays a payroll, a claim or a wallet of the principal's company on the simulated chain, in its own
-	// transactions. network is that of a wallet; "" means its first one. An empty amount is derived from kind. It
-	// returns apierr.NotFoundErr for another company's object.
-	Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error)
+	// transactions. network is that of a wallet or a claim, currency that of a claim; "" means the first one. An empty
+	// amount is derived from kind. It returns apierr.NotFoundErr for another company's object.
+	Deposit(ctx context.Context, by identity.Principal, objectID, currency, network, kind, amount string) (txid string,
+		err error)
 	// Advance advances the service's clock in its own transaction and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 	// FeeRate sets the fee rate of the simulated chain in satoshis per virtual byte, in its own transactions, and
@@ -28,6 +30,11 @@ type Sandbox interface {
 	// BankReturn makes the bank return the payouts of a payment, with its default reason if none is given. It
 	// returns apierr.NotFoundErr for another company's payment.
 	BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID, reason string) error
+	// AcceptMandate accepts a mandate as an administrator of the company would on the page.
+	AcceptMandate(ctx context.Context, tx *db.Tx, by identity.Principal, scheme, account string) (directdebit.Mandate,
+		error)
+	// DebitReturn makes the bank return a collected direct debit, with its default reason if none is given.
+	DebitReturn(ctx context.Context, tx *db.Tx, by identity.Principal, debitID, reason string) error
 }
 
 type (
@@ -38,6 +45,7 @@ type (
 		PayrollID string  `json:"payroll_id,omitempty" maxLength:"64"`
 		ClaimID   string  `json:"claim_id,omitempty" maxLength:"64"`
 		WalletID  string  `json:"wallet_id,omitempty" maxLength:"64"`
+		Currency  string  `json:"currency,omitempty" maxLength:"10" doc:"Currency of a claim's payment."`
 		Network   string  `json:"network,omitempty" maxLength:"20"`
 		Kind      string  `json:"kind" enum:"exact,under,over,late,replaced,reorged"`
 		Amount    Decimal `json:"amount,omitempty" doc:"In the funding currency. Default: derived from kind."`
@@ -118,7 +126,7 @@ func depositInSandbox(ctx context.Context, _ *db.Tx, c *request, in *sandboxDepo
 		return nil, apierr.New(apierr.Invalid, "missing_field", "Set one of payroll_id, claim_id and wallet_id.").At("body",
 			"/payroll_id")
 	}
-	txid, err := c.Sandbox.Deposit(ctx, c.by, given[0], b.Network, b.Kind, string(b.Amount))
+	txid, err := c.Sandbox.Deposit(ctx, c.by, given[0], b.Currency, b.Network, b.Kind, string(b.Amount))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -65,12 +64,11 @@ func storeResponse(tx *db.Tx, k idempotencyKey, fingerprint, body string) {
 // those to requests of a user among them. The keys stay, so that a repeated request does not run again: it gets
 // errErasedResponse.
 func ForgetAnswers(ctx context.Context, tx *db.Tx, names []string) error {
-	escape := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		pattern := escape.Replace(name)
+		pattern := db.EscapeLike(name)
 		_, err := tx.Exec(ctx, `UPDATE idempotency SET response = ''
 			WHERE response <> '' AND (response LIKE $1 ESCAPE '\' OR principal LIKE $2 ESCAPE '\')`,
 			"%"+pattern+"%", "%/"+pattern)

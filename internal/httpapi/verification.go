@@ -2,9 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -41,6 +38,7 @@ type (
 		State              string `json:"state,omitempty" maxLength:"100"`
 		Zip                string `json:"zip,omitempty" maxLength:"20"`
 		Description        string `json:"description,omitempty" maxLength:"500" doc:"What the company does."`
+		LEI                string `json:"lei,omitempty" maxLength:"20"`
 	}
 
 	companyVerification struct {
@@ -143,7 +141,7 @@ func onboardCompany(ctx context.Context, tx *db.Tx, c *request, in *onboardInput
 	_, err := c.KYC.Onboard(ctx, tx, c.by, c.company, kyc.CompanyProfile{
 		Name: b.Name, Country: b.Country, Email: b.Email, Website: b.Website, RegistrationNumber: b.RegistrationNumber,
 		IncorporationDate: b.IncorporationDate, StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2,
-		City: b.City, State: b.State, Zip: b.Zip, Description: b.Description,
+		City: b.City, State: b.State, Zip: b.Zip, Description: b.Description, LEI: b.LEI,
 	})
 	if err != nil {
 		return nil, err
@@ -243,36 +241,4 @@ func decideKYC(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYCInput) 
 func decideKYB(ctx context.Context, tx *db.Tx, c *request, in *sandboxKYBInput) (*sandboxKYB, error) {
 	state, err := c.KYC.DecideCompanyInSandbox(ctx, tx, c.by, c.company, in.Body.UBOID, in.Body.Result)
 	return &sandboxKYB{c.company, reviewResult(state.Public()), reviewState(state)}, err
-}
-
-// callbackLimit is the maximum size of a callback in bytes. A callback names a case and its state.
-const callbackLimit = 64 << 10
-
-// serveProviderCallback processes a callback of the verification provider, authenticated by its signature. A
-// repeated callback gets the first response and has no effect, so that the provider stops sending it.
-func (s *server) serveProviderCallback(w *responseWriter, r *http.Request) {
-	w.route = "/callbacks/verification/{provider}"
-	if !s.KYC.ExpectsCallback(r.PathValue("provider"), r.Header) {
-		s.refuse(w, errCallback)
-		return
-	}
-	leave, ok := s.Bodies.Acquire(w, r, s.Now, callbackLimit, network(r))
-	if !ok {
-		s.refuse(w, errRetryLater)
-		return
-	}
-	defer leave()
-	body, err := io.ReadAll(http.MaxBytesReader(w.ResponseWriter, r.Body, callbackLimit))
-	if err != nil {
-		s.refuse(w, errTooLarge)
-		return
-	}
-	switch err := s.KYC.HandleCallback(r.Context(), s.DB, r.PathValue("provider"), r.Header, body); {
-	case errors.Is(err, kyc.ErrCallback):
-		s.refuse(w, errCallback)
-	case err != nil:
-		s.refuse(w, err)
-	default:
-		send(w, http.StatusOK, []byte(`{"success":true}`))
-	}
 }

@@ -160,7 +160,7 @@ func serveTerms(w http.ResponseWriter, _ *http.Request) *apierr.Fault {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	h.Set("Content-Security-Policy", inlinePolicy)
 	_, _ = w.Write([]byte(b.String())) // nothing to do if the client disconnected
 	return nil
 }

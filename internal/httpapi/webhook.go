@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/webhook"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
@@ -29,6 +30,7 @@ func (rawObject) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: 
 type (
 	eventList struct {
 		CompanyID string    `query:"company_id"`
+		Source    string    `query:"source" enum:"company,connections" default:"company" doc:"Or connected companies."`
 		Name      string    `query:"name" maxLength:"2000"`
 		ObjectID  string    `query:"object_id" maxLength:"64"`
 		From      time.Time `query:"from" doc:"Created at or after."`
@@ -51,6 +53,7 @@ type (
 		Created     string    `json:"created" format:"date-time"`
 		Environment string    `json:"environment"`
 		APIVersion  string    `json:"api_version"`
+		CompanyID   string    `json:"company_id" doc:"Company whose event it is."`
 		Sequence    int64     `json:"sequence" doc:"The object's version, which increases with every event of the object."`
 	}
 
@@ -69,6 +72,7 @@ type (
 		URL         string   `json:"url" doc:"A public https address on port 443 or 8443."`
 		Description string   `json:"description,omitempty" maxLength:"200"`
 		Events      []string `json:"events,omitempty" maxItems:"50"`
+		Source      string   `json:"source,omitempty" enum:"company,connections" doc:"Or companies connected to the app."`
 	}
 
 	webhookPath struct {
@@ -102,6 +106,7 @@ type (
 		URL            string   `json:"url"`
 		Description    string   `json:"description"`
 		Events         []string `json:"events" doc:"Empty means all."`
+		Source         string   `json:"source" enum:"company,connections" doc:"Whose events it receives."`
 		Status         string   `json:"status" enum:"enabled,throttled,disabled_auto,disabled_manual"`
 		Reason         string   `json:"reason" enum:",requested,gone,failing"`
 		ThrottledUntil string   `json:"throttled_until" doc:"Empty unless throttled."`
@@ -202,9 +207,18 @@ type (
 	}
 )
 
+// fromConnections selects the events of the companies that have connected an app.
+const fromConnections = "connections"
+
 func listEvents(ctx context.Context, tx *db.Tx, c *request, in *eventList) (*eventPage, error) {
+	app := ""
+	if in.Source == fromConnections {
+		if app = c.by.AppID; c.by.Kind != identity.KindAPIKey {
+			return nil, delivery.ErrKeyOnly
+		}
+	}
 	events, more, err := webhook.List(ctx, tx, webhook.ListParams{
-		CompanyID: c.company, Names: in.Name, ObjectID: in.ObjectID, From: in.From, To: in.To, After: in.After,
+		CompanyID: c.company, AppID: app, Names: in.Name, ObjectID: in.ObjectID, From: in.From, To: in.To, After: in.After,
 		Newest: in.Order == "desc", Limit: min(in.Limit, maxPerPage),
 	})
 	if err != nil {
@@ -239,6 +253,9 @@ func showWebhook(tx *db.Tx, e delivery.Endpoint) WebhookEndpoint {
 		Reason: e.Reason, ThrottledUntil: showTime(e.PausedUntil), FailingSince: showTime(e.FailingSince),
 		LastSuccess: showTime(e.LastSuccess), Created: Time(e.Created), Updated: Time(e.Updated),
 	}
+	if shown.Source = "company"; e.AppID != "" {
+		shown.Source = fromConnections
+	}
 	if e.PreviousUntil.After(tx.Now()) {
 		shown.OldSecretUntil = showTime(e.PreviousUntil)
 	}
@@ -248,7 +265,7 @@ func showWebhook(tx *db.Tx, e delivery.Endpoint) WebhookEndpoint {
 func createWebhook(ctx context.Context, tx *db.Tx, c *request, in *webhookCreateInput) (*webhookSecret, error) {
 	b := &in.Body
 	e, secret, err := c.Webhooks.Create(ctx, tx, c.by, delivery.Params{URL: &b.URL, Description: &b.Description,
-		Events: &b.Events})
+		Events: &b.Events, Connections: b.Source == fromConnections})
 	if err != nil {
 		return nil, err
 	}

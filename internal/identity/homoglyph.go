@@ -103,15 +103,16 @@ func mixesScripts(name string) bool {
 	return false
 }
 
-// checkAppName records a problem at /name if people could confuse the app with the service or a known company.
-func checkAppName(problems *apierr.List, name string, publisher Company) {
+// CheckName records a problem at pointer if people could confuse the name that a company shows them with the service or
+// a known company.
+func CheckName(problems *apierr.List, pointer, name string, publisher Company) {
 	if mixesScripts(name) {
-		problems.Add(CodeMixedScripts, "/name", "Each word must use letters of one script only.")
+		problems.Add(CodeMixedScripts, pointer, "Each word must use letters of one script only.")
 		return
 	}
 	folded := skeleton(name)
 	if strings.Contains(folded, skeleton(serviceName)) {
-		problems.Add(CodeReserved, "/name", "The name looks like that of this service. Choose another one.")
+		problems.Add(CodeReserved, pointer, "The name looks like that of this service. Choose another one.")
 		return
 	}
 	reserved := trustedNames[folded] || trustedWords[folded]
@@ -120,7 +121,7 @@ func checkAppName(problems *apierr.List, name string, publisher Company) {
 	}
 	own := publisher.KYBStatus == KYBApproved && strings.Contains(skeleton(publisher.Name), folded)
 	if reserved && !own {
-		problems.Add(CodeReserved, "/name",
+		problems.Add(CodeReserved, pointer,
 			"The name looks like that of a well-known company and is reserved for it. Choose another one.")
 	}
 }

@@ -6,11 +6,13 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -49,6 +51,7 @@ const (
 	KindAPIKey  Kind = "api_key"
 	KindOAuth   Kind = "oauth_token"
 	KindSession Kind = "session"
+	KindLink    Kind = "link" // a link in a mail to a payee without an account
 )
 
 // Principal is the authenticated caller. Its zero value has no permissions.
@@ -343,7 +346,7 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 	if err != nil {
 		return App{}, "", err
 	}
-	checkAppName(&problems, name, publisher)
+	CheckName(&problems, "/name", name, publisher)
 	taken, err := nameTaken(ctx, tx, n.CompanyID, skeleton(name), true)
 	if err != nil {
 		return App{}, "", err
@@ -378,11 +381,19 @@ func redirectAllowed(text string, env Environment) bool {
 		return false
 	}
 	host := u.Hostname()
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	if host != strings.ToLower(host) { // browsers send the host in lower case, so the URI would never match
+		return false
+	}
 	ip, _ := netip.ParseAddr(host)
 	local := host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback()
 	switch u.Scheme {
 	case "https":
-		return !local || env == Sandbox
+		return !local && !ip.IsPrivate() && !ip.IsLinkLocalUnicast() && !ip.IsUnspecified() || env == Sandbox
 	case "http":
 		return local && env == Sandbox
 	}
@@ -420,26 +431,44 @@ func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error
 
 // The lifetime of access tokens.
 const (
-	TokenLife = 365 * 24 * time.Hour
-	TokenIdle = 90 * 24 * time.Hour // a token that is not used for this long expires
+	TokenLife = 365 * 24 * time.Hour // also of a consent
+	TokenIdle = 90 * 24 * time.Hour  // a token that is not used for this long expires
 )
 
-// NewAccessToken contains the data of a grant.
+// Grant is a user's consent to an app, which may act for the user or, with a CompanyID, for the company.
+type Grant struct {
+	CompanyID, ID, AppID, UserID string
+	Scopes                       Scopes
+	Expires                      time.Time
+}
+
+// CreateGrant stores a consent, which expires after TokenLife, and returns it with its ID.
+func CreateGrant(ctx context.Context, tx *db.Tx, g Grant) (Grant, error) {
+	g.ID, g.Expires = tx.NewID("gra"), tx.Now().Add(TokenLife)
+	return g, insertGrant(ctx, tx, g)
+}
+
+// NewAccessToken contains the data of an access token.
 type NewAccessToken struct {
 	CompanyID, AppID, UserID string
 	Scopes                   Scopes
+	GrantID                  string        // the consent; "" stores a new one
+	Life                     time.Duration // 0 means TokenLife
 }
 
-// CreateAccessToken creates an access token for a grant and returns it. The token itself is not stored.
+// CreateAccessToken creates an access token and returns it. The token itself is not stored.
 func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment,
 	n NewAccessToken) (tokenID, token string, err error) {
+	if n.GrantID == "" {
+		g, err := CreateGrant(ctx, tx, Grant{CompanyID: n.CompanyID, AppID: n.AppID, UserID: n.UserID, Scopes: n.Scopes})
+		if err != nil {
+			return "", "", err
+		}
+		n.GrantID = g.ID
+	}
+	n.Life = cmp.Or(n.Life, TokenLife)
 	tokenID, token = tx.NewID("tok"), newToken(accessToken, env)
 	return tokenID, token, insertAccessToken(ctx, tx, tokenID, token, n)
-}
-
-// RevokeAccessToken revokes a token at once. It is idempotent; another company's token is apierr.NotFoundErr.
-func RevokeAccessToken(ctx context.Context, tx *db.Tx, companyID, tokenID string) error {
-	return revoke(ctx, tx, "access_tokens", "token_id", companyID, tokenID)
 }
 
 // RevokeToken revokes an access token if it belongs to the app. It ignores any other.

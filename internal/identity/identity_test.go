@@ -377,6 +377,12 @@ func TestRedirectURIs(t *testing.T) {
 			{"https://app.example/cb#x", identity.Sandbox, false},
 			{"https://user@app.example/cb", identity.Sandbox, false},
 			{"/cb", identity.Sandbox, false},
+			{"https://app.example:8443/cb", identity.Production, true},
+			{"https://app.example:99999/cb", identity.Production, false},
+			{"https://App.example/cb", identity.Production, false},
+			{"https://192.168.1.4/cb", identity.Production, false},
+			{"https://[fd00::1]/cb", identity.Production, false},
+			{"https://169.254.169.254/cb", identity.Production, false},
 		} {
 			err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 				_, _, err := identity.CreateApp(ctx, tx, c.env, identity.NewApp{CompanyID: company.ID, Name: "App",

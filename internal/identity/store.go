@@ -122,14 +122,14 @@ func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 	return err
 }
 
-// RevokeGrants revokes the access tokens and unused authorization codes of a user for a company.
+// RevokeGrants revokes the consents and unused authorization codes of a user for a company.
 func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	tx.Notify(NoticeRevoked)
 	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0",
 		companyID, userID); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `UPDATE access_tokens SET revoked_at = $3
+	_, err := tx.Exec(ctx, `UPDATE app_grants SET revoked_at = $3
 		WHERE company_id = $1 AND user_id = $2 AND revoked_at = 0`, companyID, userID, db.Micros(tx.Now()))
 	return err
 }
@@ -209,10 +209,56 @@ func insertAPIKey(ctx context.Context, tx *db.Tx, keyID, token string, n NewAPIK
 }
 
 func insertAccessToken(ctx context.Context, tx *db.Tx, tokenID, token string, n NewAccessToken) error {
-	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "app_id", "user_id", "scopes",
-		"created_at", "expires_at", "revoked_at", "last_used_at"},
-		[][]any{{Digest(token), n.CompanyID, tokenID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()),
-			db.Micros(tx.Now().Add(TokenLife)), int64(0), int64(0)}})
+	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "grant_id", "app_id", "user_id",
+		"scopes", "created_at", "expires_at", "revoked_at", "last_used_at"},
+		[][]any{{Digest(token), n.CompanyID, tokenID, n.GrantID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()),
+			db.Micros(tx.Now().Add(n.Life)), int64(0), int64(0)}})
+}
+
+func insertGrant(ctx context.Context, tx *db.Tx, g Grant) error {
+	return tx.Insert(ctx, "app_grants", []string{"company_id", "grant_id", "app_id", "user_id", "scopes", "expires_at",
+		"revoked_at", "created_at"},
+		[][]any{{g.CompanyID, g.ID, g.AppID, g.UserID, g.Scopes.String(), db.Micros(g.Expires), int64(0),
+			db.Micros(tx.Now())}})
+}
+
+// managedBy is the condition that a consent g was given for the user alone, or by a user who still manages the company.
+// Its arguments are the roles that manage a company.
+const managedBy = `(g.company_id = '' OR c.status <> 'closed' AND EXISTS (SELECT 1 FROM members m
+	WHERE m.company_id = g.company_id AND m.user_id = g.user_id AND m.role IN ($1, $2, $3)))`
+
+// GrantByID returns a consent that is in effect, or apierr.NotFoundErr: one that was not revoked and has not expired,
+// for an active app, and for a company only if the user still manages it.
+func GrantByID(ctx context.Context, tx *db.Tx, companyID, grantID string) (Grant, error) {
+	g := Grant{CompanyID: companyID, ID: grantID}
+	var scopes, allowed string
+	var expires int64
+	err := tx.QueryRow(ctx, `SELECT g.app_id, g.user_id, g.scopes, a.scopes, g.expires_at
+		FROM app_grants g
+		JOIN apps a ON a.app_id = g.app_id
+		LEFT JOIN companies c ON c.company_id = g.company_id
+		WHERE g.company_id = $4 AND g.grant_id = $5 AND g.revoked_at = 0 AND g.expires_at > $6 AND a.status = 'active'
+			AND `+managedBy, RoleOwner, RoleAdmin, RoleDeveloper, companyID, grantID, db.Micros(tx.Now())).
+		Scan(&g.AppID, &g.UserID, &scopes, &allowed, &expires)
+	if err != nil {
+		return Grant{}, missing(err)
+	}
+	g.Scopes, g.Expires = storedScopes(scopes)&storedScopes(allowed), db.Time(expires)
+	return g, nil
+}
+
+// RevokeGrant revokes a consent with all its tokens. It is idempotent.
+func RevokeGrant(ctx context.Context, tx *db.Tx, companyID, grantID string) error {
+	tx.Notify(NoticeRevoked)
+	_, err := tx.Exec(ctx, `UPDATE app_grants SET revoked_at = $1
+		WHERE company_id = $2 AND grant_id = $3 AND revoked_at = 0`, db.Micros(tx.Now()), companyID, grantID)
+	return err
+}
+
+// ForgetAccessTokens deletes access tokens that expired before a time.
+func ForgetAccessTokens(ctx context.Context, tx *db.Tx, before time.Time) error {
+	_, err := tx.Exec(ctx, "DELETE FROM access_tokens WHERE expires_at < $1", db.Micros(before))
+	return err
 }
 
 // selectAPIKey returns the principal of a key. Scopes come from the app, so restricting an app restricts its keys
@@ -242,13 +288,13 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 	var used int64
 	err := tx.QueryRow(ctx, `SELECT t.token_id, t.company_id, t.app_id, t.user_id, t.scopes, a.scopes, t.last_used_at
 		FROM access_tokens t
+		JOIN app_grants g ON g.company_id = t.company_id AND g.grant_id = t.grant_id
 		JOIN apps a ON a.app_id = t.app_id
 		LEFT JOIN companies c ON c.company_id = t.company_id
-		WHERE t.digest = $1 AND t.revoked_at = 0 AND t.expires_at > $2
-			AND (t.last_used_at > $3 OR t.last_used_at = 0 AND t.created_at > $3)
-			AND a.status = 'active' AND (t.company_id = '' OR c.status <> 'closed' AND EXISTS (SELECT 1 FROM members m
-				WHERE m.company_id = t.company_id AND m.user_id = t.user_id AND m.role IN ($4, $5, $6)))`,
-		digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle)), RoleOwner, RoleAdmin, RoleDeveloper).
+		WHERE t.digest = $4 AND t.revoked_at = 0 AND t.expires_at > $5 AND g.revoked_at = 0
+			AND (t.last_used_at > $6 OR t.last_used_at = 0 AND t.created_at > $6)
+			AND a.status = 'active' AND `+managedBy, RoleOwner, RoleAdmin, RoleDeveloper,
+		digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle))).
 		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
 	if err != nil {
 		return Principal{}, unknown(err)
@@ -304,11 +350,10 @@ func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 	return err
 }
 
-// RevokeAppTokens revokes the access tokens that a user granted to an app for a company, or for the user alone if
-// companyID is empty.
-func RevokeAppTokens(ctx context.Context, tx *db.Tx, companyID, userID, appID string) error {
+// RevokeAppGrants revokes the consents of a user to an app for a company, or for the user alone if companyID is empty.
+func RevokeAppGrants(ctx context.Context, tx *db.Tx, companyID, userID, appID string) error {
 	tx.Notify(NoticeRevoked)
-	_, err := tx.Exec(ctx, `UPDATE access_tokens SET revoked_at = $1
+	_, err := tx.Exec(ctx, `UPDATE app_grants SET revoked_at = $1
 		WHERE company_id = $2 AND user_id = $3 AND app_id = $4 AND revoked_at = 0`,
 		db.Micros(tx.Now()), companyID, userID, appID)
 	return err
@@ -334,6 +379,19 @@ func unknown(err error) error {
 func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
 	return changed(tx.Exec(ctx, `UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND sign_in_key <> ''`, userID, hash, db.Micros(tx.Now())))
+}
+
+// ChangeSignInEmail changes the address with which a user signs in. It returns ErrEmailTaken if the user's address is
+// no longer from, or someone signs in with to.
+func ChangeSignInEmail(ctx context.Context, tx *db.Tx, userID, from, to string) error {
+	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, sign_in_key = $4, version = version + 1,
+			updated_at = $5
+		WHERE user_id = $1 AND sign_in_key = $2 AND NOT EXISTS (SELECT 1 FROM users u WHERE u.sign_in_key = $4)`,
+		userID, EmailKey(from), to, EmailKey(to), db.Micros(tx.Now()))
+	if err == nil && n != 1 {
+		return ErrEmailTaken
+	}
+	return err
 }
 
 // LockPassword prevents a concurrent change of the password of u until the commit. It returns ErrPasswordChanged if the
@@ -459,7 +517,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 		}
 	}
 	tx.Notify(NoticeRevoked)
-	_, err = tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $2 WHERE user_id = $1 AND revoked_at = 0", userID, now)
+	_, err = tx.Exec(ctx, "UPDATE app_grants SET revoked_at = $2 WHERE user_id = $1 AND revoked_at = 0", userID, now)
 	db.History(tx, "", userID, old.Version+1, "", "", "erased")
 	return old, err
 }

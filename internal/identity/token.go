@@ -7,6 +7,8 @@ import (
 	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"math/big"
 	"strings"
 )
 
@@ -27,6 +29,8 @@ const (
 	accessToken tokenKind = "token"  // OAuth access token
 	secretToken tokenKind = "secret" // client secret of an app
 	codeToken   tokenKind = "code"   // authorization code
+
+	refreshToken tokenKind = "refresh" // OAuth refresh token
 )
 
 var tokenEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
@@ -36,6 +40,15 @@ const tokenChars = 52 // 256 bits in base32
 // newToken returns 256 random bits with a prefix that people and secret scanners recognize: stp_sandbox_key_….
 func newToken(kind tokenKind, env Environment) string {
 	return prefix(kind, env) + randomText(32)
+}
+
+// NewCode returns a code of six random digits.
+func NewCode() string {
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		panic(err) // never happens: the runtime ends the program instead
+	}
+	return fmt.Sprintf("%06d", n)
 }
 
 // randomText returns a number of random bytes in base32.
@@ -68,6 +81,20 @@ func CodeDigest(env Environment, code string) string {
 		return ""
 	}
 	return Digest(code)
+}
+
+// NewRequestReference returns 160 random bits that refer to a pushed authorization request. Store only its Digest.
+func NewRequestReference() string { return randomText(20) }
+
+// NewRefreshToken returns a new OAuth refresh token. Store only its Digest.
+func NewRefreshToken(env Environment) string { return newToken(refreshToken, env) }
+
+// RefreshDigest returns the digest of a refresh token, or "" if it is malformed.
+func RefreshDigest(env Environment, token string) string {
+	if !wellFormed(token, refreshToken, env) {
+		return ""
+	}
+	return Digest(token)
 }
 
 // Digest returns the SHA-256 digest under which a random token is stored. 256 random bits need no salt and no slow
@@ -105,8 +132,8 @@ func SessionDigest(token string) string { return prefixedDigest(sessionPrefix, t
 // NewRecoveryCode returns a code of 80 random bits in four groups, to be written down. Store only its
 // RecoveryDigest.
 func NewRecoveryCode() string {
-	text := randomText(10)
-	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:]
+	text := randomText(15)
+	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
 // RecoveryDigest returns the digest of a person's recovery code. Case, spaces and hyphens do not matter.

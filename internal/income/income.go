@@ -156,6 +156,9 @@ func Received(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if first {
 		db.History(tx, i.UserID, i.ID, i.Version, "", string(i.State), i.Reason)
 		Retry(tx, i.UserID, i.ID, time.Time{})
+		if err := i.notify(ctx, tx, nil); err != nil {
+			return err
+		}
 		return i.emit(tx, webhook.IncomeReceived, "", nil)
 	}
 	if !returned {
@@ -193,7 +196,7 @@ func (i *Income) cancel(ctx context.Context, tx *db.Tx) error {
 	return i.advance(ctx, tx, payroll.Cancelled, ReasonReversed, nil)
 }
 
-// advance changes the state and reason of an income, guarded by its version, and adds history and event.
+// advance changes the state and reason of an income, guarded by its version, and adds history, mail and event.
 func (i *Income) advance(ctx context.Context, tx *db.Tx, to payroll.State, reason string,
 	outputs []payout.Output,
 ) error {
@@ -203,6 +206,9 @@ func (i *Income) advance(ctx context.Context, tx *db.Tx, to payroll.State, reaso
 		return err
 	}
 	db.History(tx, i.UserID, i.ID, i.Version, string(from), string(to), reason)
+	if err := i.notify(ctx, tx, outputs); err != nil {
+		return err
+	}
 	return i.emit(tx, webhook.IncomeStatusUpdate, from, outputs)
 }
 

@@ -67,6 +67,7 @@ func run(t *testing.T, f func(h *env)) {
 		pays := testkit.Must(payroll.New(payroll.Config{
 			Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
 			QuoteValidity: 30 * time.Minute, Treasury: testkit.Must(treasury.New(treasury.Unlimited)), AllowUnverified: true,
+			Sealer: sealer,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}))
 		h.s = testkit.Must(income.New(income.Config{Payroll: pays, FeeBps: 100, CoolDown: day}, income.Guards{
@@ -161,9 +162,9 @@ func (p *person) destinations(to map[money.Asset]int) {
 				kind, rail, address = "crypto", "bitcoin", "bcrt1q"+p.id
 			}
 			if err := tx.Insert(ctx, "destinations", []string{
-				"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network", "address", "tag",
-				"transfer_memo", "sealed", "masked", "allocation", "created_at", "updated_at",
-			}, [][]any{{p.id, tx.NewID("dst"), kind, string(asset), rail, "", "", "", address, "", "", "", "{}",
+				"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network", "address",
+				"sealed", "masked", "allocation", "created_at", "updated_at",
+			}, [][]any{{p.id, tx.NewID("dst"), kind, string(asset), rail, "", "", "", address, "", "{}",
 				int64(allocation), int64(0), int64(0)}}); err != nil {
 				return err
 			}
@@ -567,6 +568,40 @@ func (p *person) takeBack(named bool, first income.Income, amount string) {
 			return err
 		}
 		return virtualaccount.Announce(tx, p.id, version, d)
+	})
+}
+
+// A person with an account of their own is mailed about an income. For a user of a company, the company gets events.
+func TestAPersonIsMailedAboutAnIncome(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.person(nil)
+		alone := func(f func()) {
+			h.Exec("UPDATE users SET company_id = '' WHERE user_id = $1", p.id)
+			f()
+			h.work()
+			h.Exec("UPDATE users SET company_id = $1 WHERE user_id = $2", h.By.CompanyID, p.id)
+		}
+		mailed := func(change, more string, n int64) {
+			h.Helper()
+			h.WantCount(n, "mails WHERE template = 'income_update' AND data LIKE $1 AND data LIKE $2",
+				`%"Change":"`+change+`"%`, "%"+more+"%")
+		}
+		p.receive("100")
+		alone(func() {})
+		mailed("arrived", "100.00 EUR", 1)
+		mailed("waiting", payroll.ReasonNoDestination, 1)
+		alone(func() { p.destinations(map[money.Asset]int{money.EUR: 100}) })
+		i := p.want(payroll.Released, "", 1)
+		alone(func() { p.outcome(i, "", payout.Fulfilled) })
+		mailed("paid", i.ID, 1)
+		alone(func() { p.outcome(i, "", payout.Returned) })
+		mailed("returned", i.ID, 1)
+		alone(func() { p.outcome(i, "", payout.Fulfilled) })
+		mailed("paid", i.ID, 1)
+
+		p.receive("50")
+		h.work()
+		mailed("arrived", "50.00 EUR", 0)
 	})
 }
 

@@ -17,6 +17,9 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
+// retryAddress is the time until the next attempt of an income that waits for an address of the user's wallet.
+const retryAddress = 5 * time.Minute
+
 // Release pays an income, or sends failed and returned outputs to their new destinations, if nothing prevents it (job
 // income.release). Otherwise the income waits, with the reason.
 func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
@@ -43,9 +46,21 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	to := payroll.Allocated(all[u.ID])
+	to, err := s.Payroll.Addressed(ctx, tx, destination.AddressOwner{CompanyID: i.UserID, PayrollID: i.ID,
+		PaymentID: i.ID}, payroll.Allocated(all[u.ID]))
+	if errors.Is(err, destination.ErrGap) {
+		Retry(tx, i.UserID, i.ID, tx.Now().Add(retryAddress))
+		return i.stop(ctx, tx, payroll.ReasonAddress, nil)
+	}
+	if err != nil {
+		return err
+	}
 	if i.releasedAt.IsZero() {
-		return s.release(ctx, tx, &i, u, to)
+		if err := s.release(ctx, tx, &i, u, to); err != nil || i.State == payroll.Released {
+			return err
+		}
+		return destination.ReturnAddresses(ctx, tx, destination.AddressOwner{CompanyID: i.UserID, PayrollID: i.ID,
+			PaymentID: i.ID})
 	}
 	return s.resend(ctx, tx, &i, u, to)
 }
@@ -180,6 +195,13 @@ func (s *Service) obstacle(ctx context.Context, tx *db.Tx, i *Income, u identity
 	if cooling, err := s.cooling(ctx, tx, i); err != nil || cooling {
 		return payroll.ReasonCoolDown, err
 	}
+	if c := s.Payroll.Checks.Concern(tx.Now(), to); c != nil && c.Returned {
+		return payroll.ReasonReturned, nil
+	} else if c != nil && !c.Waits.IsZero() {
+		return payroll.ReasonPrenote, nil
+	} else if c != nil && s.Payroll.Checks.Policy == destination.CheckBlocks {
+		return payroll.ReasonCheck, nil
+	}
 	approved, err := s.guards.ReleaseApproved(ctx, tx, i.UserID, i.ID, i.Amount)
 	if err != nil || approved {
 		return "", err
@@ -213,7 +235,8 @@ func (s *Service) cooling(ctx context.Context, tx *db.Tx, i *Income) (bool, erro
 func (i *Income) stop(ctx context.Context, tx *db.Tx, problem string, outputs []payout.Output) error {
 	to := payroll.ActionRequired
 	switch problem {
-	case payroll.ReasonCoolDown, payroll.ReasonReview, payroll.ReasonConversion, payroll.ReasonRelease, ReasonOwes:
+	case payroll.ReasonCoolDown, payroll.ReasonCheck, payroll.ReasonPrenote, payroll.ReasonReview,
+		payroll.ReasonConversion, payroll.ReasonRelease, payroll.ReasonAddress, ReasonOwes:
 		to = payroll.OnHold
 	}
 	if i.State == to && i.Reason == problem {

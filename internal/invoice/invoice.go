@@ -274,6 +274,7 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 type Filter struct {
 	Status   Status // "" means all that are not void; Overdue ones are listed under that word only
 	PayerID  string
+	Number   string    // beginning of the number; letter case does not matter
 	From, To time.Time // selects invoices created in [From, To); a zero time is no bound
 	Page     int       // number of the page, from 1
 	PerPage  int

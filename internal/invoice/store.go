@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -133,6 +134,9 @@ func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice
 	}
 	if f.PayerID != "" {
 		l.Where("payer_id = ?", f.PayerID)
+	}
+	if f.Number != "" {
+		l.Where(`LOWER(number) LIKE ? ESCAPE '\'`, db.EscapeLike(strings.ToLower(f.Number))+"%")
 	}
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })

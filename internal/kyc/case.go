@@ -222,8 +222,10 @@ func mayStart(state State) error {
 	return nil
 }
 
-// incomplete adds a problem for each missing field or document, and all their names as meta data "missing".
+// incomplete adds a problem for each missing field or document, and all their names as meta data "missing". The detail
+// repeats the first.
 func incomplete(f *apierr.Fault, pointer string, missing []string) error {
+	f = f.Detailf("Missing: %s.", missing[0])
 	for _, name := range missing {
 		f = f.With(apierr.Field{Code: f.Code, In: "body", Pointer: pointer, Message: "Missing: " + name + "."})
 	}

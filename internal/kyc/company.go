@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -37,6 +38,7 @@ type CompanyProfile struct {
 	State              string `json:"state"`
 	Zip                string `json:"zip"`
 	Description        string `json:"description"` // what the company does
+	LEI                string `json:"lei"`         // legal entity identifier (ISO 17442)
 }
 
 // check returns the normalized profile, or an error that lists its problems.
@@ -54,6 +56,9 @@ func (p CompanyProfile) check(now time.Time) (CompanyProfile, error) {
 	line("state", &p.State, 100)
 	line("zip", &p.Zip, 20)
 	line("description", &p.Description, 500)
+	if p.LEI = strings.ToUpper(strings.TrimSpace(p.LEI)); p.LEI != "" && !country.ValidLEI(p.LEI) {
+		problems.Add("invalid_parameter", "/lei", "The value must be an LEI: 18 letters or digits and two check digits.")
+	}
 	if p.IncorporationDate = strings.TrimSpace(p.IncorporationDate); p.IncorporationDate != "" {
 		if day, err := time.Parse(time.DateOnly, p.IncorporationDate); err != nil || day.Year() < 1000 || day.After(now) {
 			problems.Add("invalid_parameter", "/incorporation_date", "The value must be a past date as YYYY-MM-DD.")

@@ -16,7 +16,9 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/securitylog"
 	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // Errors of Erase; see also ErrProcessing.
@@ -30,7 +32,8 @@ var (
 )
 
 // Erase deletes the key of a subject with all documents and tax IDs. Without the key, copies in backups are unreadable.
-// For a user it also deletes personal data (profile, recipients, invitations, mails), payout destinations and
+// For a user it also deletes personal data (profile, recipients, invitations, mails, address in events), payout
+// destinations and
 // credentials; ledger entries and payments remain under the user's ID. Erase cannot be undone.
 //
 // It returns ErrProcessing, ErrAccount or ErrUnpaid while a verification, funding account or payment is open,
@@ -95,8 +98,11 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		if err := mail.Erase(ctx, tx, user.Email); err != nil {
 			return nil, err
 		}
+		if err := webhook.EraseAddress(ctx, tx, user.Email); err != nil {
+			return nil, err
+		}
 	}
 	known = append(known, userID, user.Email)
 	return known, errors.Join(destination.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID),
-		auth.Erase(ctx, tx, userID, user.Email))
+		auth.Erase(ctx, tx, userID, user.Email), securitylog.Erase(ctx, tx, userID))
 }

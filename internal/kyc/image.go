@@ -69,45 +69,60 @@ func NewImageDecoder(atOnce, minSide int) *ImageDecoder {
 // Read decodes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and re-encodes it.
 // It returns ErrTooLarge for more than 10 MiB, and ErrImage unless the file is a single, complete JPEG or PNG within
 // the limits. Read stops when ctx ends, both while it waits and while it decodes.
-func (in *ImageDecoder) Read(ctx context.Context, text string) (Image, error) {
-	if base64.StdEncoding.DecodedLen(len(text)) > maxImageBytes+2 {
-		return Image{}, ErrTooLarge
+func (in *ImageDecoder) Read(ctx context.Context, text string) (img Image, err error) {
+	err = in.decode(ctx, text, maxImageBytes, ErrTooLarge, in.header,
+		func(ctx context.Context, data []byte, h header) error {
+			img, err = in.rewrite(ctx, data, h)
+			return err
+		})
+	return img, err
+}
+
+// decode decodes the base64 of an image, checks its header, waits for the memory that decoding it takes, and calls fn
+// with the file up to the end of the image. It returns tooLarge for a file of more than maxBytes.
+func (in *ImageDecoder) decode(ctx context.Context, text string, maxBytes int, tooLarge error,
+	check func([]byte) (header, error), fn func(context.Context, []byte, header) error) error {
+	if base64.StdEncoding.DecodedLen(len(text)) > maxBytes+2 {
+		return tooLarge
 	}
 	// Even the strict decoder ignores line breaks.
 	if text == "" || strings.ContainsAny(text, "\r\n") {
-		return Image{}, notBase64
+		return notBase64
 	}
 	select {
 	case in.slots <- struct{}{}:
 		defer func() { <-in.slots }()
 	case <-ctx.Done():
-		return Image{}, ctx.Err()
+		return ctx.Err()
 	}
 	data, err := base64.StdEncoding.Strict().DecodeString(text)
 	switch {
 	case err != nil:
-		return Image{}, notBase64
-	case len(data) > maxImageBytes:
-		return Image{}, ErrTooLarge
+		return notBase64
+	case len(data) > maxBytes:
+		return tooLarge
 	}
-	h, err := in.header(data)
+	h, err := check(data)
 	if err != nil {
-		return Image{}, err
+		return err
 	}
 	if err := in.memory.Acquire(ctx, h.memory); err != nil {
-		return Image{}, err
+		return err
 	}
 	defer in.memory.Release(h.memory)
 	ctx, cancel := context.WithTimeout(ctx, maxImageTime)
 	defer cancel()
-	img, err := in.rewrite(ctx, data[:h.size], h)
+	err = fn(ctx, data[:h.size], h)
 	if h.memory > collectAbove {
 		debug.FreeOSMemory() // the collector would otherwise wait until the heap has doubled
 	}
-	return img, err
+	return err
 }
 
-// collectAbove is the memory of an image in bytes after which Read forces a garbage collection.
+// maxJPEGSide is the longest side of a JPEG in pixels, to which images are encoded.
+const maxJPEGSide = 65535
+
+// collectAbove is the memory of an image in bytes after which a garbage collection is forced.
 const collectAbove = 32 << 20
 
 var notBase64 = ErrImage.Detailf("The value must be the file in base64: standard alphabet, padded, without line " +
@@ -128,7 +143,7 @@ func (in *ImageDecoder) header(data []byte) (header, error) {
 	switch {
 	case err != nil:
 		return h, err
-	case h.width > maxImagePixels/max(h.height, 1):
+	case h.width > maxImagePixels/max(h.height, 1), max(h.width, h.height) > maxJPEGSide:
 		return h, errPixels
 	case min(h.width, h.height) < in.minSide:
 		return h, ErrImage.Detailf("The image is too small: its shorter side has less than %d pixels. Send a larger one.",

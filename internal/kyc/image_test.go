@@ -190,6 +190,7 @@ func TestUnsupportedImagesAreRejected(t *testing.T) {
 		"header only":              {encode(good[:20]), ErrImage},
 		"truncated PNG":            {encode(asPNG(picture(700, 700))[:500]), ErrImage},
 		"PNG of 60000 x 60000":     {encode(pngOf(60000, 60000, 8, 2, 0)), ErrImage},
+		"PNG wider than a JPEG":    {encode(pngOf(66000, 600, 8, 0, 0)), ErrImage},
 		"PNG of the maximum size":  {encode(pngOf(1<<32-1, 1<<32-1, 8, 2, 0)), ErrImage},
 		"PNG without pixels":       {encode(pngOf(0, 700, 8, 2, 0)), ErrImage},
 		"PNG with missing pixels":  {encode(pngOf(6300, 6300, 8, 6, 0)), ErrImage}, // 160 MiB are expected

@@ -276,18 +276,51 @@ func updateOwnerStatus(ctx context.Context, tx *db.Tx, companyID, ownerID, statu
 	return err
 }
 
-// eraseSubject deletes the key, documents and tax IDs of a subject. It reports false if the subject does not exist. The
-// row remains, so that no new data is stored for the subject.
+// eraseSubject deletes the key, documents, tax forms and tax IDs of a subject. It reports false if the subject does not
+// exist. The row remains, so that no new data is stored for the subject.
 func eraseSubject(ctx context.Context, tx *db.Tx, subjectID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE subjects SET wrapped_key = '', files = 0, bytes = 0,
 		erased_at = CASE WHEN erased_at = 0 THEN $2 ELSE erased_at END WHERE subject_id = $1`, subjectID, db.Micros(tx.Now()))
 	if err != nil || n == 0 {
 		return false, err
 	}
-	for _, table := range []string{"document_chunks", "documents", "tax_ids"} {
+	for _, table := range []string{"document_chunks", "documents", "tax_forms", "tax_ids"} {
 		if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE subject_id = $1", subjectID); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// taxFormRow is a stored, encrypted tax form.
+type taxFormRow struct {
+	id              string
+	sealed          []byte
+	signed, expires time.Time
+}
+
+func insertTaxForm(ctx context.Context, tx *db.Tx, subjectID, id string, t TaxForm, sealed []byte) error {
+	var expires int64
+	if !t.ExpiresAt.IsZero() {
+		expires = db.Micros(t.ExpiresAt)
+	}
+	return tx.Insert(ctx, "tax_forms", []string{"subject_id", "form_id", "form", "sealed", "signed_at", "expires_at"},
+		[][]any{{subjectID, id, t.Form, sealed, db.Micros(t.SignedAt), expires}})
+}
+
+// newestTaxForms returns the newest tax form of each subject that has one.
+func newestTaxForms(ctx context.Context, tx *db.Tx, subjectIDs []string) (map[string]taxFormRow, error) {
+	all := map[string]taxFormRow{}
+	return all, db.EachIn(ctx, tx, subjectIDs, `SELECT subject_id, form_id, sealed, signed_at, expires_at FROM tax_forms
+		WHERE subject_id IN %s ORDER BY signed_at, form_id`, nil, func(r *db.Rows) error {
+		var subject string
+		var row taxFormRow
+		var signed, expires int64
+		err := r.Scan(&subject, &row.id, &row.sealed, &signed, &expires)
+		if row.signed = db.Time(signed); expires != 0 {
+			row.expires = db.Time(expires)
+		}
+		all[subject] = row // the newest one is the last
+		return err
+	})
 }

@@ -36,6 +36,7 @@ const (
 	ContraDeposits   Code = "1055" // liability: contra account of 1050
 	DueFromCustomer  Code = "1300" // asset: owed by companies because received money was reversed; dim: deposit
 	CompanyFunds     Code = "2000" // liability: a company's available balance
+	HeldFunds        Code = "2005" // liability: collected by direct debit and on hold; dim: debit
 	Escrow           Code = "2010" // liability: funding that is reserved for a payroll; dim: payroll
 	PayeePayable     Code = "2100" // liability: owed to payees in the payroll's currency; dim: payment
 	OutputPayable    Code = "2110" // liability: owed to payees in the payout asset; dim: output
@@ -60,7 +61,7 @@ var names = map[Code]string{
 	HotWallet: "Hot wallet", ChannelBalance: "Lightning channel balance", ColdWallet: "Cold wallet",
 	OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange", ClearingDeposits: "Deposits in clearing",
 	ContraDeposits: "Contra: unconfirmed deposits", DueFromCustomer: "Due from customer",
-	CompanyFunds: "Company funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable",
+	CompanyFunds: "Company funds", HeldFunds: "Held funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable",
 	OutputPayable: "Payout payable", MerchantPayable: "Merchant payable", InTransit: "Payouts in transit",
 	RefundPayable: "Refunds payable", SuspenseUnknown: "Suspense: unidentified", SuspenseLate: "Suspense: late",
 	FXPosition: "FX position", FeeRevenue: "Fee revenue", FXRevenue: "FX revenue", Rounding: "Rounding",
@@ -77,7 +78,7 @@ func (c Code) Name() string { return names[c] }
 // Guarded reports whether the account can never be overdrawn. Guarded accounts are liabilities with a balance row.
 func (c Code) Guarded() bool {
 	switch c {
-	case CompanyFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
+	case CompanyFunds, HeldFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
 		return true
 	default:
 		return false

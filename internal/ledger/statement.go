@@ -45,3 +45,35 @@ func (t Totals) Closing() (money.Amount, error) {
 	}
 	return sum.Sub(t.Out)
 }
+
+// Since is what changed an account of a company without a dimension between two journals of the same source type.
+type Since struct {
+	Opening money.Amount // balance after the earlier journal, 0 if there is none
+	Closing money.Amount // balance before the later journal
+	Changes []Change     // one for each source type
+
+	account account
+}
+
+// Change sums the entries of one source type.
+type Change struct {
+	SourceType string
+	Net        money.Amount // change of the balance
+	Revenue    money.Amount // credited to fee revenue (4000) by the same journals in the same asset
+	Count      int64
+}
+
+// RevenueEntry is an entry with what the same journal credited to fee revenue (4000) in the same asset.
+type RevenueEntry struct {
+	Entry
+
+	Revenue money.Amount
+}
+
+// account selects entries of an account by their numbers, without both ends.
+type account struct {
+	companyID     string
+	code          Code
+	asset         money.Asset
+	after, before int64
+}

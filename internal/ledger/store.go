@@ -383,6 +383,102 @@ func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Perio
 	return found, total, err
 }
 
+// Posted is a journal as it was posted. The amounts of its lines are positive for debits and negative for credits.
+type Posted struct {
+	JournalID, SourceType, SourceID, Purpose string
+
+	BookedAt time.Time
+	Lines    []Line
+}
+
+// JournalsBetween returns the journals of a company that were posted in [from, to), oldest first.
+func JournalsBetween(ctx context.Context, tx *db.Tx, companyID string, from, to time.Time) (all []Posted, err error) {
+	rows, err := tx.Query(ctx, `SELECT j.journal_id, j.source_type, j.source_id, j.purpose, j.booked_at, l.code, l.dim,
+			l.asset, l.amount
+		FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+		WHERE j.company_id = $1 AND j.booked_at >= $2 AND j.booked_at < $3 ORDER BY j.booked_at, j.journal_id, l.line`,
+		companyID, db.Micros(from), db.Micros(to))
+	_, err = db.Collect(rows, err, func(r *db.Rows) (none struct{}, err error) {
+		var p Posted
+		var l Line
+		var code, asset string
+		var booked, amount int64
+		err = r.Scan(&p.JournalID, &p.SourceType, &p.SourceID, &p.Purpose, &booked, &code, &l.Dim, &asset, &amount)
+		if n := len(all); n == 0 || all[n-1].JournalID != p.JournalID {
+			p.BookedAt = db.Time(booked)
+			all = append(all, p)
+		}
+		l.Code, l.Amount, l.debit = Code(code), money.New(money.Asset(asset), amount), amount > 0
+		all[len(all)-1].Lines = append(all[len(all)-1].Lines, l)
+		return none, err
+	})
+	return all, err
+}
+
+// EntriesSince returns what changed an account between a journal and the one before it of the same source type. The
+// account is a guarded liability account without a dimension. It returns db.ErrNoRows if the journal did not change it.
+func EntriesSince(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, sourceType, sourceID,
+	purpose string) (Since, error) {
+	s := Since{Opening: money.Zero(a), Closing: money.Zero(a), account: account{companyID: companyID, code: c, asset: a}}
+	var amount, balance int64
+	if err := tx.QueryRow(ctx, `SELECT l.entry, l.amount, l.balance FROM ledger_journals j
+		JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+		WHERE j.company_id = $1 AND j.source_type = $2 AND j.source_id = $3 AND j.purpose = $4
+			AND l.code = $5 AND l.dim = '' AND l.asset = $6`,
+		companyID, sourceType, sourceID, purpose, string(c), string(a)).
+		Scan(&s.account.before, &amount, &balance); err != nil {
+		return s, err
+	}
+	s.Closing = money.New(a, balance+amount) // a debit is positive
+	err := tx.QueryRow(ctx, `SELECT l.entry, l.balance FROM ledger_lines l
+		JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+		WHERE l.company_id = $1 AND l.code = $2 AND l.dim = '' AND l.asset = $3 AND l.entry < $4 AND j.source_type = $5
+		ORDER BY l.entry DESC LIMIT 1`,
+		companyID, string(c), string(a), s.account.before, sourceType).Scan(&s.account.after, &balance)
+	switch {
+	case errors.Is(err, db.ErrNoRows):
+	case err != nil:
+		return s, err
+	default:
+		s.Opening = money.New(a, balance)
+	}
+	rows, err := tx.Query(ctx, `SELECT source_type, CAST(SUM(net) AS BIGINT), CAST(SUM(revenue) AS BIGINT), COUNT(*)
+		FROM (`+numbered+`) e GROUP BY source_type ORDER BY source_type`, s.account.args()...)
+	s.Changes, err = db.Collect(rows, err, func(r *db.Rows) (x Change, err error) {
+		var net, revenue int64
+		err = r.Scan(&x.SourceType, &net, &revenue, &x.Count)
+		x.Net, x.Revenue = money.New(a, net), money.New(a, revenue)
+		return x, err
+	})
+	return s, err
+}
+
+// Entries returns a page of the entries, oldest first.
+func (s Since) Entries(ctx context.Context, tx *db.Tx, limit int, offset int64) ([]RevenueEntry, error) {
+	a := s.account.asset
+	rows, err := tx.Query(ctx, "SELECT * FROM ("+numbered+") e ORDER BY entry LIMIT $7 OFFSET $8",
+		append(s.account.args(), int64(limit), offset)...)
+	return db.Collect(rows, err, func(r *db.Rows) (e RevenueEntry, err error) {
+		var number, booked, net, balance, revenue int64
+		err = r.Scan(&number, &e.JournalID, &e.SourceType, &e.SourceID, &e.Purpose, &booked, &net, &balance, &revenue)
+		e.Amount, e.Balance, e.Revenue = money.New(a, net), money.New(a, balance), money.New(a, revenue)
+		e.BookedAt = db.Time(booked)
+		return e, err
+	})
+}
+
+// numbered selects the entries of an account between two of them.
+const numbered = `SELECT l.entry, l.journal_id, j.source_type, j.source_id, j.purpose, j.booked_at,
+		-l.amount AS net, l.balance, CAST(COALESCE((SELECT -SUM(f.amount) FROM ledger_lines f
+			WHERE f.company_id = l.company_id AND f.journal_id = l.journal_id AND f.asset = l.asset AND f.code = $6), 0)
+			AS BIGINT) AS revenue
+	FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+	WHERE l.company_id = $1 AND l.code = $2 AND l.dim = '' AND l.asset = $3 AND l.entry > $4 AND l.entry < $5`
+
+func (a account) args() []any {
+	return []any{a.companyID, string(a.code), string(a.asset), a.after, a.before, string(FeeRevenue)}
+}
+
 // OpenItem is the balance of one dimension of a company's account.
 type OpenItem struct {
 	CompanyID, Dim string
@@ -527,7 +623,7 @@ func compareBalances(ctx context.Context, tx *db.Tx) ([]Difference, error) {
 			CAST(SUM(lines) AS BIGINT), 0
 		FROM (SELECT company_id, code, dim, asset, balance, 0 AS lines FROM ledger_balances
 			UNION ALL SELECT company_id, code, dim, asset, 0, -amount FROM ledger_lines
-			WHERE code IN ('2000', '2010', '2110', '2200', '2400')) AS x
+			WHERE code IN ('2000', '2005', '2010', '2110', '2200', '2400')) AS x
 		GROUP BY company_id, code, dim, asset HAVING SUM(balance) <> SUM(lines) OR SUM(balance) < 0
 		ORDER BY company_id, code, dim, asset LIMIT $1`, int64(maxDifferences))
 	return db.Collect(rows, err, scanDifference)

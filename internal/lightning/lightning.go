@@ -107,9 +107,31 @@ type InvoiceParams struct {
 	ExpiresAt                    time.Time
 }
 
+// Node is a Lightning node that receives payments: an LND node ([Client]), or the simulated one of a sandbox.
+// lightningtest.RunContract tests the behavior that this package relies on.
+type Node interface {
+	// Info returns the node's description, or [ErrWrongNode] if it is on a different network.
+	Info(ctx context.Context) (Info, error)
+	// ID returns the node's public key, in hexadecimal.
+	ID(ctx context.Context) (string, error)
+	// Balance returns the node's funds in satoshis.
+	Balance(ctx context.Context) (sats int64, err error)
+	// AddInvoice creates an invoice and returns its payment request. There is one for each preimage: a repeated call
+	// returns the same request.
+	AddInvoice(ctx context.Context, n NewInvoice) (string, error)
+	// Lookup returns an invoice, or [ErrUnknown].
+	Lookup(ctx context.Context, h Hash) (NodeInvoice, error)
+	// CancelInvoice cancels an invoice, so that it cannot be paid any more. It succeeds if the invoice is already
+	// canceled, and returns [ErrSettled] for a paid one and [ErrUnknown] for one that the node does not have.
+	CancelInvoice(ctx context.Context, h Hash) error
+	// Subscribe calls f for each settled invoice in the order of settlement: first those after the given index, then
+	// new ones. With index 0 the node omits those settled before the call. It returns when f fails or ctx ends.
+	Subscribe(ctx context.Context, after uint64, f func(NodeInvoice) error) error
+}
+
 // Service creates and watches invoices.
 type Service struct {
-	Client *Client // nil in a process that never calls the node
+	Client Node // nil in a process that never calls the node
 	Sealer *identity.Sealer
 }
 

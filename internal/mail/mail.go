@@ -54,7 +54,15 @@ const (
 	PasswordReset       = "password_reset"       // PasswordResetData
 	MemberInvited       = "member_invited"       // MemberInvitedData
 	ClaimPaid           = "claim_paid"           // ClaimPaidData
+	RefundOffered       = "refund_offered"       // RefundOfferedData
 	StaffAlarm          = "staff_alarm"          // StaffAlarmData
+	EmailChange         = "email_change"         // EmailChangeData
+	DestinationLink     = "destination_link"     // DestinationLinkData
+	DestinationCode     = "destination_code"     // DestinationCodeData
+	PayeeReminder       = "payee_reminder"       // PayeeReminderData
+	IncomeUpdate        = "income_update"        // IncomeUpdateData
+	ScheduleRun         = "schedule_run"         // ScheduleRunData
+	DirectDebit         = "direct_debit"         // DirectDebitData
 )
 
 // The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
@@ -94,6 +102,20 @@ type (
 		Change      string // Added, Replaced, Removed or Reallocated
 		Destination string // masked destination destination; "" if several changed
 		At          time.Time
+	}
+
+	// DirectDebitData informs a company about a direct debit of its account, or about the mandate for it. The announcement
+	// of a debit is its pre-notification.
+	DirectDebitData struct {
+		Name       string
+		Change     string // one of the values below
+		Amount     string // "" for a mandate
+		Due        string // date, such as 2026-03-16; "" for a mandate
+		Account    string // masked
+		Mandate    string // reference of the mandate
+		Creditor   string
+		CreditorID string // SEPA creditor identifier, or ""
+		Reason     string // reason code of the bank, or ""
 	}
 
 	// CorrectionAskedData notifies a payee, or the company that pays them, that a bank asks to correct a destination.
@@ -158,6 +180,17 @@ type (
 		Order        string   // the merchant's order number
 		ClaimID      string
 		At           time.Time
+		ThankYou     string // text of the merchant; "" for none
+		Support      string // email address for questions; "" for none
+	}
+
+	// RefundOfferedData offers a refund to the payer of a claim, who enters an address at the link.
+	RefundOfferedData struct {
+		Company        string
+		Amount         string // "0.00050000 BTC", before the network fee
+		Order          string // the merchant's order number
+		ClaimID, Token string // of the link /pay/{claim}/refund/{token}
+		Expires        time.Time
 	}
 
 	// AccountChangedData notifies a person of a change of their credentials, so that they notice an unintended change.
@@ -175,6 +208,49 @@ type (
 		At            time.Time
 	}
 
+	// IncomeUpdateData notifies a person of money that they received.
+	IncomeUpdateData struct {
+		Name      string
+		Change    string // IncomeArrived, IncomeWaits, IncomePaid or IncomeReturned
+		Reason    string // why it waits: a reason of package income, WaitsForAction, or "" if nothing is to be done
+		Amount    string // "120.00 EUR"
+		Reference string // ID of the income
+		Arrived   []string
+	}
+
+	// ScheduleRunData notifies the administrators of a company of a run of a schedule.
+	ScheduleRunData struct {
+		Name, Company, Schedule string
+		Action                  string // one of the constants below, such as ScheduleFund
+		PayDate                 string // such as 2026-09-30
+		Total                   string // "1200.00 USD"; "" if there is no payroll
+		Detail                  string // why the payroll cannot be created, in English
+		Path                    string // path of the page on which to act
+	}
+
+	// EmailChangeData asks the owner of an address to confirm the change of an account's email address.
+	EmailChangeData struct {
+		Name, Address string // Address is the new address
+		Token         string // token of the link /email/{token}
+		Expires       time.Time
+	}
+
+	// DestinationLinkData asks a payee without an account where to be paid.
+	DestinationLinkData struct {
+		Name, Company string
+		Token         string // token of the link /payee/{token}
+		Expires       time.Time
+	}
+
+	// DestinationCodeData contains the code that confirms a destination of a payee without an account.
+	DestinationCodeData struct {
+		Name, Company, Code string
+		Expires             time.Time
+	}
+
+	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination.
+	PayeeReminderData struct{ Name, Company string }
+
 	// StaffAlarmData notifies a member of staff of a condition that someone must investigate.
 	StaffAlarmData struct {
 		Name   string
@@ -191,8 +267,26 @@ func (d InvitationData) link() string    { return "/invitation/" + d.Token }
 func (d SignUpData) link() string        { return "/sign-up/" + d.Token }
 func (d PasswordResetData) link() string { return "/password/" + d.Token }
 func (d MemberInvitedData) link() string { return "/join/" + d.Token }
+func (d ScheduleRunData) link() string   { return d.Path }
 func (AccountExistsData) link() string   { return "/sign-in" }
 func (d ClaimPaidData) link() string     { return "/pay/" + d.ClaimID }
+
+func (d EmailChangeData) link() string     { return "/email/" + d.Token }
+func (d DestinationLinkData) link() string { return "/payee/" + d.Token }
+func (PayeeReminderData) link() string     { return "/account/destinations" }
+
+func (d IncomeUpdateData) link() string { return "/account/payments/" + d.Reference }
+
+// The values of IncomeUpdateData.Change, and of Reason in addition to those of package income.
+const (
+	IncomeArrived  = "arrived"
+	IncomeWaits    = "waiting"
+	IncomePaid     = "paid"
+	IncomeReturned = "returned"
+	WaitsForAction = "action"
+)
+
+func (d RefundOfferedData) link() string { return "/pay/" + d.ClaimID + "/refund/" + d.Token }
 
 // The values of AccountChangedData.Change.
 const (
@@ -203,6 +297,7 @@ const (
 	PasswordChanged       = "password_changed"
 	PasskeyAdded          = "passkey_added"
 	PasskeyRemoved        = "passkey_removed"
+	EmailChanged          = "email_changed"
 )
 
 // The values of CompanyChangedData.Change.
@@ -210,10 +305,19 @@ const (
 	KeyCreated        = "key_created"
 	SecretCreated     = "secret_created"
 	CodeReplayed      = "code_replayed"
+	RefreshReplayed   = "refresh_replayed"
 	MemberJoined      = "member_joined"
 	RoleChanged       = "role_changed"
 	WebhookAdded      = "webhook_added"
 	WebhookURLChanged = "webhook_url_changed"
+)
+
+// The values of ScheduleRunData.Action.
+const (
+	ScheduleFund       = "fund"        // the payroll was created and waits for its funding
+	ScheduleReview     = "review"      // the payroll was created and paid from the balance
+	ScheduleLowBalance = "low_balance" // the balance does not cover the payroll
+	ScheduleBlocked    = "blocked"     // the payroll cannot be created for another reason
 )
 
 // The values of StaffAlarmData.Alarm.
@@ -228,6 +332,15 @@ const (
 	Replaced    = "replaced"
 	Removed     = "removed"
 	Reallocated = "reallocated"
+)
+
+// The values of DirectDebitData.Change.
+const (
+	DebitAnnounced  = "announced"
+	DebitFailed     = "failed"
+	DebitReturned   = "returned"
+	MandateAccepted = "mandate_accepted"
+	MandateRevoked  = "mandate_revoked"
 )
 
 // The values of KYCResultData.Result.
@@ -256,7 +369,15 @@ var dataOf = map[string]reflect.Type{
 	PasswordReset:       reflect.TypeFor[PasswordResetData](),
 	MemberInvited:       reflect.TypeFor[MemberInvitedData](),
 	ClaimPaid:           reflect.TypeFor[ClaimPaidData](),
+	RefundOffered:       reflect.TypeFor[RefundOfferedData](),
 	StaffAlarm:          reflect.TypeFor[StaffAlarmData](),
+	EmailChange:         reflect.TypeFor[EmailChangeData](),
+	DestinationLink:     reflect.TypeFor[DestinationLinkData](),
+	DestinationCode:     reflect.TypeFor[DestinationCodeData](),
+	PayeeReminder:       reflect.TypeFor[PayeeReminderData](),
+	IncomeUpdate:        reflect.TypeFor[IncomeUpdateData](),
+	ScheduleRun:         reflect.TypeFor[ScheduleRunData](),
+	DirectDebit:         reflect.TypeFor[DirectDebitData](),
 }
 
 // Message is a mail to send after the commit of the transaction.

@@ -27,6 +27,13 @@ var samples = map[string][]any{
 		DestinationChangedData{"Ada", Replaced, "BTC: bc1q9h…k3d2", at},
 		DestinationChangedData{"Ada", Reallocated, "", at},
 	},
+	DirectDebit: {
+		DirectDebitData{"Ada", DebitAnnounced, "120.00 EUR", "2030-01-16", "EUR ••••6789", "MDT-1", "Acme", "DE98", ""},
+		DirectDebitData{"Ada", DebitFailed, "120.00 EUR", "2030-01-16", "EUR ••••6789", "MDT-1", "Acme", "DE98", "AC04"},
+		DirectDebitData{"Ada", DebitReturned, "120.00 USD", "2030-01-16", "USD ••••6789", "MDT-1", "Acme", "", "R01"},
+		DirectDebitData{"Ada", MandateAccepted, "", "", "EUR ••••6789", "MDT-1", "Acme", "DE98", ""},
+		DirectDebitData{"Ada", MandateRevoked, "", "", "EUR ••••6789", "MDT-1", "Acme", "DE98", "revoked"},
+	},
 	CorrectionAsked: {
 		CorrectionAskedData{"Ada", "", "USD: ••••6789", []string{"account_number", "routing_number"}, false},
 		CorrectionAskedData{"Grace", "Ada", "USD: ••••6789", []string{"account_holder_name", "account_type"}, false},
@@ -38,17 +45,39 @@ var samples = map[string][]any{
 	SignUp:          {SignUpData{"tok", at}},
 	MemberInvited:   {MemberInvitedData{"Acme", "developer", "tok", at}},
 	ClaimPaid: {ClaimPaidData{"Acme", "120.00 EUR", "0.00240000 BTC", "Books", []string{"2 × Book: 120.00 EUR"},
-		"order-17", "clm_1", at}, ClaimPaidData{Company: "Acme", Amount: "1.00 USD", Paid: "0.00002 BTC",
-		ClaimID: "clm_1", At: at}},
+		"order-17", "clm_1", at, "Enjoy your books.", "help@acme.example"},
+		ClaimPaidData{Company: "Acme", Amount: "1.00 USD", Paid: "0.00002 BTC", ClaimID: "clm_1", At: at}},
+	RefundOffered: {RefundOfferedData{"Acme", "0.00050000 BTC", "order-17", "clm_1", "tok", at},
+		RefundOfferedData{Company: "Acme", Amount: "0.0005 BTC", ClaimID: "clm_1", Token: "tok", Expires: at}},
 	StaffAlarm: {StaffAlarmData{"Ada", BalanceDiffers, "balance of account 2000", at},
 		StaffAlarmData{"Ada", FundingReverted, "payroll prl_1", at}},
-	AccountExists: {AccountExistsData{"Ada"}},
-	PasswordReset: {PasswordResetData{"Ada", "tok", at}},
+	IncomeUpdate: {
+		IncomeUpdateData{"Ada", IncomeArrived, "", "120.00 EUR", "inc_1", nil},
+		IncomeUpdateData{"Ada", IncomeWaits, "verification_required", "120.00 EUR", "inc_1", nil},
+		IncomeUpdateData{"Ada", IncomeWaits, "no_distribution", "120.00 EUR", "inc_1", nil},
+		IncomeUpdateData{"Ada", IncomeWaits, WaitsForAction, "120.00 EUR", "inc_1", nil},
+		IncomeUpdateData{"Ada", IncomeWaits, "", "120.00 EUR", "inc_1", nil},
+		IncomeUpdateData{"Ada", IncomePaid, "", "120.00 EUR", "inc_1", []string{"0.00123 BTC: bc1q9h…k3d2"}},
+		IncomeUpdateData{"Ada", IncomeReturned, "", "120.00 EUR", "inc_1", nil},
+	},
+	ScheduleRun: {
+		ScheduleRunData{"Ada", "Acme", "Wages", ScheduleFund, "2030-01-02", "120.00 USD", "", "/payrolls/prl_1"},
+		ScheduleRunData{"Ada", "Acme", "Wages", ScheduleReview, "2030-01-02", "120.00 USD", "", "/payrolls/prl_1"},
+		ScheduleRunData{"Ada", "Acme", "Wages", ScheduleLowBalance, "2030-01-02", "", "5.00 USD", "/schedules/sch_1"},
+		ScheduleRunData{"Ada", "Acme", "Wages", ScheduleBlocked, "2030-01-02", "", "It is inactive.", "/schedules/sch_1"},
+	},
+	EmailChange:     {EmailChangeData{"Ada", "new@example.com", "tok", at}},
+	DestinationLink: {DestinationLinkData{"Ada", "Acme", "tok", at}},
+	DestinationCode: {DestinationCodeData{"Ada", "Acme", "123456", at}},
+	PayeeReminder:   {PayeeReminderData{"Ada", "Acme"}},
+	AccountExists:   {AccountExistsData{"Ada"}},
+	PasswordReset:   {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {
 		AccountChangedData{"Ada", FactorAdded, at}, AccountChangedData{"", FactorRemoved, at},
 		AccountChangedData{"Ada", RecoveryCodeUsed, at}, AccountChangedData{"Ada", RecoveryCodesReplaced, at},
 		AccountChangedData{"Ada", PasswordChanged, at},
 		AccountChangedData{"Ada", PasskeyAdded, at}, AccountChangedData{"Ada", PasskeyRemoved, at},
+		AccountChangedData{"Ada", EmailChanged, at},
 	},
 	CompanyChanged: {
 		CompanyChangedData{"Ada", "Acme", KeyCreated, "Books", at}, CompanyChangedData{"Ada", "Acme", SecretCreated, "Books",
@@ -116,6 +145,8 @@ func expected(data any) []string {
 	switch d := data.(type) {
 	case InvitationData:
 		return []string{d.Company, d.Role, "https://pay.example.com/invitation/tok", "2030-01-02 03:04 UTC"}
+	case ScheduleRunData:
+		return []string{d.Name, d.Company, d.Schedule, d.PayDate, d.Total, d.Detail, "https://pay.example.com" + d.Path}
 	case InvitationRequestedData:
 		return []string{d.Company, d.Email}
 	case PaymentSentData:
@@ -124,9 +155,13 @@ func expected(data any) []string {
 		return []string{d.Name, d.Company, d.Amount, d.Reference}
 	case ClaimPaidData:
 		return append([]string{d.Company, d.Amount, d.Paid, d.Description, d.Order, "https://pay.example.com/pay/clm_1",
-			"2030-01-02 03:04 UTC"}, d.Items...)
+			"2030-01-02 03:04 UTC", d.ThankYou, d.Support}, d.Items...)
+	case RefundOfferedData:
+		return []string{d.Company, d.Amount, d.Order, "https://pay.example.com/pay/clm_1/refund/tok", "2030-01-02 03:04 UTC"}
 	case DestinationChangedData:
 		return []string{d.Name, d.Destination, "2030-01-02 03:04 UTC"}
+	case DirectDebitData:
+		return []string{d.Name, d.Amount, d.Due, d.Account, d.Mandate, d.Creditor, d.CreditorID}
 	case AppConnectedData:
 		return append([]string{d.Name, d.App, d.Company}, d.Scopes...)
 	case WebhookDisabledData:
@@ -135,6 +170,16 @@ func expected(data any) []string {
 		return []string{d.Company, "https://pay.example.com/join/tok", "2030-01-02 03:04 UTC"}
 	case SignUpData:
 		return []string{"https://pay.example.com/sign-up/tok", "2030-01-02 03:04 UTC"}
+	case IncomeUpdateData:
+		return append([]string{d.Name, d.Amount, d.Reference, "https://pay.example.com/account/payments/inc_1"}, d.Arrived...)
+	case EmailChangeData:
+		return []string{d.Name, d.Address, "https://pay.example.com/email/tok", "2030-01-02 03:04 UTC"}
+	case DestinationLinkData:
+		return []string{d.Name, d.Company, "https://pay.example.com/payee/tok", "2030-01-02 03:04 UTC"}
+	case DestinationCodeData:
+		return []string{d.Name, d.Company, d.Code, "2030-01-02 03:04 UTC"}
+	case PayeeReminderData:
+		return []string{d.Name, d.Company, "https://pay.example.com/account/destinations"}
 	case AccountExistsData:
 		return []string{d.Name, "https://pay.example.com/sign-in"}
 	case PasswordResetData:

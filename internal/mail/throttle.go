@@ -161,7 +161,7 @@ const maxName = 60
 // sanitizeNames shortens the names in a mail's data and changes them so that no mail program shows them as links. An
 // unverified company could otherwise send phishing links from our address.
 func sanitizeNames(data reflect.Value) {
-	for _, field := range []string{"Name", "Company", "App", "Detail"} {
+	for _, field := range []string{"Name", "Company", "App", "Detail", "ThankYou"} {
 		if v := data.FieldByName(field); v.IsValid() && v.Kind() == reflect.String {
 			v.SetString(sanitizeName(v.String()))
 		}

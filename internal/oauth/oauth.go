@@ -1,14 +1,18 @@
 // Package oauth implements the authorization code flow of OAuth 2.0 (RFC 6749) with PKCE (RFC 7636), issuer
-// identification (RFC 9207) and token revocation (RFC 7009), following RFC 9700.
+// identification (RFC 9207), refresh and revocation of tokens (RFC 7009), pushed authorization requests (RFC 9126) and
+// resource indicators (RFC 8707), following RFC 9700.
 //
-//	app → user's browser → Check → user agrees → Grant → code → app → Exchange → access token
+//	app → (Push →) user's browser → Check → user agrees → Grant → code → app → Exchange → access and refresh token
 //
 // Invariants:
 //
 //   - A code is sent only to the redirect URI that the app registered, compared byte for byte. No response is
 //     redirected before that URI has been checked.
 //   - A code expires after 60 seconds and works once, for its app. A second exchange, or one by another app, means that
-//     the code leaked: the token is revoked, and after a second exchange the app's administrators get a mail.
+//     the code leaked: the consent is revoked, and after a second exchange the app's administrators get an email.
+//   - A refresh token works once, for its app, and is replaced by a new one. A second use revokes the consent, too.
+//   - A token whose scopes move money, or change where it goes, is valid for an hour. A refreshed token has the rights
+//     that the user has at that time.
 //   - Only digests of codes and tokens are stored.
 //   - A token has at most the scopes that its app registered and that the user was shown.
 //
@@ -16,6 +20,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -32,8 +37,16 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// CodeLife is the time during which a code can be exchanged.
-const CodeLife = 60 * time.Second
+const (
+	// CodeLife is the time during which a code can be exchanged.
+	CodeLife = 60 * time.Second
+	// PushedLife is the time during which a user can answer a pushed request.
+	PushedLife = 10 * time.Minute
+	// MoneyLife is the lifetime of access tokens with scopes that move money.
+	MoneyLife = time.Hour
+	// requestURIs is the prefix of the references to pushed requests.
+	requestURIs = "urn:ietf:params:oauth:request_uri:"
+)
 
 // Error is an error response of RFC 6749, section 4.1.2.1 or 5.2. The transaction must be committed despite it.
 type Error struct {
@@ -48,10 +61,17 @@ var (
 	errClient = &Error{"invalid_client", "The client_id or the client_secret is wrong."}
 	errGrant  = &Error{"invalid_grant",
 		"The code is unknown, expired, already used, or was made for another client."}
-	errRedirect     = &Error{"invalid_grant", "The redirect_uri is not the registered one."}
-	errVerifier     = &Error{"invalid_grant", "The code_verifier does not match the code_challenge."}
-	errGrantType    = &Error{"unsupported_grant_type", "The grant_type must be authorization_code."}
-	errNoCode       = &Error{"invalid_request", "The code is missing."}
+	errRedirect  = &Error{"invalid_grant", "The redirect_uri is not the registered one."}
+	errVerifier  = &Error{"invalid_grant", "The code_verifier does not match the code_challenge."}
+	errGrantType = &Error{"unsupported_grant_type", "The grant_type must be authorization_code or refresh_token."}
+	errNoCode    = &Error{"invalid_request", "The code is missing."}
+	errNoRefresh = &Error{"invalid_request", "The refresh_token is missing."}
+	errRefresh   = &Error{"invalid_grant",
+		"The refresh_token is unknown, expired, revoked or already used, or the user has lost access. Ask the user again."}
+	errTarget       = &Error{"invalid_target", "The resource must be the address of this service, without a fragment."}
+	errNested       = &Error{"invalid_request", "A pushed request cannot contain a request_uri."}
+	errTooLong      = &Error{"invalid_request", "A parameter is longer than 2,048 bytes."}
+	errPushed       = &Error{"invalid_request", "The redirect_uri is not the registered one."}
 	errNoState      = &Error{"invalid_request", "The state is missing. It is required to prevent forged responses."}
 	errResponseType = &Error{"unsupported_response_type", "The response_type must be code."}
 	errScope        = &Error{"invalid_scope", "The scope is unknown or exceeds the scopes that the app registered."}
@@ -67,6 +87,8 @@ var (
 		"No app has this client ID. Contact the app that sent you here.")
 	ErrRole = apierr.New(apierr.Forbidden, "role_required",
 		"Your role in this company does not permit authorizing apps. Ask an owner or administrator.")
+	ErrRequestURI = apierr.New(apierr.NotFound, "not_found",
+		"This link has expired. Return to the app and try again.")
 	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid",
 		"The redirect address of this link is not the one that the app registered. Contact the app that sent you here.")
 )
@@ -79,6 +101,23 @@ type Params struct {
 	Scope           string // "" means all that the app registered
 	Challenge       string // PKCE code challenge
 	Method          string // PKCE method
+	Resource        string // the service for which the token is, or ""
+	RequestURI      string // reference to a pushed request, which replaces all others except ClientID
+
+	// Base is the address of the service. It is not a parameter of the request.
+	Base string
+}
+
+// MaxParam is the maximum length of a parameter of an authorization request, in bytes.
+const MaxParam = 2048
+
+// ParseParams returns the parameters of an authorization request.
+func ParseParams(v url.Values) Params {
+	return Params{
+		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"),
+		RedirectURI: v.Get("redirect_uri"), Scope: v.Get("scope"), Challenge: v.Get("code_challenge"),
+		Method: v.Get("code_challenge_method"), Resource: v.Get("resource"), RequestURI: v.Get("request_uri"),
+	}
 }
 
 // Values encodes the authorization request as URL query parameters, omitting empty fields.
@@ -86,7 +125,8 @@ func (p Params) Values() url.Values {
 	v := url.Values{}
 	for name, value := range map[string]string{
 		"client_id": p.ClientID, "state": p.State, "response_type": p.ResponseType, "redirect_uri": p.RedirectURI,
-		"scope": p.Scope, "code_challenge": p.Challenge, "code_challenge_method": p.Method,
+		"scope": p.Scope, "code_challenge": p.Challenge, "code_challenge_method": p.Method, "resource": p.Resource,
+		"request_uri": p.RequestURI,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -113,6 +153,15 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
+	if p.RequestURI != "" {
+		pushed, known, err := selectPushed(ctx, tx, p.ClientID, p.RequestURI)
+		if err != nil || !known {
+			return Request{}, cmp.Or[error](err, ErrRequestURI)
+		}
+		base := p.Base
+		p = ParseParams(pushed)
+		p.Base = base
+	}
 	if p.RedirectURI != "" && p.RedirectURI != app.RedirectURI {
 		return Request{}, ErrRedirectURI
 	}
@@ -125,6 +174,8 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 		r.Scopes = requested
 	}
 	switch {
+	case !isTarget(p.Base, p.Resource):
+		return r, errTarget
 	case p.State == "":
 		return r, errNoState
 	case p.ResponseType != "" && p.ResponseType != "code":
@@ -133,6 +184,41 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 		return r, errChallenge
 	}
 	return r, nil
+}
+
+// isTarget reports whether a resource is empty or a URL of this service, whose base is given.
+func isTarget(base, resource string) bool {
+	rest, ok := strings.CutPrefix(resource, base)
+	return resource == "" || ok && base != "" && (rest == "" || rest[0] == '/') && !strings.Contains(rest, "#")
+}
+
+// Push stores an authorization request of an app, and returns the reference that the app passes to /authorize within
+// PushedLife.
+func Push(ctx context.Context, tx *db.Tx, clientSecret string, p Params) (requestURI string, _ *Error, err error) {
+	if _, refusal, err := client(ctx, tx, p.ClientID, clientSecret); err != nil || refusal != nil {
+		return "", refusal, err
+	}
+	if p.RequestURI != "" {
+		return "", errNested, nil
+	}
+	for _, value := range p.Values() {
+		if len(value[0]) > MaxParam {
+			return "", errTooLong, nil
+		}
+	}
+	var refusal *Error
+	checked, err := Check(ctx, tx, p)
+	switch {
+	case errors.As(err, &refusal):
+		return "", refusal, nil
+	case errors.Is(err, ErrRedirectURI), errors.Is(err, ErrClient):
+		return "", errPushed, nil
+	case err != nil:
+		return "", nil, err
+	}
+	p.Scope = checked.Scopes.String() // scopes that the app gains in the meantime are not granted
+	requestURI = requestURIs + identity.NewRequestReference()
+	return requestURI, nil, insertPushed(ctx, tx, requestURI, p)
 }
 
 // isDigest reports whether a challenge is a SHA-256 digest in base64url.
@@ -206,30 +292,38 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 	return code, err
 }
 
-// TokenRequest contains the parameters of a code exchange.
+// TokenRequest contains the parameters of a token request.
 type TokenRequest struct {
 	GrantType, Code        string
+	RefreshToken           string
+	Scope                  string // of a refresh: fewer scopes than those of the consent, or "" for all
+	Resource, Base         string // as in Params
 	ClientID, ClientSecret string
 	RedirectURI            string // redirect URI; if not empty, it must be the registered one
 	Verifier               string // of PKCE
 }
 
-// Token is the result of a code exchange.
+// Token is the result of a token request.
 type Token struct {
-	AccessToken string
-	UserID      string
-	CompanyID   string
-	Scopes      identity.Scopes
-	Life        time.Duration
+	AccessToken  string
+	RefreshToken string
+	UserID       string
+	CompanyID    string
+	Scopes       identity.Scopes
+	Life         time.Duration
 }
 
-// Exchange returns an access token for a code, or an *Error. The transaction must be committed in both cases, because a
-// misused code is invalidated.
+// Exchange returns tokens for a code or a refresh token, or an *Error. The transaction must be committed in both cases,
+// because a misused code or token is invalidated.
 func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenRequest) (Token, *Error, error) {
 	app, refusal, err := client(ctx, tx, r.ClientID, r.ClientSecret)
 	switch {
 	case err != nil || refusal != nil:
 		return Token{}, refusal, err
+	case !isTarget(r.Base, r.Resource):
+		return Token{}, errTarget, nil
+	case r.GrantType == "refresh_token":
+		return refreshed(ctx, tx, env, app, r)
 	case r.GrantType != "authorization_code":
 		return Token{}, errGrantType, nil
 	case r.Code == "":
@@ -245,9 +339,9 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, nil, err
 	}
 	if !first || g.appID != app.ID {
-		// useCode has waited until a concurrent exchange committed, so this reads the token of that exchange.
-		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.tokenID != "" {
-			err = identity.RevokeAccessToken(ctx, tx, g.companyID, g.tokenID)
+		// useCode has waited until a concurrent exchange committed, so this reads the consent of that exchange.
+		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.grantID != "" {
+			err = identity.RevokeGrant(ctx, tx, g.companyID, g.grantID)
 		}
 		if err == nil && g.appID == app.ID {
 			err = auth.NotifyAdministrators(ctx, tx, digest, app.CompanyID, mail.CodeReplayed, app.Name)
@@ -262,17 +356,87 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 	case !g.proves(r.Verifier):
 		return Token{}, errVerifier, nil
 	}
-	scopes := g.scopes & app.Scopes // the app's scopes may have been reduced since the grant
-	id, token, err := identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{CompanyID: g.companyID,
-		AppID: app.ID, UserID: g.userID, Scopes: scopes})
+	consent, err := identity.CreateGrant(ctx, tx, identity.Grant{
+		CompanyID: g.companyID, AppID: app.ID, UserID: g.userID,
+		Scopes: g.scopes & app.Scopes, // the app's scopes may have been reduced since the grant
+	})
 	if err != nil {
 		return Token{}, nil, err
 	}
-	if err := setToken(ctx, tx, g.companyID, digest, id); err != nil {
+	if err := setGrant(ctx, tx, g.companyID, digest, consent.ID); err != nil {
 		return Token{}, nil, err
 	}
-	return Token{AccessToken: token, UserID: g.userID, CompanyID: g.companyID, Scopes: scopes, Life: identity.TokenLife},
-		nil, nil
+	t, err := issue(ctx, tx, env, consent, consent.Scopes)
+	return t, nil, err
+}
+
+// refreshed replaces a refresh token and returns new tokens.
+func refreshed(ctx context.Context, tx *db.Tx, env identity.Environment, app identity.App, r TokenRequest) (
+	Token, *Error, error) {
+	if r.RefreshToken == "" {
+		return Token{}, errNoRefresh, nil
+	}
+	requested, known := identity.ParseScopes(r.Scope)
+	if !known {
+		return Token{}, errScope, nil
+	}
+	digest := identity.RefreshDigest(env, r.RefreshToken)
+	old, known, err := selectRefresh(ctx, tx, digest)
+	if err != nil || !known {
+		return Token{}, errRefresh, err
+	}
+	if old.appID != app.ID {
+		return Token{}, errRefresh, identity.RevokeGrant(ctx, tx, old.companyID, old.grantID)
+	}
+	g, err := identity.GrantByID(ctx, tx, old.companyID, old.grantID)
+	switch {
+	case errors.Is(err, apierr.NotFoundErr) || err == nil && (g.Scopes == 0 || !tx.Now().Before(old.expires)):
+		return Token{}, errRefresh, nil
+	case err != nil:
+		return Token{}, nil, err
+	case !requested.Within(g.Scopes):
+		return Token{}, errScope, nil
+	}
+	first, err := useRefresh(ctx, tx, old.companyID, digest)
+	if err == nil && !first {
+		return Token{}, errRefresh, errors.Join(
+			identity.RevokeGrant(ctx, tx, old.companyID, old.grantID),
+			auth.NotifyAdministrators(ctx, tx, digest, app.CompanyID, mail.RefreshReplayed, app.Name),
+		)
+	}
+	if err != nil {
+		return Token{}, nil, err
+	}
+	if requested == 0 {
+		requested = g.Scopes
+	}
+	t, err := issue(ctx, tx, env, g, requested)
+	return t, nil, err
+}
+
+// issue creates an access token with the scopes, and a refresh token, for a consent.
+func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.Grant, scopes identity.Scopes) (
+	t Token, err error) {
+	t = Token{
+		UserID: g.UserID, CompanyID: g.CompanyID, Scopes: scopes, Life: g.Expires.Sub(tx.Now()),
+		RefreshToken: identity.NewRefreshToken(env),
+	}
+	for _, s := range scopes.List() {
+		if GroupOf(s) == MoveMoney {
+			t.Life = min(t.Life, MoneyLife)
+		}
+	}
+	_, t.AccessToken, err = identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{
+		CompanyID: g.CompanyID, AppID: g.AppID, UserID: g.UserID, Scopes: scopes, GrantID: g.ID, Life: t.Life,
+	})
+	if err != nil {
+		return Token{}, err
+	}
+	expires := tx.Now().Add(identity.TokenIdle)
+	if g.Expires.Before(expires) {
+		expires = g.Expires
+	}
+	return t, insertRefresh(ctx, tx, t.RefreshToken, g, expires)
 }
 
 // proves reports whether a verifier matches the challenge. A verifier without a stored challenge is rejected, because
@@ -297,12 +461,20 @@ func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *E
 	return app, nil, err
 }
 
-// Revoke revokes an access token of the client (RFC 7009). It ignores an unknown token, and one of another client.
+// Revoke revokes an access token of the client or, with a refresh token, the whole consent (RFC 7009). It ignores an
+// unknown token, and one of another client.
 func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, clientSecret,
 	token string) (*Error, error) {
 	app, refusal, err := client(ctx, tx, clientID, clientSecret)
 	if err != nil || refusal != nil {
 		return refusal, err
+	}
+	if digest := identity.RefreshDigest(env, token); digest != "" {
+		r, known, err := selectRefresh(ctx, tx, digest)
+		if err != nil || !known || r.appID != app.ID {
+			return nil, err
+		}
+		return nil, identity.RevokeGrant(ctx, tx, r.companyID, r.grantID)
 	}
 	return nil, identity.RevokeToken(ctx, tx, env, app.ID, token)
 }
@@ -374,10 +546,12 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.UserBankDetails:              {Change, "Open and view your account for receiving money"},
 }
 
-// ForgetCodes deletes codes older than 30 days. Until then a second use is detected.
-func ForgetCodes(ctx context.Context, d *db.DB) error {
+// Forget deletes codes older than 30 days, until which a second use is detected, access tokens that expired 30 days
+// ago, and refresh tokens and pushed requests that have expired.
+func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return deleteCodes(ctx, tx, tx.Now().Add(-30*24*time.Hour))
+		before := tx.Now().Add(-30 * 24 * time.Hour)
+		return errors.Join(deleteOld(ctx, tx, before), identity.ForgetAccessTokens(ctx, tx, before))
 	})
 }
 

@@ -355,6 +355,104 @@ func TestConcurrentExchangesRevokeTheToken(t *testing.T) {
 	})
 }
 
+// A refresh token works once, for its app, until it expires, and as long as the user manages the company. A second use
+// revokes the consent, also if two uses are concurrent.
+func TestRefresh(t *testing.T) {
+	run(t, func(x *fixture) {
+		refresh := func(token oauth.Token, change func(r *oauth.TokenRequest)) (oauth.Token, string) {
+			x.Helper()
+			return x.exchange("", func(r *oauth.TokenRequest) {
+				r.GrantType, r.RefreshToken = "refresh_token", token.RefreshToken
+				change(r)
+			})
+		}
+		first := func() oauth.Token {
+			x.Helper()
+			token, _ := x.exchange(x.grant(asIs[oauth.Params]), asIs[oauth.TokenRequest])
+			return token
+		}
+		refused := func(what string, token oauth.Token, change func(r *oauth.TokenRequest)) {
+			x.Helper()
+			if got, failure := refresh(token, change); failure != "invalid_grant" || got.AccessToken != "" {
+				t.Errorf("%s: %q %+v", what, failure, got)
+			}
+		}
+		role := func(role string) {
+			x.write(func(ctx context.Context, tx *db.Tx) error {
+				return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.company.ID, UserID: x.user.ID, Role: role})
+			})
+		}
+
+		token := first()
+		next, failure := refresh(token, func(r *oauth.TokenRequest) { r.Scope = identity.CompanyDetail })
+		if failure != "" || next.Scopes.String() != identity.CompanyDetail || !x.works(next.AccessToken) {
+			t.Fatalf("fewer scopes: %q %+v", failure, next)
+		}
+		if next, failure = refresh(next, asIs[oauth.TokenRequest]); failure != "" || next.Scopes != x.app.Scopes ||
+			next.UserID != x.user.ID || next.CompanyID != x.company.ID {
+			t.Fatalf("all scopes: %q %+v", failure, next)
+		}
+		role(identity.RoleViewer)
+		refused("a user who lost the role", next, asIs[oauth.TokenRequest])
+		role(identity.RoleDeveloper)
+		if next, failure = refresh(next, asIs[oauth.TokenRequest]); failure != "" {
+			t.Errorf("a user who has a role again: %q", failure)
+		}
+		refused("a second use", token, asIs[oauth.TokenRequest])
+		refused("the last token after a second use", next, asIs[oauth.TokenRequest])
+		if x.works(next.AccessToken) || x.works(token.AccessToken) {
+			t.Error("a token works after a second use")
+		}
+
+		stolen := first()
+		refused("another app", stolen, func(r *oauth.TokenRequest) { r.ClientID, r.ClientSecret = x.other.ClientID, x.rival })
+		if x.works(stolen.AccessToken) {
+			t.Error("a token works although its refresh token leaked")
+		}
+
+		var failures [2]string
+		var all sync.WaitGroup
+		token = first()
+		for i := range failures {
+			all.Go(func() { _, failures[i] = refresh(token, asIs[oauth.TokenRequest]) })
+		}
+		all.Wait()
+		slices.Sort(failures[:])
+		if failures != [2]string{"", "invalid_grant"} || x.works(token.AccessToken) {
+			t.Errorf("two concurrent uses: %q", failures)
+		}
+
+		token = first()
+		x.clock.Advance(identity.TokenIdle)
+		refused("an expired token", token, asIs[oauth.TokenRequest])
+	})
+}
+
+// A pushed request replaces the parameters in the URL, for its app and for ten minutes.
+func TestPushedRequests(t *testing.T) {
+	run(t, func(x *fixture) {
+		var reference string
+		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
+			p := oauth.Params{ClientID: x.app.ClientID, State: "pushed", Scope: identity.UserDetail}
+			reference, _, err = oauth.Push(ctx, tx, x.secret, p)
+			return err
+		})
+		pushed := func(p *oauth.Params) { p.RequestURI, p.Scope = reference, identity.CompanyDetail }
+		r, err := x.check(pushed)
+		if err != nil || r.State != "pushed" || r.Scopes.String() != identity.UserDetail {
+			t.Errorf("%+v %v", r, err)
+		}
+		if _, err := x.check(func(p *oauth.Params) { pushed(p); p.ClientID = x.other.ClientID }); !errors.Is(err,
+			oauth.ErrRequestURI) {
+			t.Errorf("the request of another app: %v", err)
+		}
+		x.clock.Advance(oauth.PushedLife)
+		if _, err := x.check(pushed); !errors.Is(err, oauth.ErrRequestURI) {
+			t.Errorf("an expired request: %v", err)
+		}
+	})
+}
+
 func TestRevokeAndConnections(t *testing.T) {
 	run(t, func(x *fixture) {
 		token, _ := x.exchange(x.grant(func(p *oauth.Params) { p.Scope = identity.UserDetail }), asIs[oauth.TokenRequest])

@@ -286,52 +286,53 @@ func open(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	return v, err
 }
 
-// AcceptInvitation makes the person with the link a worker of the company and stores their profile. Name and country
-// are required; the email address is the invitation's, whatever n contains. If an account with that address exists,
-// that account is linked and n changes nothing in it, because access to a mailbox must not be enough to change a
-// profile or password. The caller cannot distinguish the two cases.
+// AcceptInvitation makes the person with the link a worker of the company. Without an account, they get one with the
+// profile n: name and country are required; the email address is the invitation's, whatever n contains. If an account
+// with that address exists, that account is linked and n changes nothing in it, because access to a mailbox must not
+// be enough to change a profile or password. created reports that the account is new.
 //
 // It returns apierr.NotFoundErr for an unknown token, ErrNotOpen for an invitation that has ended, and all problems
 // of the profile at once.
 func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string,
-	n identity.NewUser) (userID string, err error) {
+	n identity.NewUser) (userID string, created bool, err error) {
 	v, err := open(ctx, tx, token)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	company, err := identity.CompanyByID(ctx, tx, v.CompanyID)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if err := company.Active(); err != nil {
-		return "", err
-	}
-	var problems apierr.List
-	n.Email, n.CompanyID = v.Email, ""
-	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "country")
-	if err := problems.Err(); err != nil {
-		return "", err
+		return "", false, err
 	}
 	u, err := identity.UserByEmail(ctx, tx, v.Email)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if u.ID == "" {
+		var problems apierr.List
+		n.Email, n.CompanyID, created = v.Email, "", true
+		n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "country")
+		if err := problems.Err(); err != nil {
+			return "", false, err
+		}
 		u, err = identity.CreateUser(ctx, tx, s, n)
 		if errors.Is(err, identity.ErrEmailTaken) { // a concurrent sign-up took the address
+			created = false
 			u, err = identity.UserByEmail(ctx, tx, v.Email)
 		}
 		if err != nil {
-			return "", err
+			return "", false, err
 		}
 	}
 	if v, err = end(ctx, tx, v, InvitationAccepted, "", u.ID); err != nil {
-		return "", err
+		return "", false, err
 	}
 	if _, err := AddWorker(ctx, tx, v.CompanyID, u.ID, v.Role); err != nil {
-		return "", err
+		return "", false, err
 	}
-	return u.ID, nil
+	return u.ID, created, nil
 }
 
 // DeclineInvitation declines the invitation of a link, with the errors of AcceptInvitation.

@@ -44,7 +44,7 @@ func (w world) revoke(email string) error {
 
 func (w world) accept(token string, n identity.NewUser) (userID string, err error) {
 	err = w.d.Write(w.Context(), func(ctx context.Context, tx *db.Tx) error {
-		userID, err = payee.AcceptInvitation(ctx, tx, w.s, token, n)
+		userID, _, err = payee.AcceptInvitation(ctx, tx, w.s, token, n)
 		return err
 	})
 	return userID, err

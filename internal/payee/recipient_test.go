@@ -376,8 +376,8 @@ func give(w world, owner string, allocations ...int64) {
 		for i, a := range allocations {
 			if _, err := tx.Exec(ctx, `INSERT INTO destinations (owner_id, destination_id, kind, symbol, rail, scheme, country,
 				network,
-					address, tag, transfer_memo, sealed, masked, allocation, created_at, updated_at)
-				VALUES ($1, $2, 'crypto', 'BTC', 'bitcoin', '', '', 'regtest', 'x', '', '', '', '{}', $3, 0, 0)`, owner,
+					address, sealed, masked, allocation, created_at, updated_at)
+				VALUES ($1, $2, 'crypto', 'BTC', 'bitcoin', '', '', 'regtest', 'x', '', '{}', $3, 0, 0)`, owner,
 				fmt.Sprint("dst_", i), a); err != nil {
 				return err
 			}

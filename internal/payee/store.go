@@ -135,6 +135,11 @@ func refreshWorker(ctx context.Context, tx *db.Tx, companyID string, u identity.
 	}, u.Complete)
 }
 
+// CompaniesOf returns the IDs of the companies that pay a user.
+func CompaniesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error) {
+	return companiesOf(ctx, tx, userID, "")
+}
+
 // companiesOf returns the companies that pay a user, or only those in which the user has a state. These are the only
 // queries across companies; an index by user serves them.
 func companiesOf(ctx context.Context, tx *db.Tx, userID, state string) ([]string, error) {

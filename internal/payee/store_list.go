@@ -118,7 +118,7 @@ func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter
 	if engine == db.Postgres {
 		return "recipients r WHERE r.company_id = $1", func(f *filter) {
 			q.equal(f, "r.")
-			pattern := f.bind("%" + likeEscaper.Replace(q.search) + "%")
+			pattern := f.bind("%" + db.EscapeLike(q.search) + "%")
 			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
 		}
 	}
@@ -136,8 +136,6 @@ func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter
 			q.contains(f, engine, "t.")
 		}
 }
-
-var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // trigramsOf returns the sequences of three characters in a text, each once.
 func trigramsOf(text string) []string {

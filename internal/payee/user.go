@@ -59,16 +59,24 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 		}
 		Screen(tx, by.CompanyID, u.ID)
 	}
-	companies, err := companiesOf(ctx, tx, u.ID, "")
-	if err != nil {
-		return identity.User{}, err
-	}
+	return u, refreshElsewhere(ctx, tx, u.ID, by.CompanyID)
+}
+
+// RefreshWorkers updates the copies of a user's profile in every company that pays the user, in jobs.
+func RefreshWorkers(ctx context.Context, tx *db.Tx, userID string) error {
+	return refreshElsewhere(ctx, tx, userID, "")
+}
+
+// refreshElsewhere enqueues a job for each company that pays a user, except for one: a transaction changes rows of one
+// company only.
+func refreshElsewhere(ctx context.Context, tx *db.Tx, userID, except string) error {
+	companies, err := companiesOf(ctx, tx, userID, "")
 	for _, company := range companies {
-		if company != by.CompanyID { // a transaction changes rows of one company only
-			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobRefresh, Payload: JobPayload{u.ID}})
+		if company != except {
+			job.Enqueue(tx, job.New{CompanyID: company, Kind: JobRefresh, Payload: JobPayload{userID}})
 		}
 	}
-	return u, nil
+	return err
 }
 
 // JobRefresh is the job that copies a user's profile to a worker's row; its payload is a [JobPayload].

@@ -16,6 +16,7 @@ type Details struct {
 	PayerCountry string // country code of the payer
 	// PayerStreet, PayerPostCode, PayerTown and PayerState are the rest of its address, "" if unknown.
 	PayerStreet, PayerPostCode, PayerTown, PayerState string
+	PayerLEI                                          string // legal entity identifier of the payer, "" if unknown
 	Purpose                                           Purpose
 	Description                                       string // the company's description of the payment, "" for none
 	Invoice                                           string // number of the paid invoice, "" for none

@@ -74,6 +74,12 @@ func selectOutputs(ctx context.Context, tx *db.Tx, where string, args ...any) ([
 	return db.Collect(rows, err, scanOutput)
 }
 
+// ByTransaction returns at most limit outputs of a company that a transaction pays.
+func ByTransaction(ctx context.Context, tx *db.Tx, companyID, txid string, limit int) ([]Output, error) {
+	return selectOutputs(ctx, tx, "company_id = $1 AND txid = $2 AND txid <> '' ORDER BY output_id LIMIT $3", companyID,
+		txid, int64(limit))
+}
+
 // ForPayroll returns the outputs of a payroll, ordered by payment.
 func ForPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]Output, error) {
 	return selectOutputs(ctx, tx, "company_id = $1 AND payroll_id = $2 ORDER BY payment_id, output_id", companyID,

@@ -2,11 +2,15 @@ package payroll
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -36,15 +40,34 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID s
 
 func (p *Payroll) awaitsApproval() bool { return p.State == OnHold && p.HoldReason == ReasonApproval }
 
-// Approve records a member's approval of a payroll that waits for it, and releases the payroll once it has enough. A
-// repeated approval has no effect. The caller has checked a recent second factor.
-func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
+// errChanged is returned for an approval of something else than what would be paid.
+var errChanged = apierr.New(apierr.Conflict, "payroll_changed",
+	"A payee, a destination or an amount has changed since this page was loaded. Check the payments again.")
+
+// Approve records a member's approval of a payroll that waits for it, and releases the payroll once it has enough.
+// shown is the result of [Service.Content] when the member saw the payees, amounts and destinations. If they changed
+// since then, it returns an error. A repeated approval has no effect. The caller has checked a recent second factor.
+func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, shown string) (Payroll,
+	error) {
+	if err := approval.LockLimit(ctx, tx, by.CompanyID); err != nil {
+		return Payroll{}, err
+	}
 	p, err := awaiting(ctx, tx, by, payrollID)
 	if err != nil {
 		return Payroll{}, err
 	}
 	first, err := approval.Give(ctx, tx, by, p.subject())
 	if err != nil {
+		return *p, err
+	}
+	contents, err := p.contents(ctx, tx)
+	if err != nil {
+		return *p, err
+	}
+	if digest(contents) != shown {
+		return *p, errChanged
+	}
+	if err := p.insertContents(ctx, tx, contents); err != nil {
 		return *p, err
 	}
 	progress, err := approval.ProgressOf(ctx, tx, p.subject())
@@ -60,36 +83,75 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return *p, p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonApproved)
 }
 
+// Content returns a digest of what an approval of a payroll refers to: the payee, the amount and the destinations of
+// each payment.
+func (s *Service) Content(ctx context.Context, tx *db.Tx, p Payroll) (string, error) {
+	contents, err := p.contents(ctx, tx)
+	return digest(contents), err
+}
+
+// BindRelease stores what a request of staff to release a payroll refers to, unless an approval did so before.
+func BindRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
+	p, err := find(ctx, tx, companyID, payrollID)
+	if err != nil {
+		return err
+	}
+	contents, err := p.contents(ctx, tx)
+	if err != nil {
+		return err
+	}
+	return p.insertContents(ctx, tx, contents)
+}
+
+// approved is a payment with the digest of its payee, amount and destinations.
+type approved struct{ paymentID, content string }
+
+// contents returns the digests of all payments, by position.
+func (p *Payroll) contents(ctx context.Context, tx *db.Tx) ([]approved, error) {
+	payments, err := p.payments(ctx, tx, "")
+	if err != nil {
+		return nil, err
+	}
+	payees, all, err := p.destinations(ctx, tx, payments)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]approved, len(payments))
+	for i, m := range payments {
+		_, used := destinations(payees[m.PayeeID], all)
+		list[i] = approved{m.ID, contentOf(m, used)}
+	}
+	return list, nil
+}
+
+// contentOf returns the digest of a payment's payee, amount and destinations.
+func contentOf(m Payment, used []destination.Destination) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q", m.PayeeID, m.Amount.String(), m.Amount.Asset())
+	for _, d := range used {
+		fmt.Fprintf(h, " %q %d %q", d.ID, d.Allocation, d.Place())
+		if d.Fixed.Sign() > 0 {
+			fmt.Fprintf(h, " %q %q", d.Fixed.String(), d.Fixed.Asset())
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// digest returns the digest of all payments of a payroll.
+func digest(all []approved) string {
+	h := sha256.New()
+	for _, a := range all {
+		fmt.Fprintf(h, "%s %s\n", a.paymentID, a.content)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
 // Decline cancels a payroll that waits for an approval: nobody is paid, and the money returns to the company's
-// balance.
+// balance, as Cancel returns it.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := awaiting(ctx, tx, by, payrollID)
 	if err != nil {
 		return Payroll{}, err
 	}
-	return *p, p.withdraw(ctx, tx, ReasonDeclined)
-}
-
-// withdraw cancels a payroll that waits for an approval, with an optional reason.
-func (p *Payroll) withdraw(ctx context.Context, tx *db.Tx, reason string) error {
-	if !p.FromOutside() {
-		return p.giveBack(ctx, tx, reason)
-	}
-	f, err := loadFunding(ctx, tx, p)
-	if err != nil {
-		return err
-	}
-	if err := f.freeAll(ctx, tx); err != nil {
-		return err
-	}
-	short := p.Shortfall
-	p.State, p.HeldFrom, p.HoldReason = Cancelled, "", ""
-	p.Escrow, p.Shortfall = money.Zero(p.FundingCurrency), money.Zero(p.FundingCurrency)
-	if err := p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, reason); err != nil {
-		return err
-	}
-	if err := p.absorb(tx, short.Neg()); err != nil {
-		return err
-	}
-	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
+	return *p, s.withdraw(ctx, tx, p, ReasonDeclined)
 }

@@ -34,6 +34,19 @@ func (h *env) does(code string, action func(context.Context, *db.Tx, identity.Pr
 	}))
 }
 
+// approve approves a payroll as it is now.
+func (h *env) approve(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payroll, error) {
+	p, err := find(ctx, tx, h.By.CompanyID, id)
+	if err != nil {
+		return Payroll{}, err
+	}
+	shown, err := h.s.Content(ctx, tx, *p)
+	if err != nil {
+		return Payroll{}, err
+	}
+	return h.s.Approve(ctx, tx, by, id, shown)
+}
+
 func (h *env) resume(id string) {
 	h.Helper()
 	h.Write(func(ctx context.Context, tx *db.Tx) error { return h.s.Resume(ctx, tx, h.By.CompanyID, id) })
@@ -81,23 +94,23 @@ func TestAPayrollAboveTheLimitWaitsForItsApproval(t *testing.T) {
 		if got := h.get(above.ID); got.State != Pending || got.HoldReason != "" {
 			h.Errorf("%s, held for %q", got.State, got.HoldReason)
 		}
-		h.does("invalid_state", h.s.Approve, h.as("usr_a"), above.ID)
+		h.does("invalid_state", h.approve, h.as("usr_a"), above.ID)
 		h.fund(above, "confirmed")
 		h.release(above.ID)
 		h.waits(above.ID, 2, 0)
 
 		for _, by := range []identity.Principal{h.By, h.as("usr_dev"), h.as("usr_nobody"), {Kind: identity.KindOAuth,
 			CompanyID: h.By.CompanyID, UserID: "usr_a"}} {
-			h.does("role_required", h.s.Approve, by, above.ID)
+			h.does("role_required", h.approve, by, above.ID)
 		}
-		h.does("", h.s.Approve, h.as("usr_a"), above.ID)
-		h.does("", h.s.Approve, h.as("usr_a"), above.ID)
+		h.does("", h.approve, h.as("usr_a"), above.ID)
+		h.does("", h.approve, h.as("usr_a"), above.ID)
 		h.waits(above.ID, 2, 1)
 		h.member("usr_a", identity.RoleViewer) // an approval by a member who may no longer approve does not count
-		h.does("", h.s.Approve, h.as("usr_b"), above.ID)
+		h.does("", h.approve, h.as("usr_b"), above.ID)
 		h.waits(above.ID, 2, 1)
 		h.member("usr_c", identity.RoleAdmin)
-		h.does("", h.s.Approve, h.as("usr_c"), above.ID)
+		h.does("", h.approve, h.as("usr_c"), above.ID)
 		h.member("usr_c", identity.RoleViewer)
 		h.release(above.ID)
 		h.waits(above.ID, 2, 1)
@@ -107,7 +120,7 @@ func TestAPayrollAboveTheLimitWaitsForItsApproval(t *testing.T) {
 		if got := h.want(above.ID, Released, FundingFunded, Released); len(got.Approval.By) != 2 {
 			h.Errorf("%+v", got.Approval)
 		}
-		h.does("invalid_state", h.s.Approve, h.as("usr_b"), above.ID)
+		h.does("invalid_state", h.approve, h.as("usr_b"), above.ID)
 		h.WantCount(3, "history WHERE object_id = $1 AND reason = $2", above.ID, ReasonApproved)
 	})
 }
@@ -132,8 +145,8 @@ func TestTheCreatorOfAPayrollDoesNotApproveIt(t *testing.T) {
 		h.fund(p, "confirmed")
 		h.release(p.ID)
 		h.waits(p.ID, 1, 0)
-		h.does("second_person_required", h.s.Approve, maker, p.ID)
-		h.does("", h.s.Approve, h.as("usr_b"), p.ID)
+		h.does("second_person_required", h.approve, maker, p.ID)
+		h.does("", h.approve, h.as("usr_b"), p.ID)
 		h.release(p.ID)
 		h.want(p.ID, Released, FundingFunded, Released)
 
@@ -173,6 +186,51 @@ func TestADeclinedPayrollReturnsItsMoney(t *testing.T) {
 		h.want(wallet.ID, Cancelled, FundingFunded, Cancelled)
 		h.WantBalance(ledger.CompanyFunds, "", sats(2_019_000))
 		h.release(wallet.ID)
+	})
+}
+
+// A quote's rate is not an option for the company. Until the quote's end a canceled payroll returns what it received;
+// afterwards it is settled at the present rate: a company does not gain from the market while an approval is missing,
+// and loses only what the payroll costs now.
+func TestACanceledPayrollIsSettledAtThePresentRate(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("usr_a", identity.RoleOwner)
+		h.member("usr_b", identity.RoleAdmin)
+		h.limit("", "usr_a", usd(0))
+		cost, balance := int64(2_020_000), int64(0) // at 50,000 USD
+		cancel := func(by identity.Principal, action func(context.Context, *db.Tx, identity.Principal, string) (Payroll,
+			error), wait time.Duration, btc string, back int64, p Payroll) {
+			h.Helper()
+			h.release(p.ID)
+			h.waits(p.ID, 2, 0)
+			h.Clock.Advance(wait)
+			h.Exec("UPDATE rates SET rate = $1 WHERE asset = 'BTC'", btc)
+			h.does("", action, by, p.ID)
+			h.want(p.ID, Cancelled, FundingFunded, Cancelled)
+			balance += back
+			h.WantBalance(ledger.CompanyFunds, "", sats(balance))
+			h.Exec("UPDATE rates SET rate = '50000' WHERE asset = 'BTC'")
+		}
+		funded := func() Payroll {
+			day := h.Clock.Now().AddDate(0, 0, 5).Format(time.DateOnly)
+			p := h.create(CreateParams{ToPay: worked, PayDay: PayDay{Date: day}})
+			h.fund(p, "confirmed")
+			return p
+		}
+		cancel(h.By, h.s.Cancel, time.Minute, "100000", cost, funded())
+		cancel(h.By, h.s.Cancel, time.Hour, "100000", cost/2, funded())
+		cancel(h.as("usr_b"), h.s.Decline, time.Hour, "80000", 1_262_500, funded())
+		cancel(h.By, h.s.Cancel, time.Hour, "40000", cost, funded())
+		wallet := h.create(CreateParams{ToPay: worked, FundingMethod: MethodWallet, FundingCurrency: "BTC"})
+		balance -= cost
+		cancel(h.By, h.s.Cancel, time.Hour, "100000", cost/2, wallet)
+
+		blind := funded()
+		h.release(blind.ID)
+		h.Clock.Advance(time.Hour)
+		h.Exec("DELETE FROM rates WHERE asset = 'BTC'")
+		h.does("rate_unavailable", h.s.Cancel, h.By, blind.ID)
+		h.waits(blind.ID, 2, 0)
 	})
 }
 
@@ -245,8 +303,8 @@ func TestPayrollsOfADayAndAWeekCountTogether(t *testing.T) {
 			h.wantState(pay("60"), Released)
 			second := pay("60")
 			h.waits(second.ID, 2, 0)
-			h.does("", h.s.Approve, h.as("usr_a"), second.ID)
-			h.does("", h.s.Approve, h.as("usr_b"), second.ID)
+			h.does("", h.approve, h.as("usr_a"), second.ID)
+			h.does("", h.approve, h.as("usr_b"), second.ID)
 			h.release(second.ID)
 			h.wantState(second, Released) // and does not count
 			h.wantState(pay("30"), Released)
@@ -295,18 +353,18 @@ func TestANewAdministratorApprovesAWeekLater(t *testing.T) {
 			})
 		}
 		for _, user := range []string{"usr_c", "usr_dev"} {
-			h.does("second_person_required", h.s.Approve, h.as(user), p.ID)
+			h.does("second_person_required", h.approve, h.as(user), p.ID)
 			agree("second_person_required", user)
 		}
 		h.Clock.Advance(7 * 24 * time.Hour)
 		agree("", "usr_dev")
-		h.does("", h.s.Approve, h.as("usr_b"), p.ID)
+		h.does("", h.approve, h.as("usr_b"), p.ID)
 		h.release(p.ID)
 		h.wantState(p, Released)
 
 		h.limit("", "usr_a", usd(100_00))
 		last := h.released(Payee{AmountText: "500", UserID: "rec_btc"})
-		h.does("", h.s.Approve, h.as("usr_c"), last.ID)
+		h.does("", h.approve, h.as("usr_c"), last.ID)
 		h.waits(last.ID, 2, 1)
 	})
 }
@@ -324,13 +382,14 @@ func TestADestinationThatChangesAfterTheApprovalWaits(t *testing.T) {
 			return reviewed, nil
 		}
 		p := h.released(worked...)
-		h.does("", h.s.Approve, h.as("usr_a"), p.ID)
-		h.does("", h.s.Approve, h.as("usr_b"), p.ID)
+		h.does("", h.approve, h.as("usr_a"), p.ID)
+		h.does("", h.approve, h.as("usr_b"), p.ID)
 		h.release(p.ID)
 		if got := h.get(p.ID); got.HoldReason != ReasonRelease {
 			h.Fatalf("held for %q", got.HoldReason)
 		}
 		h.Clock.Advance(time.Minute)
+		h.Exec("UPDATE destinations SET address = address || 'x' WHERE owner_id = 'rec_btc'")
 		h.changeDestination("rec_btc")
 		reviewed = true
 		h.Clock.Advance(2 * time.Hour)
@@ -342,9 +401,39 @@ func TestADestinationThatChangesAfterTheApprovalWaits(t *testing.T) {
 		h.release(p.ID)
 		h.wantPayment(p, 0, OnHold, ReasonCoolDown, 0)
 		h.WantFault("", fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
-			return h.s.ConfirmDestination(ctx, tx, h.as("usr_b"), p.ID, h.get(p.ID).Payments[0].ID)
+			return h.confirmDestination(ctx, tx, h.as("usr_b"), p.ID, h.get(p.ID).Payments[0].ID)
 		}))
 		h.release(p.ID)
 		h.wantPayment(p, 0, Released, "", 1)
+	})
+}
+
+// A member approves the payees, destinations and amounts that the page showed, and not what replaced them meanwhile.
+func TestAnApprovalRefersToWhatThePageShowed(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("usr_a", identity.RoleOwner)
+		h.member("usr_b", identity.RoleAdmin)
+		h.limit("", "usr_a", usd(100_00))
+		p := h.released(worked...)
+		shown := fixture.Do(h.Fixture, func(ctx context.Context, tx *db.Tx) (string, error) {
+			return h.s.Content(ctx, tx, p)
+		})
+		h.Exec("UPDATE destinations SET address = address || 'x' WHERE owner_id = 'rec_btc'")
+		h.WantFault("payroll_changed", fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.s.Approve(ctx, tx, h.as("usr_a"), p.ID, shown)
+		}))
+		h.waits(p.ID, 2, 0)
+		h.does("", h.approve, h.as("usr_a"), p.ID)
+
+		// The funding disappears, and the payroll is changed: it needs all approvals again.
+		h.Exec("UPDATE payrolls SET created_by = ''")
+		h.fund(p, "reverted")
+		h.Exec("DELETE FROM deposits")
+		h.Exec("DELETE FROM payroll_receipts")
+		edited := fixture.Do(h.Fixture, func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.s.Edit(ctx, tx, h.By, EditParams{PayrollID: p.ID, ToPay: []Payee{{AmountText: "1500", UserID: "rec_btc"}}})
+		})
+		h.WantCount(0, "approvals WHERE object_id = $1", edited.ID)
+		h.WantCount(0, "approved_payments WHERE payroll_id = $1", edited.ID)
 	})
 }

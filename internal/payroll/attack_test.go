@@ -56,7 +56,7 @@ func TestEurosDoNotPayBitcoinsOfOtherCompanies(t *testing.T) {
 	run(t, func(h *env) {
 		_, err := h.tryCreate(CreateParams{Currency: "EUR", FundingMethod: MethodWallet,
 			ToPay: []Payee{{AmountText: "100", UserID: "rec_eur"}, {AmountText: "100", UserID: "rec_btc"}}})
-		f := h.Fault("currency_not_supported", err)
+		f := h.Fault("conversion_unavailable", err)
 		if len(f.Fields) != 1 || f.Fields[0].Pointer != "/to_pay/1/user_id" {
 			h.Errorf("%v", err)
 		}

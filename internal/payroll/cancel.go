@@ -14,10 +14,11 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, or one that
-// waits for an approval. Money that the payroll has received, including late money, is credited to the company's
-// balance, and so is money that arrives later. Cancelling twice has no effect. It returns payout.ErrProcessing for a
-// payroll that is being paid.
+// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, one that waits
+// for an approval, or one funded in its own currency that waits for its pay date. Money that the payroll has received,
+// including late money, is credited to the company's balance, and so is money that arrives later. A payroll funded at
+// the rate of a quote that has ended is settled at the present rate (see reprice). Canceling twice has no effect. It
+// returns payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := findOwn(ctx, tx, by, payrollID)
 	if err != nil {
@@ -29,15 +30,21 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return *p, nil
 	case Pending, ExpiredUnfunded:
 	case Received:
+		if p.FromOutside() && tx.Now().Before(p.ReleaseAt) {
+			if p.FundingCurrency == p.Currency {
+				return *p, s.withdraw(ctx, tx, p, "")
+			}
+			return *p, ErrState.Detailf("This payroll is funded at the rate of its quote, so it will be paid.")
+		}
 		if p.FromOutside() {
 			return *p, payout.ErrProcessing.Detailf("This payroll is funded and about to be paid out.")
 		}
-		return *p, p.giveBack(ctx, tx, "")
+		return *p, s.withdraw(ctx, tx, p, "")
 	case OnHold:
 		if !p.awaitsApproval() {
 			return *p, ErrState.Detailf("This payroll is on hold, and cannot be cancelled.")
 		}
-		return *p, p.withdraw(ctx, tx, "")
+		return *p, s.withdraw(ctx, tx, p, "")
 	case Released:
 		return *p, payout.ErrProcessing.Detailf("This payroll is being paid out.")
 	default:
@@ -77,20 +84,58 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 	return quote.Cancel(ctx, tx, f.p.CompanyID, f.p.ID)
 }
 
-// giveBack cancels a payroll that was paid from the company's balance and is not released yet, and credits the
-// balance.
-func (p *Payroll) giveBack(ctx context.Context, tx *db.Tx, reason string) error {
-	from := p.State
-	if err := p.post(tx, "cancel", []ledger.Line{
-		ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow),
+// withdraw cancels a funded payroll that is not released yet, with an optional reason.
+func (s *Service) withdraw(ctx context.Context, tx *db.Tx, p *Payroll, reason string) error {
+	held, firm := p.Escrow, p.CreatedAt.Add(s.QuoteValidity)
+	if p.FromOutside() {
+		f, err := loadFunding(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		if held, err = f.escrow(); err != nil {
+			return err
+		}
+		firm = f.facts.Newest().ValidTo
+		if err := f.freeAll(ctx, tx); err != nil {
+			return err
+		}
+	} else if err := p.post(tx, "cancel", []ledger.Line{
+		ledger.Debit(ledger.Escrow, p.ID, held), ledger.Credit(ledger.CompanyFunds, "", held),
 	}); err != nil {
 		return err
 	}
-	p.State, p.HeldFrom, p.HoldReason, p.Escrow = Cancelled, "", "", money.Zero(p.FundingCurrency)
+	if !tx.Now().Before(firm) {
+		if err := s.reprice(ctx, tx, p, held); err != nil {
+			return err
+		}
+	}
+	short, from := p.Shortfall, p.State
+	p.State, p.HeldFrom, p.HoldReason = Cancelled, "", ""
+	p.Escrow, p.Shortfall = money.Zero(p.FundingCurrency), money.Zero(p.FundingCurrency)
 	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, reason); err != nil {
 		return err
 	}
+	if err := p.absorb(tx, short.Neg()); err != nil {
+		return err
+	}
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
+}
+
+// reprice settles a canceled payroll at the present rate: of the amount that was held for it, the company keeps what
+// the payroll costs now, and the operator, who carried the price risk since the quote, gets the rest. Otherwise a
+// company could keep a payroll from being approved, wait for the market, and cancel when its money is worth more.
+func (s *Service) reprice(ctx context.Context, tx *db.Tx, p *Payroll, held money.Amount) error {
+	_, cost, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
+	if err != nil || cost.Cmp(held) >= 0 {
+		return err
+	}
+	gain, err := held.Sub(cost)
+	if err != nil {
+		return err
+	}
+	return p.post(tx, "reprice", []ledger.Line{
+		ledger.Debit(ledger.CompanyFunds, "", gain), ledger.Credit(ledger.FXPosition, "", gain),
+	})
 }
 
 // Expire changes a payroll without any funding for thirty days to expired_unfunded (job payroll.expire). While any

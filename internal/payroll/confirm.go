@@ -11,9 +11,11 @@ import (
 
 // ConfirmDestination releases a payment that waits because its payee's destination changed recently. The member
 // confirms having asked the payee over another channel; the page has asked for a second factor. A later change starts
-// another wait. It returns ErrNotFound, approval.ErrApprover, or ErrState if the payment does not wait for this.
+// another wait. The argument shown is the PaymentContent that the member saw; if the payment or its destinations
+// changed since then, ConfirmDestination returns errChanged. It returns ErrNotFound, approval.ErrApprover, or ErrState
+// if the payment does not wait for this.
 func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID,
-	paymentID string) (Payroll, error) {
+	paymentID, shown string) (Payroll, error) {
 	p, err := find(ctx, tx, by.CompanyID, payrollID)
 	if err != nil {
 		return Payroll{}, err
@@ -34,12 +36,32 @@ func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity
 		return *p, err
 	case !found:
 		return *p, apierr.NotFoundErr
-	case m.State != OnHold || m.Reason != ReasonCoolDown:
+	case m.State != OnHold || m.Reason != ReasonCoolDown && m.Reason != ReasonCheck:
 		return *p, ErrState
+	}
+	now, err := s.PaymentContent(ctx, tx, *p, m)
+	switch {
+	case err != nil:
+		return *p, err
+	case now != shown:
+		return *p, errChanged
 	}
 	if err := p.confirm(ctx, tx, m.ID, by.UserID); err != nil {
 		return *p, err
 	}
+	if err := p.approveContent(ctx, tx, approved{m.ID, now}); err != nil {
+		return *p, err
+	}
 	p.enqueueRelease(tx)
 	return *p, nil
+}
+
+// PaymentContent returns a digest of a payment's payee, amount and destinations.
+func (s *Service) PaymentContent(ctx context.Context, tx *db.Tx, p Payroll, m Payment) (string, error) {
+	payees, all, err := p.destinations(ctx, tx, []Payment{m})
+	if err != nil {
+		return "", err
+	}
+	_, used := destinations(payees[m.PayeeID], all)
+	return contentOf(m, used), nil
 }

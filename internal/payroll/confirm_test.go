@@ -40,7 +40,7 @@ func TestAPaymentToAChangedDestinationWaits(t *testing.T) {
 		confirm := func(code string, by identity.Principal, p Payroll, payment string) {
 			h.Helper()
 			h.WantFault(code, fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
-				return h.s.ConfirmDestination(ctx, tx, by, p.ID, payment)
+				return h.confirmDestination(ctx, tx, by, p.ID, payment)
 			}))
 		}
 		h.changeDestination("rec_btc")
@@ -50,6 +50,9 @@ func TestAPaymentToAChangedDestinationWaits(t *testing.T) {
 		confirm("role_required", h.By, fourth, held)
 		confirm("not_found", h.as("usr_admin"), fourth, third.Payments[0].ID)
 		confirm("invalid_state", h.as("usr_admin"), fourth, fourth.Payments[1].ID)
+		h.WantFault("payroll_changed", fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.s.ConfirmDestination(ctx, tx, h.as("usr_admin"), fourth.ID, held, "as shown before a change")
+		}))
 		confirm("", h.as("usr_admin"), fourth, held)
 		h.release(fourth.ID)
 		h.wantPayment(fourth, 0, Released, "", 1)
@@ -164,4 +167,22 @@ func TestAReleasedPaymentKeepsItsDestination(t *testing.T) {
 		goes(h.released(worked...), "bcrt1qelsewhere")
 		goes(first, "bcrt1qrec_btc")
 	})
+}
+
+// confirmDestination confirms a payment as a page shows it now.
+func (h *env) confirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID string) (
+	Payroll, error) {
+	p, err := find(ctx, tx, h.By.CompanyID, payrollID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	m, _, err := p.payment(ctx, tx, paymentID)
+	if err != nil {
+		return *p, err
+	}
+	shown, err := h.s.PaymentContent(ctx, tx, *p, m)
+	if err != nil {
+		return *p, err
+	}
+	return h.s.ConfirmDestination(ctx, tx, by, payrollID, paymentID, shown)
 }

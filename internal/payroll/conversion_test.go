@@ -121,7 +121,7 @@ func TestCoinsOfAnotherCompanyPayNoPayee(t *testing.T) {
 		h.fillRich()
 		h.fill(h.By.CompanyID, eur(10_000_00))
 		_, err := h.tryCreate(fromEuros("rec_btc", "500"))
-		if got := codesOf(err); len(got) != 1 || got[0] != "currency_not_supported /to_pay/0/user_id" {
+		if got := codesOf(err); len(got) != 1 || got[0] != "conversion_unavailable /to_pay/0/user_id" {
 			h.Fatalf("without coins of the operator: %v", err)
 		}
 
@@ -288,7 +288,7 @@ func TestExchangeLosesNothing(t *testing.T) {
 			p, err := h.tryCreate(CreateParams{ToPay: to, FundingMethod: MethodWallet, FundingCurrency: funding})
 			if err != nil {
 				if got := codesOf(err); len(got) == 0 ||
-					!strings.HasPrefix(got[0], "currency_not_supported") {
+					!strings.HasPrefix(got[0], "conversion_unavailable") {
 					h.Fatalf("seed %d round %d: %v", seed, round, err)
 				}
 				continue

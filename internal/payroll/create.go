@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -65,6 +66,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	}
 	t, err := newPlan(*p, company, held, s.Accounts, s.Banks, named, payees, all, list)
 	t.named = named
+	t.setPayDay(p.PayDay, company, tx.Now(), list)
 	if err != nil || !list.Empty() {
 		return t, company, err
 	}
@@ -109,7 +111,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 			return err
 		}
 		if problem != "" {
-			list.Add("currency_not_supported", fmt.Sprintf("/to_pay/%d/user_id", i), fmt.Sprintf(
+			list.Add("conversion_unavailable", fmt.Sprintf("/to_pay/%d/user_id", i), fmt.Sprintf(
 				"The service cannot exchange this much %s into what the payee is paid in now. Pay less, fund the payroll in the "+
 					"payee's currency, or try again later.", t.funding))
 		}
@@ -149,7 +151,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 			return Payroll{}, ErrExternalID.Set("payroll_id", id)
 		}
 	}
-	if err := t.checkPaid(ctx, tx); err != nil {
+	if err := t.checkPaid(ctx, tx, ""); err != nil {
 		return Payroll{}, err
 	}
 	p := t.payroll(tx)
@@ -175,9 +177,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, err
 }
 
-// checkPaid returns ErrPaid, with each item, if another payroll pays an external payment ID of the plan. If two
-// transactions create such payrolls at the same time, a unique index makes the second one run again.
-func (t *plan) checkPaid(ctx context.Context, tx *db.Tx) error {
+// checkPaid returns ErrPaid, with each item, if another payroll than own pays an external payment ID of the plan. If
+// two transactions create such payrolls at the same time, a unique index makes the second one run again.
+func (t *plan) checkPaid(ctx context.Context, tx *db.Tx, own string) error {
 	var ids []string
 	for i := range t.items {
 		if id := t.items[i].ExternalPaymentID; id != "" {
@@ -185,6 +187,7 @@ func (t *plan) checkPaid(ctx context.Context, tx *db.Tx) error {
 		}
 	}
 	payrolls, err := findExternalPayments(ctx, tx, t.companyID, ids)
+	maps.DeleteFunc(payrolls, func(_, payrollID string) bool { return payrollID == own })
 	if err != nil || len(payrolls) == 0 {
 		return err
 	}
@@ -225,19 +228,25 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 		FundingState: FundingNone, Version: 1,
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
 		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
-		ToleranceBps: t.tolerance, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
-		Payments: make([]Payment, len(t.items)),
+		ToleranceBps: t.tolerance, PayDate: t.payDate, ReleaseAt: t.releaseAt, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
+	p.Payments = t.payments(tx, p.ID)
+	return p
+}
+
+// payments returns new payments, with IDs, for the items of a plan.
+func (t *plan) payments(tx *db.Tx, payrollID string) []Payment {
+	all := make([]Payment, len(t.items))
 	for i := range t.items {
 		it := &t.items[i]
-		p.Payments[i] = Payment{
-			ID: tx.NewID("pmt"), PayrollID: p.ID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID,
+		all[i] = Payment{
+			ID: tx.NewID("pmt"), PayrollID: payrollID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID,
 			State: Pending, Version: 1,
 			Amount: it.Amount, Fee: it.Fee, Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
 			Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
 		}
 	}
-	return p
+	return all
 }
 
 // createOnChain creates a payroll that is funded on an EVM network or, if network is "", on Bitcoin.
@@ -345,6 +354,7 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 	v := Preview{
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding,
 		FundingNetwork: t.network, Volume: t.volume, Fees: t.fees, Total: t.total, Items: t.items,
+		PayDate: t.payDate,
 	}
 	if err := company.Active(); err != nil {
 		if err := list.AddErr(err, ""); err != nil {
@@ -360,7 +370,7 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 			list.Add(ErrExternalID.Code, "/external_id", ErrExternalID.Detail)
 		}
 	}
-	if err := t.checkPaid(ctx, tx); err != nil {
+	if err := t.checkPaid(ctx, tx, ""); err != nil {
 		f, isFault := apierr.As(err)
 		if !isFault {
 			return v, err

@@ -25,7 +25,7 @@ func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previ
 		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: string(p.State),
 		FundingState: string(p.FundingState),
 		Reason:       reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
-		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count,
+		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, PayDate: p.PayDate,
 	}
 	if p.Quote != nil {
 		q := p.Quote.ForPayroll()

@@ -24,12 +24,13 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"Network":         func(c *Config, _ *Guards) { c.Network = "" },
 		"QuoteValidity":   func(c *Config, _ *Guards) { c.QuoteValidity = 0 },
 		"Treasury":        func(c *Config, _ *Guards) { c.Treasury = nil },
+		"Sealer":          func(c *Config, _ *Guards) { c.Sealer = nil },
 		"CheckWatched":    func(_ *Config, g *Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *Config, g *Guards) { g.Screen = nil },
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
-			Treasury: &treasury.Treasury{}}
+			Treasury: &treasury.Treasury{}, Sealer: &identity.Sealer{}}
 		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}
 		if _, err := New(c, g); err != nil {

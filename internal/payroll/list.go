@@ -3,8 +3,12 @@ package payroll
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -40,7 +44,71 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 		l.Where("external_id = ?", f.ExternalID)
 	}
 	l.Created(f.From, f.To)
+	if err := f.search(l, company); err != nil {
+		return nil, 0, err
+	}
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(company, r.Scan) })
+}
+
+// search adds the conditions for payee, amount and text to the list of a company.
+func (f *Filter) search(l *db.List, company string) error {
+	const having = "payroll_id IN (SELECT m.payroll_id FROM payments m WHERE m.company_id = ? AND "
+	if f.PayeeID != "" {
+		l.Where(having+"m.payee_id = ?)", company, f.PayeeID)
+	}
+	if f.Text != "" {
+		like := "%" + db.EscapeLike(strings.ToLower(f.Text)) + "%"
+		conditions, values := []string{`LOWER(external_id) LIKE ? ESCAPE '\'`}, []any{like, company}
+		var texts []string
+		for _, column := range []string{"description", "category", "invoice_id", "external_payment_id"} {
+			texts, values = append(texts, "LOWER(m."+column+`) LIKE ? ESCAPE '\'`), append(values, like)
+		}
+		conditions = append(conditions, having+"("+strings.Join(texts, " OR ")+"))")
+		l.Where("("+strings.Join(conditions, " OR ")+")", values...)
+	}
+	if f.Amount == "" {
+		return nil
+	}
+	units := map[int64][]any{} // currencies by the units of the amount
+	for _, a := range money.All() {
+		if a.IsCrypto() {
+			continue
+		}
+		if amount, err := money.Parse(a, f.Amount); err == nil {
+			units[amount.Units()] = append(units[amount.Units()], string(a))
+		}
+	}
+	if len(units) == 0 {
+		return apierr.New(apierr.Invalid, "invalid_parameter", "amount is a number such as 1250.50.").At("query", "amount")
+	}
+	var conditions []string
+	var values []any
+	for _, n := range slices.Sorted(maps.Keys(units)) {
+		all := units[n]
+		conditions = append(conditions, "currency IN (?"+strings.Repeat(", ?", len(all)-1)+
+			") AND (total = ? OR volume = ? OR "+having+"m.amount = ?))")
+		values = append(append(values, all...), n, n, company, n)
+	}
+	l.Where("("+strings.Join(conditions, " OR ")+")", values...)
+	return nil
+}
+
+// PaymentFilter selects and pages payments of a company, the newest payroll first.
+type PaymentFilter struct {
+	PayeeID       string
+	State         State     // "" for all
+	From, To      time.Time // selects payments of payrolls created in [From, To)
+	Page, PerPage int
+}
+
+// Payments returns a page of the company's payments, the newest payroll first, and their total number.
+func (s *Service) Payments(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f PaymentFilter) (
+	[]PayeePayment, int64, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return listPayments(ctx, tx, company, f)
 }
 
 // Issue is the number of payments of a payroll that need attention: those in ActionRequired or Returned, and those

@@ -46,7 +46,7 @@ func (p *Payroll) notifyPayees(ctx context.Context, tx *db.Tx, changed []*Paymen
 			letter.Template, letter.Key = mail.PaymentSent, m.ID
 			letter.Data = mail.PaymentSentData{
 				Name: to.Name, Company: company.Name, Amount: amount, Description: m.Description, Reference: m.ID,
-				Arrived: arrivals(outputs[m.ID]),
+				Arrived: Arrivals(outputs[m.ID]),
 			}
 		case Returned:
 			letter.Template, letter.Key = mail.PaymentReturned, m.ID+"/"+strconv.FormatInt(m.Version, 10)
@@ -62,8 +62,8 @@ func (p *Payroll) notifyPayees(ctx context.Context, tx *db.Tx, changed []*Paymen
 	return nil
 }
 
-// arrivals describes amounts and destinations, such as "0.00123000 BTC (bc1q9h…k3d2)".
-func arrivals(outputs []payout.Output) []string {
+// Arrivals describes amounts and destinations, such as "0.00123000 BTC (bc1q9h…k3d2)".
+func Arrivals(outputs []payout.Output) []string {
 	lines := make([]string, 0, len(outputs))
 	for _, o := range outputs {
 		var to destination.Destination

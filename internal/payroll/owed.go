@@ -50,6 +50,35 @@ func (s *Service) PlanOwed(ctx context.Context, tx *db.Tx, o Owed) (outputs []pa
 	return r.outputs, r.lines.convert, r.lines.problems[0], nil
 }
 
+// Estimated is what a destination would receive.
+type Estimated struct {
+	Share
+	Receives money.Amount
+	Rate     money.Rate // zero without an exchange
+}
+
+// Estimate returns what destinations with an allocation would receive of a payment at current prices. problem is the
+// reason why it could not be paid, or "". Nothing is reserved.
+func (s *Service) Estimate(ctx context.Context, tx *db.Tx, amount money.Amount, to []destination.Destination) (
+	all []Estimated, problem string, err error) {
+	p, _, e := Owed{Amount: amount, To: to}.payroll()
+	shares, err := split(amount, to)
+	if err != nil {
+		return nil, "", err
+	}
+	all = make([]Estimated, 0, len(shares))
+	of := entitlement{net: amount, used: to, shares: shares}
+	prices, err := p.prices(ctx, tx, []entitlement{of}, e)
+	if err != nil {
+		return nil, "", err
+	}
+	outputs, problem, err := of.outputs(0, e, prices)
+	for _, o := range outputs {
+		all = append(all, Estimated{o.share, o.amount, o.rate})
+	}
+	return all, problem, err
+}
+
 // Redirected reports whether an output failed or came back and has another destination now.
 func Redirected(outputs []payout.Output, to []destination.Destination) (bool, error) {
 	wanted, err := corrections(outputs, to)

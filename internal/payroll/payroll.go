@@ -34,6 +34,7 @@ import (
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
@@ -109,7 +110,11 @@ const (
 	ReasonConversion   = "conversion_unavailable"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
 	// The payee's destination changed. The payment is made after the cool-down or when the change is confirmed.
+	ReasonCheck    = "account_check"        // the bank account did not pass its check, or the check is not complete
+	ReasonPrenote  = "prenote_waiting"      // a prenote was sent to the bank account within the last banking days
+	ReasonReturned = "account_check_failed" // a prenote to the bank account was returned
 	ReasonCoolDown = "destination_changed"
+	ReasonAddress  = "address_gap"      // too many payments to the payee's wallet are not confirmed yet
 	ReasonReverted = "funding_reverted" // a reorganization removed the funding
 	ReasonFrozen   = "company_frozen"
 	ReasonApproval = "approval_required" // a second member must approve a total above the company's limit
@@ -139,6 +144,7 @@ type CreateParams struct {
 	FundingNetwork  string // network of a crypto asset; "" is the only network of the asset
 	Currency        string // "" is USD
 	ExternalID      string // company's own reference, unique per company; "" for none
+	PayDay          PayDay // when payees are paid; the zero PayDay is as soon as the payroll is funded
 	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
 	// the first one created. API requests use the Idempotency-Key header instead.
 	Key string
@@ -146,15 +152,15 @@ type CreateParams struct {
 
 // Payee is one item of to_pay.
 type Payee struct {
-	AmountText        string
-	UserID            string // user ID of a worker, or recipient ID of a person
-	CompanyID         string // recipient ID of a company, or the ID of the paying company
-	Country           string
-	IsPremium         bool
-	InvoiceID         string
-	Description       string
-	Category          string
-	ExternalPaymentID string // company's own reference, paid once; "" for none
+	AmountText        string `json:"amount"`
+	UserID            string `json:"user_id,omitempty"`    // user ID of a worker, or recipient ID of a person
+	CompanyID         string `json:"company_id,omitempty"` // recipient ID of a company, or the ID of the paying company
+	Country           string `json:"country,omitempty"`
+	IsPremium         bool   `json:"premium,omitempty"`
+	InvoiceID         string `json:"invoice_id,omitempty"`
+	Description       string `json:"description,omitempty"`
+	Category          string `json:"category,omitempty"`
+	ExternalPaymentID string `json:"external_payment_id,omitempty"` // company's own reference, paid once; "" for none
 }
 
 // Payroll is a payroll as stored.
@@ -182,7 +188,9 @@ type Payroll struct {
 	Address      string
 	Network      string
 	ToleranceBps int64
-	CreatedBy    string // user ID of the member who created the payroll on a page; "" for a program
+	PayDate      string    // day on which payees are paid, such as 2026-09-30; "" is as soon as the payroll is funded
+	ReleaseAt    time.Time // beginning of PayDate in the time zone of the request; zero without a PayDate
+	CreatedBy    string    // user ID of the member who created the payroll on a page; "" for a program
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 
@@ -237,6 +245,7 @@ type Preview struct {
 	Total           money.Amount
 	Funding         money.Amount // Total in FundingCurrency at the current rate; the zero Amount if no rate is known
 	Rate            money.Rate   // current rate; zero if none is needed or known
+	PayDate         string       // day on which payees are paid, by the working-day rule; "" without a pay date
 	Approvals       int64        // number of members, other than the creator, who must approve the payroll
 	Items           []Item
 	Blockers        []apierr.Field // empty if Create would succeed
@@ -247,6 +256,9 @@ type Filter struct {
 	Status     State
 	ExternalID string
 	From, To   time.Time // selects payrolls created in [From, To)
+	PayeeID    string    // selects payrolls that pay this payee
+	Amount     string    // selects payrolls with this total or volume, or with a payment of this amount
+	Text       string    // selects payrolls whose reference, or the texts of a payment, contain it in any letter case
 	Page       int       // number of the page, from 1
 	PerPage    int       // payrolls on a page, 1 to 100
 }
@@ -268,6 +280,10 @@ type Config struct {
 	Treasury *treasury.Treasury
 	// AllowUnverified lets companies without an approved verification create payrolls, as in a sandbox.
 	AllowUnverified bool
+	// Checks decides what checks of bank accounts mean for payments.
+	Checks destination.Checks
+	// Sealer decrypts the wallets of payees who are paid at a new address each time.
+	Sealer *identity.Sealer
 }
 
 // Guards decide whether a payroll may be priced and paid. All of them are required.
@@ -304,6 +320,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("payroll: Config.QuoteValidity is required")
 	case c.Treasury == nil:
 		return nil, errors.New("payroll: Config.Treasury is required")
+	case c.Sealer == nil:
+		return nil, errors.New("payroll: Config.Sealer is required")
 	case g.CheckWatched == nil:
 		return nil, errors.New("payroll: Guards.CheckWatched is required")
 	case g.Screen == nil:

@@ -62,7 +62,7 @@ func newEnv(x *fixture.Fixture) *env {
 	}
 	h.s, err = New(Config{
 		Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
-		QuoteValidity: 30 * time.Minute, Treasury: funds, AllowUnverified: true,
+		QuoteValidity: 30 * time.Minute, Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
 	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleaseApproved: allow.Release})
 	if err != nil {
@@ -102,9 +102,8 @@ func (h *env) destinations(id string, to map[money.Asset]int) {
 			}
 			if err := tx.Insert(ctx, "destinations", []string{
 				"owner_id", "destination_id", "kind", "symbol", "rail", "scheme", "country", "network", "address",
-				"tag", "transfer_memo",
 				"sealed", "masked", "allocation", "created_at", "updated_at",
-			}, [][]any{{id, "dst_" + id + string(asset), kind, string(asset), rail, "", "", "", address, "", "", "",
+			}, [][]any{{id, "dst_" + id + string(asset), kind, string(asset), rail, "", "", "", address, "",
 				"{}", int64(allocation), int64(0), int64(0)}}); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
@@ -42,6 +43,8 @@ type plan struct {
 	tolerance           int64
 	companyID           string
 	named               map[string]invoice.Invoice // named has the invoices that the items pay, by ID
+	payDate             string
+	releaseAt           time.Time
 }
 
 // Item is one payee of a plan.
@@ -115,11 +118,11 @@ func destinations(p payee.Payee, all map[string][]destination.Destination) (owne
 	return "", nil
 }
 
-// Allocated returns the destinations that have an allocation, or none if the allocations do not total 100.
+// Allocated returns the destinations that take a part of payments, or none if the allocations do not total 100.
 func Allocated(all []destination.Destination) (used []destination.Destination) {
 	sum := 0
 	for _, d := range all {
-		if d.Allocation > 0 {
+		if d.Used() {
 			used = append(used, d)
 			sum += d.Allocation
 		}
@@ -459,22 +462,37 @@ func (t *plan) share(all map[string][]destination.Destination, payees map[string
 	return nil
 }
 
-// split divides an amount by the allocations, largest remainder first, and drops shares of zero (a cent over three
-// destinations pays one of them).
+// split divides an amount. Destinations with a fixed amount in its currency are paid first, in the order of their
+// creation, as far as the amount suffices. The allocations divide the rest, largest remainder first. Shares of zero are
+// dropped (a cent over three destinations pays one of them).
 func split(amount money.Amount, used []destination.Destination) ([]Share, error) {
 	if len(used) == 1 {
 		return []Share{{used[0], amount}}, nil
 	}
-	weights := make([]int64, len(used))
+	weights, fixed := make([]int64, len(used)), make([]money.Amount, len(used))
+	rest := amount
+	var err error
 	for i, d := range used {
-		weights[i] = int64(d.Allocation)
+		weights[i], fixed[i] = int64(d.Allocation), money.Zero(amount.Asset())
+		if d.Fixed.Sign() <= 0 || d.Fixed.Asset() != amount.Asset() {
+			continue
+		}
+		if fixed[i] = d.Fixed; fixed[i].Cmp(rest) > 0 {
+			fixed[i] = rest
+		}
+		if rest, err = rest.Sub(fixed[i]); err != nil {
+			return nil, err
+		}
 	}
-	parts, err := amount.Split(weights)
+	parts, err := rest.Split(weights)
 	if err != nil {
 		return nil, err
 	}
 	shares := make([]Share, 0, len(parts))
 	for i, part := range parts {
+		if part, err = part.Add(fixed[i]); err != nil {
+			return nil, err
+		}
 		if part.Sign() > 0 {
 			shares = append(shares, Share{used[i], part})
 		}

@@ -195,6 +195,40 @@ func TestAPlanAddsUp(t *testing.T) {
 	})
 }
 
+// TestFixedAmountsArePaidFirst checks that fixed amounts are paid in the order of the destinations, as far as the
+// payment suffices, only of payments in their currency, and that the parts add up exactly.
+func TestFixedAmountsArePaidFirst(t *testing.T) {
+	fixed := func(id string, amount money.Amount) destination.Destination {
+		d := dest(money.USD, 0)
+		d.ID, d.Fixed = id, amount
+		return d
+	}
+	a, b, rest := fixed("a", usd(200_00)), fixed("b", usd(50_00)), dest(money.BTC, 100)
+	for name, c := range map[string]struct {
+		amount money.Amount
+		used   []destination.Destination
+		want   string
+	}{
+		"fixed and the rest":             {usd(1000_00), []destination.Destination{a, rest}, "200.00 800.00"},
+		"two fixed amounts and the rest": {usd(1000_01), []destination.Destination{a, rest, b}, "200.00 750.01 50.00"},
+		"fixed and percentages": {usd(1000_01), []destination.Destination{a, dest(money.EUR, 60), dest(money.BTC, 40)},
+			"200.00 480.01 320.00"},
+		"exactly the fixed amounts":      {usd(250_00), []destination.Destination{a, rest, b}, "200.00 50.00"},
+		"less than the fixed amounts":    {usd(210_00), []destination.Destination{a, rest, b}, "200.00 10.00"},
+		"less than the first one":        {usd(1), []destination.Destination{a, rest, b}, "0.01"},
+		"a payment in another currency":  {eur(1000_00), []destination.Destination{a, rest, b}, "1000.00"},
+		"one destination gets all of it": {usd(1000_00), []destination.Destination{rest}, "1000.00"},
+	} {
+		sum, got := money.Zero(c.amount.Asset()), []string{}
+		for _, s := range testkit.Must(split(c.amount, c.used)) {
+			got, sum = append(got, s.Amount.String()), testkit.Must(sum.Add(s.Amount))
+		}
+		if strings.Join(got, " ") != c.want || sum != c.amount {
+			t.Errorf("%s: %v, in total %s, want %s", name, got, sum, c.want)
+		}
+	}
+}
+
 func TestASplitSumsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.IntRange(1, 98).Draw(t, "a")

@@ -66,6 +66,10 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	} else if !approved {
 		return p.hold(ctx, tx, ReasonRelease)
 	}
+	if tx.Now().Before(p.ReleaseAt) {
+		enqueueRelease(tx, p.CompanyID, p.ID, p.ReleaseAt)
+		return nil
+	}
 	waiting, err := p.allPayments(ctx, tx, Received)
 	if err != nil {
 		return err
@@ -93,6 +97,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 		return err
 	}
 	if err := payout.Add(tx, r.outputs); err != nil {
+		return err
+	}
+	if err := p.returnAddresses(ctx, tx, waiting, entitlements, r.lines.problems); err != nil {
 		return err
 	}
 	going := waiting[:0]
@@ -174,7 +181,7 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	return p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
 }
 
-// payOwed pays the payments that have no outputs yet and can be paid now, and reports whether there were any.
+// payOwed pays the payments that have no outputs yet and can be paid now, and reports whether it changed any payment.
 func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment,
 	entitlements []entitlement) (bool, error) {
 	if len(waiting) == 0 {
@@ -182,8 +189,23 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 	}
 	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
 	r, err := s.plan(ctx, tx, p, waiting, entitlements, e, money.Zero(p.Currency))
-	if err != nil || len(r.lines.problems) == len(waiting) {
+	if err != nil {
 		return false, err
+	}
+	stopped := false
+	for i := range waiting { // the payee must correct the account that was waited for
+		if m := &waiting[i]; m.State == OnHold && r.lines.problems[i] == ReasonReturned {
+			if err := p.stop(ctx, tx, m, ReasonReturned, nil); err != nil {
+				return false, err
+			}
+			stopped = true
+		}
+	}
+	if err := p.returnAddresses(ctx, tx, waiting, entitlements, r.lines.problems); err != nil {
+		return false, err
+	}
+	if len(r.lines.problems) == len(waiting) {
+		return stopped, nil
 	}
 	if err := p.post(tx, fmt.Sprintf("convert:%d", p.Version+1), r.lines.convert); err != nil {
 		return false, err
@@ -245,32 +267,20 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 }
 
 // entitlements returns the destinations and shares of each payment, with one query for all payees and one for all
-// destinations. A payment waits if its destination changed after the payroll was approved. For a payment that must wait
+// destinations. A payment waits if its destination is not the one that was approved. For a payment that must wait
 // for a cool-down it schedules another release.
 func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]entitlement, error) {
-	ids := make([]string, len(waiting))
-	for i, m := range waiting {
-		ids[i] = m.PayeeID
-	}
-	payees, err := payee.Payees(ctx, tx, p.CompanyID, unique(ids))
+	payees, all, err := p.destinations(ctx, tx, waiting)
 	if err != nil {
 		return nil, err
 	}
-	approved, err := approval.FirstGiven(ctx, tx, p.CompanyID, p.ID)
+	approved, err := p.approvedContents(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	all, changed := map[string][]destination.Destination{}, map[string]time.Time{}
-	cooling := tx.Now().Add(-max(s.CoolDown, 0))
+	changed, cooling := map[string]time.Time{}, tx.Now().Add(-max(s.CoolDown, 0))
 	if of := owners(payees); len(of) > 0 {
-		if all, err = destination.ForOwners(ctx, tx, of); err != nil {
-			return nil, err
-		}
-		since := cooling
-		if !approved.IsZero() && approved.Before(since) {
-			since = approved
-		}
-		if changed, err = destination.ChangedSince(ctx, tx, of, since); err != nil {
+		if changed, err = destination.ChangedSince(ctx, tx, of, cooling); err != nil {
 			return nil, err
 		}
 	}
@@ -290,19 +300,23 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		owner, used := destinations(who, all)
 		o.used = used
 		at := changed[owner]
-		// What was approved is what is paid: a later destination waits until a member confirms it.
-		unapproved, fresh := !approved.IsZero() && at.After(approved), at.After(cooling)
+		// What was approved is what is paid: another destination waits until a member confirms it.
+		unapproved, fresh := len(approved) > 0 && approved[m.ID] != contentOf(m, used), at.After(cooling)
 		if fresh && !unapproved {
-			if fresh, err = PaidBefore(ctx, tx, p.CompanyID, m.PayeeID, at); err != nil {
+			if fresh, err = p.isChange(ctx, tx, m.PayeeID, owner, at); err != nil {
 				return nil, err
 			}
 		}
-		if fresh || unapproved {
+		if fresh {
 			confirmed, err := p.confirmedSince(ctx, tx, m.ID, at)
 			if err != nil {
 				return nil, err
 			}
-			fresh, unapproved = fresh && !confirmed, unapproved && !confirmed
+			fresh = !confirmed
+		}
+		check, err := s.checkProblem(ctx, tx, p, m.ID, used)
+		if err != nil {
+			return nil, err
 		}
 		switch {
 		case held[m.PayeeID]:
@@ -315,16 +329,124 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonNoRail
 		case unapproved:
 			o.problem = ReasonCoolDown
+		case check != "":
+			o.problem = check
 		case fresh:
 			o.problem = ReasonCoolDown
 			enqueueRelease(tx, p.CompanyID, p.ID, at.Add(s.CoolDown))
 		default:
-			if o.shares, err = split(m.Amount, used); err != nil {
+			if err := s.addressed(ctx, tx, p, who, o); err != nil {
 				return nil, err
 			}
 		}
+		if o.problem != "" {
+			continue
+		}
+		if o.shares, err = split(m.Amount, o.used); err != nil {
+			return nil, err
+		}
 	}
 	return entitlements, nil
+}
+
+// addressed sets the addresses of one payment to a payee's wallets, and screens them.
+func (s *Service) addressed(ctx context.Context, tx *db.Tx, p *Payroll, who payee.Payee, o *entitlement) error {
+	if !slices.ContainsFunc(o.used, destination.Destination.Fresh) {
+		return nil
+	}
+	used, err := s.Addressed(ctx, tx, destination.AddressOwner{CompanyID: p.CompanyID, PayrollID: p.ID,
+		PaymentID: o.paymentID}, o.used)
+	if errors.Is(err, destination.ErrGap) {
+		o.problem = ReasonAddress
+		p.releaseLater(tx)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	o.used = used
+	held, err := s.guards.Screen(ctx, tx, p.CompanyID, []destination.ScreeningSubject{{Payee: who, To: used}})
+	if err == nil && held[who.ID] {
+		o.problem = ReasonReview
+	}
+	return err
+}
+
+// returnAddresses returns the addresses of payments that have problems and get no outputs now.
+func (p *Payroll) returnAddresses(ctx context.Context, tx *db.Tx, waiting []Payment, entitlements []entitlement,
+	problems map[int]string) error {
+	for i, m := range waiting {
+		if problems[i] == "" || !slices.ContainsFunc(entitlements[i].used, destination.Destination.Fresh) {
+			continue
+		}
+		if err := destination.ReturnAddresses(ctx, tx, destination.AddressOwner{CompanyID: p.CompanyID, PayrollID: p.ID,
+			PaymentID: m.ID}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addressed returns destinations with the addresses of one payment; see [destination.Setup.ForPayment].
+func (s *Service) Addressed(ctx context.Context, tx *db.Tx, of destination.AddressOwner,
+	to []destination.Destination) ([]destination.Destination, error) {
+	return destination.Setup{Sealer: s.Sealer, BitcoinNetwork: s.Network, Chain: s.ChainName,
+		Accounts: s.Accounts}.ForPayment(ctx, tx, of, to)
+}
+
+// destinations returns the payees of payments by ID, and the destinations of their owners, with one query each.
+func (p *Payroll) destinations(ctx context.Context, tx *db.Tx, payments []Payment) (map[string]payee.Payee,
+	map[string][]destination.Destination, error) {
+	ids := make([]string, len(payments))
+	for i, m := range payments {
+		ids[i] = m.PayeeID
+	}
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, unique(ids))
+	if err != nil {
+		return nil, nil, err
+	}
+	of := owners(payees)
+	if len(of) == 0 {
+		return payees, nil, nil
+	}
+	all, err := destination.ForOwners(ctx, tx, of)
+	return payees, all, err
+}
+
+// checkProblem returns why a payment must wait for the check of its bank account, or "". Under the policy
+// destination.CheckBlocks, everything but a passed check holds the payment until a member confirms it after the
+// result. The waiting time of a prenote and its return count under every policy, and cannot be confirmed.
+func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, paymentID string,
+	used []destination.Destination) (string, error) {
+	c := s.Checks.Concern(tx.Now(), used)
+	switch {
+	case c == nil:
+		return "", nil
+	case c.Returned:
+		return ReasonReturned, nil
+	case !c.Waits.IsZero():
+		return ReasonPrenote, nil
+	case s.Checks.Policy != destination.CheckBlocks:
+		return "", nil
+	}
+	d := c.Destination
+	at := d.Created
+	if d.Check != nil {
+		at = d.Check.Checked
+	} else {
+		changed, err := destination.ChangedSince(ctx, tx, []string{d.OwnerID}, at)
+		if err != nil {
+			return "", err
+		}
+		if last := changed[d.OwnerID]; last.After(at) {
+			at = last
+		}
+	}
+	confirmed, err := p.confirmedSince(ctx, tx, paymentID, at)
+	if err != nil || confirmed {
+		return "", err
+	}
+	return ReasonCheck, nil
 }
 
 // RetryConversions releases again the payrolls with payments that wait because the operator owned too little of an
@@ -402,7 +524,8 @@ func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 // stop removes a payment that cannot be paid now from the release.
 func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
 	to := ActionRequired
-	if problem == ReasonCoolDown || problem == ReasonReview || problem == ReasonConversion {
+	if problem == ReasonCoolDown || problem == ReasonCheck || problem == ReasonPrenote ||
+		problem == ReasonReview || problem == ReasonConversion || problem == ReasonAddress {
 		to = OnHold
 	}
 	return p.advance(ctx, tx, m, to, problem, outputs)
@@ -481,4 +604,15 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
 	receipts, err := p.receipts(ctx, tx)
 	return slices.ContainsFunc(receipts, func(r receipt) bool { return r.debt.Sign() > 0 }), err
+}
+
+// isChange reports whether a destination that was changed at a time changes where a payee is paid. A destination before
+// the first payment does not, except one that replaced another through a link in a mail: anyone who reads the mail
+// could have entered it.
+func (p *Payroll) isChange(ctx context.Context, tx *db.Tx, payeeID, ownerID string, at time.Time) (bool, error) {
+	byLink, err := destination.ReplacedByLink(ctx, tx, ownerID, at)
+	if err != nil || byLink {
+		return byLink, err
+	}
+	return PaidBefore(ctx, tx, p.CompanyID, payeeID, at)
 }

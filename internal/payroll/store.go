@@ -12,13 +12,14 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 // New payrolls are buffered and inserted at the commit, together with those of all requests in the same group commit.
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
-	tolerance_bps, created_by, created_at, updated_at`
+	tolerance_bps, pay_date, release_at, created_by, created_at, updated_at`
 
 const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, country, premium,
 	invoice_id, description, category, external_payment_id, reason`
@@ -44,8 +45,12 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
 		p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
-		p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
+		p.PayDate, releaseAt(p), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
+	insertPayments(tx, p)
+}
+
+func insertPayments(tx *db.Tx, p *Payroll) {
 	for i := range p.Payments {
 		m := &p.Payments[i]
 		paymentRows.Add(tx, []any{
@@ -54,6 +59,14 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID, m.Reason,
 		})
 	}
+}
+
+// releaseAt returns the value of the column release_at.
+func releaseAt(p *Payroll) int64 {
+	if p.ReleaseAt.IsZero() {
+		return 0
+	}
+	return db.Micros(p.ReleaseAt)
 }
 
 func rateText(r money.Rate) string {
@@ -139,12 +152,15 @@ func ForgetFormKeys(ctx context.Context, d *db.DB) error {
 func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
 	var state, heldFrom, fundingState, currency, funding, rate string
-	var volume, fees, total, escrow, shortfall, created, updated int64
+	var volume, fees, total, escrow, shortfall, release, created, updated int64
 	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency,
 		&p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
-		&p.CreatedBy, &created, &updated); err != nil {
+		&p.PayDate, &release, &p.CreatedBy, &created, &updated); err != nil {
 		return p, err
+	}
+	if release > 0 {
+		p.ReleaseAt = db.Time(release)
 	}
 	p.State, p.HeldFrom, p.FundingState = State(state), State(heldFrom), FundingState(fundingState)
 	p.Currency, p.FundingCurrency = money.Asset(currency), money.Asset(funding)
@@ -199,6 +215,29 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 		db.Micros(p.UpdatedAt), p.CompanyID, p.ID, p.Version, string(from))
 	p.Version++
 	return err
+}
+
+// replacePayments stores the next version of an edited payroll, whose payments replace those of the version before.
+func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payroll) error {
+	p.UpdatedAt = tx.Now()
+	if err := tx.ExecOne(ctx, `UPDATE payrolls SET external_id = $1, payees = $2, volume = $3, fees = $4, total = $5,
+		created_by = $6, updated_at = $7, version = version + 1
+		WHERE company_id = $8 AND payroll_id = $9 AND version = $10 AND state = 'pending'`,
+		p.ExternalID, p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(), p.CreatedBy, db.Micros(p.UpdatedAt),
+		p.CompanyID, p.ID, p.Version); err != nil {
+		return err
+	}
+	p.Version++
+	n, err := tx.Exec(ctx, "DELETE FROM payments WHERE company_id = $1 AND payroll_id = $2 AND state = 'pending'",
+		p.CompanyID, p.ID)
+	if err != nil {
+		return err
+	}
+	if n != before.Count {
+		return db.ErrConflict
+	}
+	insertPayments(tx, p)
+	return nil
 }
 
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
@@ -328,6 +367,45 @@ func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) 
 		"UPDATE payments SET confirmed_at = $1, confirmed_by = $2 WHERE company_id = $3 AND payroll_id = $4 AND payment_id "+
 			"= $5",
 		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
+}
+
+// insertContents stores what the first approval of a payroll refers to. Later approvals do not change it.
+func (p *Payroll) insertContents(ctx context.Context, tx *db.Tx, all []approved) error {
+	if known, err := p.approvedContents(ctx, tx); err != nil || len(known) > 0 {
+		return err
+	}
+	rows := make([][]any, len(all))
+	for i, a := range all {
+		rows[i] = []any{p.CompanyID, p.ID, a.paymentID, a.content}
+	}
+	return tx.Insert(ctx, "approved_payments", []string{"company_id", "payroll_id", "payment_id", "content"}, rows)
+}
+
+// approvedContents returns the digests of the payments that were approved, by payment ID; none without an approval.
+func (p *Payroll) approvedContents(ctx context.Context, tx *db.Tx) (map[string]string, error) {
+	rows, err := tx.Query(ctx, `SELECT payment_id, content FROM approved_payments
+		WHERE company_id = $1 AND payroll_id = $2`, p.CompanyID, p.ID)
+	all, err := db.Collect(rows, err, func(r *db.Rows) (a approved, err error) {
+		return a, r.Scan(&a.paymentID, &a.content)
+	})
+	contents := make(map[string]string, len(all))
+	for _, a := range all {
+		contents[a.paymentID] = a.content
+	}
+	return contents, err
+}
+
+// approveContent replaces what was approved of a payment, if there is an approval.
+func (p *Payroll) approveContent(ctx context.Context, tx *db.Tx, a approved) error {
+	_, err := tx.Exec(ctx, `UPDATE approved_payments SET content = $1
+		WHERE company_id = $2 AND payroll_id = $3 AND payment_id = $4`, a.content, p.CompanyID, p.ID, a.paymentID)
+	return err
+}
+
+// deleteContents deletes what was approved of a payroll whose payments change.
+func (p *Payroll) deleteContents(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, "DELETE FROM approved_payments WHERE company_id = $1 AND payroll_id = $2", p.CompanyID, p.ID)
+	return err
 }
 
 // confirmedSince reports whether the destination of a payment was confirmed at or after a time.
@@ -504,18 +582,126 @@ type PayeePayment struct {
 
 // PaymentsTo returns at most limit payments of a company to a payee, the newest first.
 func PaymentsTo(ctx context.Context, tx *db.Tx, companyID, payeeID string, limit int) ([]PayeePayment, error) {
+	return paymentsTo(ctx, tx, "ORDER BY p.created_at DESC, m.payment_id DESC LIMIT $3", companyID, payeeID, int64(limit))
+}
+
+// seenByPayee selects the payments that their payees see: those of funded payrolls that need no approval.
+const seenByPayee = `AND m.state NOT IN ('pending', 'cancelled')
+	AND NOT (p.state = 'on_hold' AND p.hold_reason = 'approval_required')`
+
+// FundedPaymentsTo returns the payments of a company to a payee whose payrolls were created in [from, to) and funded,
+// the newest first. It is what a payee may see: payrolls that are not funded are the company's plans.
+func FundedPaymentsTo(ctx context.Context, tx *db.Tx, companyID, payeeID string, from, to time.Time) ([]PayeePayment,
+	error) {
+	return paymentsTo(ctx, tx, seenByPayee+` AND p.created_at >= $3 AND p.created_at < $4
+		ORDER BY p.created_at DESC, m.payment_id DESC`, companyID, payeeID, db.Micros(from), db.Micros(to))
+}
+
+// FundedPaymentTo returns one of the payments that FundedPaymentsTo returns, with its outputs and timeline, or
+// ErrNotFound.
+func FundedPaymentTo(ctx context.Context, tx *db.Tx, companyID, payeeID, paymentID string) (m PayeePayment,
+	steps []Step, err error) {
+	all, err := paymentsTo(ctx, tx, seenByPayee+" AND m.payment_id = $3", companyID, payeeID,
+		paymentID)
+	if err != nil {
+		return m, nil, err
+	}
+	if len(all) != 1 {
+		return m, nil, ErrNotFound
+	}
+	m = all[0]
+	if m.Outputs, err = payout.ForPayments(ctx, tx, companyID, m.PayrollID, m.ID); err != nil {
+		return m, nil, err
+	}
+	changes, err := db.Changes(ctx, tx, companyID, m.ID)
+	for _, c := range changes {
+		steps = append(steps, Step{ObjectID: m.ID, Version: c.Version, From: State(c.From), To: State(c.To),
+			Reason: c.Reason, At: db.Time(c.At)})
+	}
+	return m, steps, err
+}
+
+func paymentsTo(ctx context.Context, tx *db.Tx, rest string, args ...any) ([]PayeePayment, error) {
 	rows, err := tx.Query(ctx, `SELECT p.payroll_id, p.external_id, p.currency, p.created_at, `+
 		strings.Join(prefixed("m", columns(paymentColumns)), ", ")+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
-		WHERE m.company_id = $1 AND m.payee_id = $2 ORDER BY p.created_at DESC, m.payment_id DESC LIMIT $3`,
-		companyID, payeeID, int64(limit))
-	return db.Collect(rows, err, func(r *db.Rows) (m PayeePayment, err error) {
-		var p Payroll
+		WHERE m.company_id = $1 AND m.payee_id = $2 `+rest, args...)
+	return db.Collect(rows, err, scanPayeePayment)
+}
+
+func scanPayeePayment(r *db.Rows) (m PayeePayment, err error) {
+	var p Payroll
+	var created int64
+	m.Payment, err = p.scanPayment(func(to ...any) error {
+		return r.Scan(append([]any{&p.ID, &m.ExternalID, &p.Currency, &created}, to...)...)
+	})
+	m.PayrollID, m.CreatedAt = p.ID, db.Time(created)
+	return m, err
+}
+
+// listPayments returns a page of the payments of a company, and their total number.
+func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFilter) ([]PayeePayment, int64, error) {
+	l := &db.List{
+		Columns: "p.payroll_id, p.external_id, p.currency, p.created_at, " +
+			strings.Join(prefixed("m", columns(paymentColumns)), ", "),
+		Table: "payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id",
+		Order: "p.created_at DESC, m.payment_id DESC", Page: f.Page, PerPage: f.PerPage,
+	}
+	l.Where("m.company_id = ?", companyID)
+	if f.PayeeID != "" {
+		l.Where("m.payee_id = ?", f.PayeeID)
+	}
+	if f.State != "" {
+		l.Where("m.state = ?", string(f.State))
+	}
+	l.Created(f.From, f.To)
+	return db.ReadPage(ctx, tx, l, scanPayeePayment)
+}
+
+// FixedRate is the rate at which a payroll is funded, and when the payroll was created.
+type FixedRate struct {
+	Rate money.Rate // of the funding currency, in the payroll's; zero without an exchange
+	At   time.Time
+}
+
+// FixedRates returns the rates of payrolls of a company by ID.
+func FixedRates(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]FixedRate, error) {
+	all := make(map[string]FixedRate, len(ids))
+	return all, db.EachIn(ctx, tx, ids, `SELECT payroll_id, funding_currency, currency, rate, created_at FROM payrolls
+		WHERE company_id = $1 AND payroll_id IN %s`, []any{companyID}, func(r *db.Rows) error {
+		var id, funding, currency, rate string
 		var created int64
-		m.Payment, err = p.scanPayment(func(to ...any) error {
-			return r.Scan(append([]any{&p.ID, &m.ExternalID, &p.Currency, &created}, to...)...)
-		})
-		m.PayrollID, m.CreatedAt = p.ID, db.Time(created)
+		if err := r.Scan(&id, &funding, &currency, &rate, &created); err != nil {
+			return err
+		}
+		fixed, err := readRate(money.Asset(funding), money.Asset(currency), rate)
+		all[id] = FixedRate{fixed, db.Time(created)}
+		return err
+	})
+}
+
+// PaidPayment is a payment that reached its payee.
+type PaidPayment struct {
+	PayrollID, ID, PayeeID string
+	Amount                 money.Amount // in the currency of the payroll
+	PaidAt                 time.Time
+}
+
+// PaidBetween returns the payments of a company that reached their payees in [from, to), oldest first. A payment that
+// came back, and was not paid again, is not among them.
+func PaidBetween(ctx context.Context, tx *db.Tx, companyID string, from, to time.Time) ([]PaidPayment, error) {
+	rows, err := tx.Query(ctx, `SELECT payroll_id, payment_id, payee_id, currency, amount, paid_at FROM (
+			SELECT m.payroll_id, m.payment_id, m.payee_id, p.currency, m.amount, (SELECT MAX(h.at) FROM history h
+				WHERE h.company_id = m.company_id AND h.object_id = m.payment_id AND h.to_state = 'fulfilled') AS paid_at
+			FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+			WHERE m.company_id = $1 AND m.state = 'fulfilled' AND p.created_at < $3) paid
+		WHERE paid_at >= $2 AND paid_at < $3 ORDER BY paid_at, payment_id`,
+		companyID, db.Micros(from), db.Micros(to))
+	return db.Collect(rows, err, func(r *db.Rows) (m PaidPayment, err error) {
+		var currency string
+		var amount, at int64
+		err = r.Scan(&m.PayrollID, &m.ID, &m.PayeeID, &currency, &amount, &at)
+		m.Amount, m.PaidAt = money.New(money.Asset(currency), amount), db.Time(at)
 		return m, err
 	})
 }
@@ -547,6 +733,9 @@ func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 		return h, err
 	})
 }
+
+// IsPayroll reports whether an ID is that of a payroll.
+func IsPayroll(objectID string) bool { return strings.HasPrefix(objectID, "prl_") }
 
 // AwaitsRelease reports whether a payroll is on hold until two staff members release it.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) (bool, error) {

@@ -17,6 +17,8 @@ type Warning struct {
 	Since  time.Time    // when the destination changed, for WarnDestination
 	Most   money.Amount // largest earlier payment, for WarnAmount
 	Recent int64        // number of other payments, for WarnFrequent
+	// Check is the result of the check of the bank account, for WarnAccount; "" if there was none.
+	Check destination.CheckResult
 }
 
 // WarningCode is the kind of a warning.
@@ -28,6 +30,7 @@ const (
 	WarnDestination WarningCode = "destination_changed" // the destination changed since the last payment
 	WarnAmount      WarningCode = "unusual_amount"      // over one and a half times the largest of the last payments
 	WarnFrequent    WarningCode = "frequent_payments"   // several other payments in a short time
+	WarnAccount     WarningCode = "account_check"       // the bank account has not passed its check
 )
 
 const (
@@ -69,6 +72,10 @@ func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[strin
 	if err != nil {
 		return nil, err
 	}
+	unchecked, err := s.uncheckedAccounts(ctx, tx, p.CompanyID, ids)
+	if err != nil {
+		return nil, err
+	}
 	all := map[string][]Warning{}
 	for _, m := range waiting {
 		var found []Warning
@@ -83,6 +90,9 @@ func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[strin
 		}
 		if before.recent >= frequentFrom {
 			found = append(found, Warning{Code: WarnFrequent, Recent: before.recent})
+		}
+		if c := unchecked[m.PayeeID]; c != nil {
+			found = append(found, Warning{Code: WarnAccount, Check: c.Result})
 		}
 		if len(found) > 0 {
 			all[m.ID] = found
@@ -119,4 +129,23 @@ func destinationChanges(ctx context.Context, tx *db.Tx, companyID string, ids []
 		}
 	}
 	return recent, nil
+}
+
+// uncheckedAccounts returns the problems of the checks of bank accounts of payees, by payee ID.
+func (s *Service) uncheckedAccounts(ctx context.Context, tx *db.Tx, companyID string, ids []string,
+) (map[string]*destination.Concern, error) {
+	payees, err := payee.Payees(ctx, tx, companyID, ids)
+	if err != nil || len(payees) == 0 {
+		return nil, err
+	}
+	all, err := destination.ForOwners(ctx, tx, owners(payees))
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]*destination.Concern{}
+	for id, who := range payees {
+		_, used := destinations(who, all)
+		of[id] = s.Checks.Concern(tx.Now(), used)
+	}
+	return of, nil
 }

@@ -41,6 +41,15 @@ func New(perSecond float64, burst int) *Limiter {
 	return &Limiter{perSecond: perSecond, burst: burst, buckets: map[string]*rate.Limiter{}}
 }
 
+// Return takes back a request that Allow counted, so that only others count against the limit.
+func (l *Limiter) Return(now time.Time, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := l.buckets[key]; b != nil && b.TokensAt(now) < float64(l.burst) {
+		b.AllowN(now, -1)
+	}
+}
+
 // Allow counts a request of the key and writes the RateLimit headers. It returns ErrTooMany above the limit.
 func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	if l.perSecond <= 0 {

@@ -2,7 +2,8 @@
 //
 // A [Source] observes prices in USD. A [Refresher] fetches all sources outside of transactions, computes for each asset
 // the median of the sources that agree, and stores it with its expiration. [Latest] reads stored prices and converts
-// between assets through USD. It returns [ErrUnavailable] if a price is missing or expired.
+// between assets through USD. It returns [ErrUnavailable] if a price is missing or expired. [Past] values what was paid
+// before, from a history of one price per asset and hour.
 //
 // A price is acceptable if
 //
@@ -83,6 +84,39 @@ func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate
 		return money.Rate{}, err
 	}
 	return b.Cross(q)
+}
+
+// Past returns the price of one whole base in quote at a time in the past, from the history of one price per hour. It
+// returns ErrUnavailable if there is no history of one of them. The price is for reports; nothing is exchanged at it.
+func Past(ctx context.Context, tx *db.Tx, base, quote money.Asset, at time.Time) (money.Rate, error) {
+	var both [2]money.Rate
+	for i, a := range [2]money.Asset{base, quote} {
+		text, found := "1", a == money.USD || base == quote
+		if !found {
+			var err error
+			if text, found, err = past(ctx, tx, a, at); err != nil {
+				return money.Rate{}, err
+			}
+		}
+		if !found {
+			return money.Rate{}, ErrUnavailable.Set("currency", string(a))
+		}
+		var err error
+		if both[i], err = money.ParseRate(a, money.USD, text); err != nil {
+			return money.Rate{}, err
+		}
+	}
+	if base == quote {
+		return money.ParseRate(base, quote, "1")
+	}
+	if quote == money.USD {
+		return both[0], nil
+	}
+	inverse, err := both[1].Inverse()
+	if err != nil {
+		return money.Rate{}, err
+	}
+	return both[0].Cross(inverse)
 }
 
 // inDollars returns the price of an asset in USD, or ErrUnavailable.

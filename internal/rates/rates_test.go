@@ -291,6 +291,39 @@ func TestAnOlderObservationDoesNotReplaceANewerOne(t *testing.T) {
 	})
 }
 
+// What was paid before is valued at the price of its hour, or of the last hour with a price before it.
+func TestPricesOfThePast(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		f := &fixed{name: "f"}
+		r := &Refresher{DB: d, Sources: []Source{f}, Quorum: 1}
+		start := clock.Now().Truncate(time.Hour)
+		for _, c := range [][2]string{{"50000", "1.25"}, {"51000", "1.25"}, {"60000", "1.25"}} {
+			f.prices = []Price{price(t, money.BTC, c[0], time.Time{}), price(t, money.EUR, c[1], time.Time{})}
+			testkit.Check(t, r.Refresh(t.Context()))
+			clock.Advance(40 * time.Minute)
+		}
+		for _, c := range []struct {
+			base, quote money.Asset
+			after       time.Duration
+			want        string
+		}{
+			{money.BTC, money.USD, -time.Hour, "50000"}, {money.BTC, money.USD, 59 * time.Minute, "50000"},
+			{money.BTC, money.USD, time.Hour, "60000"}, {money.BTC, money.USD, 100 * time.Hour, "60000"},
+			{money.BTC, money.EUR, 0, "40000"}, {money.BTC, money.EUR, time.Hour, "48000"},
+			{money.USD, money.EUR, 0, "0.8"}, {money.EUR, money.EUR, 0, "1"}, {money.GBP, money.USD, 0, ""},
+		} {
+			var got money.Rate
+			err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				got, err = Past(ctx, tx, c.base, c.quote, start.Add(c.after))
+				return err
+			})
+			if c.want == "" && !errors.Is(err, ErrUnavailable) || c.want != "" && (err != nil || got.String() != c.want) {
+				t.Errorf("%s/%s after %s: %s, %v; want %s", c.base, c.quote, c.after, got, err, c.want)
+			}
+		}
+	})
+}
+
 func TestSandboxRefresh(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		testkit.Check(t, (&Refresher{DB: d, Sources: []Source{Sandbox()}, Quorum: 1}).Refresh(t.Context()))

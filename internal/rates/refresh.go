@@ -46,7 +46,12 @@ func (r *Refresher) Refresh(ctx context.Context) error {
 		}
 		var accepted []Stored
 		accepted, rejected = r.evaluate(observed, before, tx.Now())
-		return save(ctx, tx, accepted)
+		if err := save(ctx, tx, accepted); err != nil {
+			return err
+		}
+		return keep(ctx, tx, slices.DeleteFunc(slices.Clone(accepted), func(s Stored) bool {
+			return s.ObservedAt.Truncate(time.Hour).Equal(before[s.Rate.Base()].ObservedAt.Truncate(time.Hour))
+		}))
 	})
 	return errors.Join(slices.Concat([]error{err}, problems, rejected)...)
 }

@@ -2,6 +2,8 @@ package rates
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -72,4 +74,34 @@ func save(ctx context.Context, tx *db.Tx, prices []Stored) error {
 		prices = prices[n:]
 	}
 	return nil
+}
+
+// keep adds prices to the history. The first price of an hour is kept.
+func keep(ctx context.Context, tx *db.Tx, prices []Stored) error {
+	for _, n := range db.Chunks(len(prices), 64) {
+		args := make([]any, 0, n*3)
+		for _, s := range prices[:n] {
+			args = append(args, string(s.Rate.Base()), db.Micros(s.ObservedAt.Truncate(time.Hour)), s.Rate.String())
+		}
+		_, err := tx.Exec(ctx, "INSERT INTO rate_history (asset, hour, rate) VALUES "+db.Placeholders(n, 3, 1)+
+			" ON CONFLICT (asset, hour) DO NOTHING", args...)
+		if err != nil {
+			return err
+		}
+		prices = prices[n:]
+	}
+	return nil
+}
+
+// past returns the price of an asset in dollars at a time: the last of the history up to then, otherwise the first one
+// after it. It reports false if there is none.
+func past(ctx context.Context, tx *db.Tx, a money.Asset, at time.Time) (rate string, found bool, err error) {
+	for _, rest := range []string{"hour <= $2 ORDER BY hour DESC LIMIT 1", "hour > $2 ORDER BY hour LIMIT 1"} {
+		err := tx.QueryRow(ctx, "SELECT rate FROM rate_history WHERE asset = $1 AND "+rest, string(a),
+			db.Micros(at)).Scan(&rate)
+		if !errors.Is(err, db.ErrNoRows) {
+			return rate, err == nil, err
+		}
+	}
+	return "", false, nil
 }

@@ -79,6 +79,27 @@ func (f *Facts) AddQuote(q quote.Quote) {
 // Newest returns the newest quote, the zero Quote if there is none.
 func (f *Facts) Newest() quote.Quote { return f.newest }
 
+// ByAsset divides the facts about an object that can be paid in several assets: it returns the facts about each asset
+// in which the object has a quote. Money in different assets is never added up.
+func (f *Facts) ByAsset() map[money.Asset]*Facts {
+	all := map[money.Asset]*Facts{}
+	for _, q := range f.quotes {
+		asset := q.Funding.Asset()
+		if all[asset] == nil {
+			one := *f
+			one.Asset, one.Deposits, one.quotes, one.newest = asset, nil, nil, quote.Quote{}
+			all[asset] = &one
+		}
+		all[asset].AddQuote(q)
+	}
+	for _, d := range f.Deposits {
+		if one := all[d.Amount.Asset()]; one != nil {
+			one.Deposits = append(one.Deposits, d)
+		}
+	}
+	return all
+}
+
 // Part divides one confirmed deposit. Its amounts and the spent part add up to the amount of the deposit.
 type Part struct {
 	DepositID string

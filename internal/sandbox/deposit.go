@@ -9,13 +9,16 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 	"github.com/stipend/stipend/internal/wallet"
 )
 
@@ -42,10 +45,18 @@ var (
 		"The chain did not show the payment in time. Check again later; it may still arrive.")
 	errMined = apierr.New(apierr.Conflict, "invalid_state",
 		"The payment was mined before it could be replaced. Try again.")
+	errInvoiceKind = apierr.New(apierr.Invalid, "invalid_parameter",
+		"A Lightning payment is exact or over: wallets pay no less, and not late.").At("body", "/kind")
+	errInvoiceAmount = apierr.New(apierr.Invalid, "invalid_parameter",
+		"A Lightning payment is between the amount of the invoice and twice as much.").At("body", "/amount")
 	errTransferKind = apierr.New(apierr.Invalid, "invalid_parameter",
 		"A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
 	errNoAddress = apierr.New(apierr.Conflict, "invalid_state",
 		"This wallet has no address: it is not active, or not in a cryptocurrency.")
+	errCurrency = apierr.New(apierr.Invalid, "invalid_parameter",
+		"The claim is not paid in this currency.").At("body", "/currency")
+	errClaimNetwork = apierr.New(apierr.Invalid, "invalid_parameter",
+		"The claim's currency is not paid on this network.").At("body", "/network")
 	errNetwork = apierr.New(apierr.Invalid, "invalid_parameter",
 		"The wallet has no address on this network.").At("body", "/network")
 	errAmountMissing = apierr.New(apierr.Invalid, "missing_field", "A deposit to a wallet needs an amount.").At("body",
@@ -74,12 +85,13 @@ func quoted(id, companyID, address string, q *quote.Quote) payable {
 	return p
 }
 
-// find returns the object to pay. network selects the address of a wallet; "" selects the wallet's first address.
-func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id, network string) (payable, error) {
+// find returns the object to pay. currency and network select a payment option of a claim, and network the address of
+// a wallet; "" selects the first one.
+func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id, currency, network string) (payable,
+	error) {
 	switch {
 	case strings.HasPrefix(id, "clm_"):
-		c, err := s.o.Claims.Get(ctx, tx, by, "", id)
-		return quoted(c.ID, c.CompanyID, c.Address, c.Quote), err
+		return s.findClaim(ctx, tx, by, id, currency, network)
 	case strings.HasPrefix(id, "wal_"):
 		return s.findWallet(ctx, tx, by, id, network)
 	}
@@ -93,6 +105,35 @@ func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id
 		return found, err
 	}
 	return found, nil
+}
+
+// findClaim returns a claim with its newest quote in a currency. A claim that cannot be paid now can still get a
+// deposit.
+func (s *Sandbox) findClaim(ctx context.Context, tx *db.Tx, by identity.Principal, id, currency,
+	network string) (payable, error) {
+	c, err := s.o.Claims.Get(ctx, tx, by, "", id)
+	if err != nil {
+		return payable{}, err
+	}
+	asset := c.Funding
+	if currency != "" {
+		asset = money.Asset(currency)
+	}
+	q, err := quote.Last(ctx, tx, c.CompanyID, c.ID, asset)
+	if errors.Is(err, quote.ErrNotFound) {
+		err = errCurrency
+	}
+	if err != nil {
+		return payable{}, err
+	}
+	p := quoted(c.ID, c.CompanyID, q.Address, &q)
+	if network != "" {
+		p.network = network
+		if on := s.o.Accounts.Carrying(asset); network != q.Network && !slices.Contains(on, network) {
+			return payable{}, errClaimNetwork
+		}
+	}
+	return p, nil
 }
 
 func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Principal, id,
@@ -116,17 +157,21 @@ func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Princip
 
 // Deposit pays a payroll, claim or wallet of the principal's company and returns the transaction ID, or the bank's
 // reference. kind selects the amount and what happens to the payment; a non-empty amount replaces the kind's amount.
-// network selects the address of a wallet; "" selects the wallet's first address.
-func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, network, kind,
+// currency and network select one of the ways to pay a claim, and network the address of a wallet; "" selects the
+// first one, "lightning" a claim's Lightning invoice.
+func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, currency, network, kind,
 	amount string) (txid string, err error) {
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged},
 		kind) {
 		return "", errKind
 	}
+	if network == lightning.Chain {
+		return s.payInvoice(ctx, by, objectID, kind, amount)
+	}
 	var p payable
 	var due money.Amount
 	err = s.o.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if p, err = s.find(ctx, tx, by, objectID, network); err != nil {
+		if p, err = s.find(ctx, tx, by, objectID, currency, network); err != nil {
 			return err
 		}
 		if p.transfer != nil && (kind == depositLate || kind == depositReplaced) {
@@ -165,6 +210,56 @@ func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 		return txid, s.reorganize(ctx, c, p, txid)
 	}
 	return txid, nil
+}
+
+// payInvoice pays the Lightning invoice of a claim, and returns the payment hash. It waits until the claim has one.
+func (s *Sandbox) payInvoice(ctx context.Context, by identity.Principal, claimID, kind, amount string) (string, error) {
+	if s.o.Lightning == nil {
+		return "", errNotSimulated
+	}
+	if kind != depositExact && kind != depositOver {
+		return "", errInvoiceKind
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var open claim.Detail
+	for open.Invoice == "" {
+		if err := s.o.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			open, err = s.o.Claims.Get(ctx, tx, by, "", claimID)
+			return err
+		}); err != nil {
+			return "", err
+		}
+		if !open.Payable {
+			return "", errNothingDue
+		}
+		select {
+		case <-ctx.Done():
+			return "", errTimeout
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	request, err := lightning.Decode(open.Invoice)
+	if err != nil {
+		return "", err
+	}
+	msat := request.Msat
+	if kind == depositOver {
+		msat += msat / 10
+	}
+	if amount != "" {
+		a, err := money.Parse(money.BTC, amount)
+		if err != nil {
+			return "", err
+		}
+		msat = a.Units() * 1000
+	}
+	if err := s.o.Lightning.Pay(ctx, open.Invoice, msat); errors.Is(err, lightningsim.ErrAmount) {
+		return "", errInvoiceAmount
+	} else if err != nil {
+		return "", err
+	}
+	return request.Hash.String(), nil
 }
 
 // replace replaces a payment once the watcher has seen it.

@@ -1,6 +1,7 @@
 // Package sandbox contains everything that only a sandbox has: seed data and public keys (seed.go, keys.go), simulated
 // payers (deposit.go dispatches by kind, bank.go simulates bank transfers), an adjustable clock, and failures on
-// request. The packages below it simulate chains (bitcoinsim, evmsim) and implement the demo and trigger commands.
+// request. The packages below it simulate chains (bitcoinsim, evmsim) and a Lightning
+// node (lightningsim) and implement the demo and trigger commands.
 //
 // Nothing here runs in production. The packages of the service do not import it; internal/app uses it instead of a node
 // or a bank.
@@ -15,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payout"
@@ -22,6 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 )
 
 var (
@@ -47,6 +50,8 @@ type Options struct {
 	Accounts       chain.EVMNetworks // EVM networks in use
 	EVM            map[string]*evmsim.Chain
 	SimulatedBank  bool
+	Lightning      *lightningsim.Node // simulated Lightning node; nil if there is none
+	Debits         *directdebit.Service
 }
 
 // Sandbox implements the sandbox operations of the API: it acts as payers, miner, clock and bank.
@@ -56,9 +61,10 @@ var _ httpapi.Sandbox = (*Sandbox)(nil)
 
 // New returns a Sandbox, or an error when a dependency is missing.
 func New(o Options) (*Sandbox, error) {
-	if o.DB == nil || o.Payroll == nil || o.Claims == nil || o.Miner == nil || o.BitcoinChain == "" ||
+	if o.DB == nil || o.Payroll == nil || o.Claims == nil || o.Miner == nil || o.Debits == nil || o.BitcoinChain == "" ||
 		o.BitcoinNetwork == "" {
-		return nil, errors.New("sandbox: DB, Payroll, Claims, Miner, BitcoinChain and BitcoinNetwork are required")
+		return nil, errors.New(
+			"sandbox: DB, Payroll, Claims, Miner, Debits, BitcoinChain and BitcoinNetwork are required")
 	}
 	return &Sandbox{o}, nil
 }

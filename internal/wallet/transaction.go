@@ -28,6 +28,8 @@ const (
 	Settlement       = "settlement"          // money of claims was settled to the balance
 	Withdrawal       = "withdrawal"          // the company withdrew money
 	WithdrawalUndone = "withdrawal_undone"   // a withdrawal ended without payment, or was returned
+	DirectDebit      = "direct_debit"        // money was collected from the company's bank account
+	DebitReturned    = "direct_debit_return" // the bank took such money back
 	Debt             = "debt"                // a debt was settled from the balance
 )
 
@@ -120,6 +122,8 @@ func newTransaction(e ledger.Entry) Transaction {
 			t.Type, t.Description = PayrollFunding, "Payroll "+e.SourceID+" was funded from the balance"
 		case "cancel":
 			t.Type, t.Description = PayrollCancelled, "Payroll "+e.SourceID+" was canceled and its funding returned"
+		case "reprice":
+			t.Type, t.Description = PayrollCancelled, "Payroll "+e.SourceID+" was canceled and settled at the present rate"
 		case "reverse":
 			t.Type, t.Description = FundingReverted, "A deposit for payroll "+e.SourceID+" was reversed"
 		default:
@@ -149,6 +153,11 @@ func newTransaction(e ledger.Entry) Transaction {
 		}
 	case BankDeposit:
 		t.Type, t.DepositID, t.Description = BankDeposit, e.SourceID, "Bank transfer"
+	case DirectDebit:
+		t.Type, t.Description = DirectDebit, "Direct debit "+e.SourceID
+		if e.Amount.Sign() < 0 {
+			t.Type, t.Description = DebitReturned, "Direct debit "+e.SourceID+" was returned"
+		}
 	case Debt:
 		t.Type, t.Description = Debt, "Debt after a reversed deposit"
 	default:

@@ -63,14 +63,35 @@ var (
 		PayrollID: examplePayroll, CompanyID: exampleCompany, ExternalID: "run-2026-09",
 		Status: "pending", FundingState: "none",
 		Currency: money.USD, FundingMethod: "crypto", FundingCurrency: money.BTC, Fees: usd(1251), Volume: usd(125050),
-		Total: usd(126301), Funded: btc(0), Payees: 1, Quote: &examplePayrollQuote,
+		Total: usd(126301), Funded: btc(0), Payees: 1, PayDate: "2026-10-01", Quote: &examplePayrollQuote,
 	}
 	examplePayrollQuoteData = PayrollQuoteData{
 		PayrollID: examplePayroll, PayrollQuote: examplePayrollQuote, Status: "active",
 		DenominationCurrency: money.USD, DenominationAmount: usd(126301),
 	}
 
+	exampleSchedule = ScheduleData{
+		ScheduleID: "sch_06gf58g6w0aychq170kks701q0", CompanyID: exampleCompany, Name: "Salaries", Status: "active",
+		Frequency: "monthly", NextRun: "2026-10-31", NextPayDate: "2026-10-30",
+	}
+
+	ScheduleCreated = declare("schedule.created", "A schedule of payrolls was created.", exampleSchedule)
+
+	ScheduleStatusUpdate = declare("schedule.status_update",
+		"A schedule was changed, paused or resumed, or it ended.",
+		with(exampleSchedule, func(d *ScheduleData) { d.Status, d.PreviousStatus = "paused", "active" }))
+
+	ScheduleRunUpdate = declare("schedule.run_update",
+		"The payroll of a scheduled run was created or cannot be created yet, or the run was skipped or changed.",
+		ScheduleRunData{
+			RunID: "run_06gf58g6w0aychq170kks701q0", ScheduleID: "sch_06gf58g6w0aychq170kks701q0", CompanyID: exampleCompany,
+			Day: "2026-10-31", PayDate: "2026-10-30", Status: "waiting", Reason: "insufficient_balance",
+		})
+
 	PayrollCreated = declare("payroll.created", "A payroll was created.", examplePayrollData)
+
+	PayrollUpdated = declare("payroll.updated",
+		"A payroll was changed before its funding: its payees, amounts or reference.", examplePayrollData)
 
 	PayrollStatusUpdate = declare("payroll.status_update", "A payroll's state or funding state changed.",
 		with(examplePayrollData, func(d *PayrollData) {
@@ -139,6 +160,11 @@ var (
 		Refundable: "0.00000000", Refunded: "0.00000000", CheckoutURL: "https://pay.example.com/pay/" + exampleClaim,
 		Quote: &exampleClaimQuote,
 	}
+	examplePaymentLink = PaymentLinkData{
+		LinkID: "plk_06gf58g6w0aychq170kks701q0", CompanyID: exampleCompany, Title: "Concert ticket", Active: true,
+		Currency: money.EUR, Amount: "25.00", MaxPayments: 100, Paid: 3,
+		URL: "https://pay.example.com/pay/plk_06gf58g6w0aychq170kks701q0",
+	}
 	exampleClaimQuoteData = ClaimQuoteData{
 		ClaimID: exampleClaim, ClaimPrice: exampleClaimQuote, Status: "active", FundingCurrency: money.BTC,
 		DenominationCurrency: money.EUR,
@@ -165,18 +191,34 @@ var (
 
 	RefundCreated = declare("refund.created", "A refund of a claim was created.", exampleRefund)
 
-	RefundStatusUpdate = declare("refund.status_update", "A refund was approved, accepted, paid or withdrawn.",
+	RefundStatusUpdate = declare("refund.status_update",
+		"A refund was approved, accepted, paid or withdrawn, or is offered again because its payout failed.",
 		with(exampleRefund, func(d *RefundData) { d.Status, d.PreviousStatus, d.TxHash = "paid", "accepted", exampleTxHash }))
 
 	SettlementCreated = declare("settlement.created",
 		"The proceeds of claims were credited to the company's balance. If they are paid out, the withdrawal's events "+
 			"report the payout.",
-		SettlementData{"stl_06gf58g6w0aychq170kks701q0", exampleCompany, money.BTC, "0.00240000", exampleWithdrawal})
+		SettlementData{"stl_06gf58g6w0aychq170kks701q0", exampleCompany, money.EUR, "119.40", money.BTC, "0.00240000",
+			"49750", exampleWithdrawal})
 
 	MerchantSettingsUpdate = declare("merchant.settings_update", "The merchant settings changed.",
 		MerchantSettingsData{
 			CompanyID: exampleCompany, ToleranceBps: 50, Confirmations: 1, LatePolicy: "requote", GraceSeconds: 300,
-			SettleIn: money.BTC, Schedule: "daily", SupportEmail: "help@shop.example", Origins: []string{"https://shop.example"},
+			SettleIn: "BTC", Schedule: "daily", TimeZone: "Europe/Paris", Day: "monday",
+			SupportEmail: "help@shop.example", Origins: []string{"https://shop.example"},
+		})
+
+	PaymentLinkCreated = declare("payment_link.created", "A payment link was created.", examplePaymentLink)
+
+	PaymentLinkUpdated = declare("payment_link.updated",
+		"A payment link was changed. Its claims have events of their own.",
+		with(examplePaymentLink, func(d *PaymentLinkData) { d.Active = false }))
+
+	MerchantBrandingUpdate = declare("merchant.branding_update", "The branding of the merchant's pages changed.",
+		MerchantBrandingData{
+			CompanyID: exampleCompany, Name: "Corner Books", Accent: "#1d3f8f", Headline: "Your order at Corner Books",
+			ThankYou: "We pack it today.", Languages: []string{"en", "fr"},
+			LogoPath: "/logo/0123456789abcdef0123456789abcdef.png",
 		})
 )
 
@@ -225,7 +267,9 @@ var (
 		"Payment destinations changed: of a payee or, with `company_id`, of the company itself.",
 		DestinationChangeData{
 			RecipientID: exampleRecipient, Change: "added",
-			Distributions: []DestinationShare{{exampleDestination, money.BTC, 100}},
+			Distributions: []DestinationShare{{
+				DistributionID: exampleDestination, Symbol: money.BTC, Allocation: 100,
+			}},
 		})
 
 	DistributionCorrectionAsked = declare("distribution.correction_asked",
@@ -234,6 +278,13 @@ var (
 			RecipientID: exampleRecipient, DistributionID: exampleDestination, CorrectionID: "cor_06gf58g6w0aychq170kks701q0",
 			Symbol: "USD", Code: "C01", Reason: "the account number is another one", Members: []string{"account_number"},
 			PayrollID: examplePayroll, SubpayrollID: examplePayment, PayoutID: exampleOutput, Asked: exampleTime,
+		})
+
+	DistributionChecked = declare("distribution.checked",
+		"A bank checked the account of a payment destination.",
+		AccountCheckData{
+			RecipientID: exampleRecipient, DistributionID: exampleDestination, Symbol: "EUR",
+			Method: "verification_of_payee", Result: "close_match", Checked: exampleTime,
 		})
 )
 
@@ -278,6 +329,11 @@ var (
 		WithdrawalID: exampleWithdrawal, Status: "pending", DestinationID: exampleDestination, Amount: btc(10_000),
 		Currency: money.BTC, ExternalID: "payout-2026-09",
 	}
+	exampleDirectDebitData = DirectDebitData{
+		DebitID: "ddb_06gf58g6w0aychq170kks701q0", MandateID: "mdt_06gf58g6w0aychq170kks701q0", Status: "scheduled",
+		Amount: money.New(money.EUR, 2_500_00), Currency: money.EUR, ReleasedAmount: money.Zero(money.EUR),
+		DueOn: "2026-10-15", ExternalID: "funding-2026-10",
+	}
 	exampleWalletData = WalletData{exampleWallet, money.BTC, "completed", "", exampleAddress}
 
 	CompanyKYBStatusUpdate = declare("company.kyb_status_update", "The state of the company's verification changed.",
@@ -303,6 +359,20 @@ var (
 
 	WithdrawalStatusUpdate = declare("withdrawal.status_update", "A withdrawal's state changed.",
 		with(exampleWithdrawalData, func(d *WithdrawalData) { d.Status, d.TxHash = "completed", exampleTxHash }))
+
+	DirectDebitMandateUpdate = declare("direct_debit_mandate.status_update",
+		"A mandate for direct debits was accepted, or its state changed.",
+		DirectDebitMandateData{"mdt_06gf58g6w0aychq170kks701q0", "sepa_b2b", "MDT-06GF58G6W0AYCHQ170KKS701Q0", "active", "",
+			"", money.EUR})
+
+	DirectDebitCreated = declare("direct_debit.created", "A direct debit was scheduled and announced.",
+		exampleDirectDebitData)
+
+	DirectDebitUpdate = declare("direct_debit.status_update",
+		"A direct debit's state changed: it was sent, collected, released to the balance, refused or returned.",
+		with(exampleDirectDebitData, func(d *DirectDebitData) {
+			d.Status, d.PreviousStatus, d.HeldUntil = "collected", "submitted", "2026-10-20T14:00:00Z"
+		}))
 
 	WalletCreated = declare("wallet.created", "A wallet was requested.",
 		with(exampleWalletData, func(d *WalletData) { d.Status, d.Address = "pending", "" }))

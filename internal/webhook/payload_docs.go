@@ -33,6 +33,8 @@ var (
 		draft sent in_payroll partially_paid paid overdue void`)
 	incomeStates = strings.Fields(`
 		received released fulfilled action_required on_hold returned cancelled`)
+	directDebitStates = strings.Fields(`
+		scheduled submitting submitted collected available failed returned cancelled`)
 	withdrawalStates = strings.Fields(`
 		pending awaiting_approval on_hold processing completed returned failed declined cancelled`)
 )
@@ -51,7 +53,20 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"previous_status": {Doc: changedFrom, Values: payrollStates},
 		"reason":          {Doc: "Why the state changed."},
 		"payees":          {Doc: "Number of payees."},
+		"pay_date":        {Doc: "The day on which payees are paid; empty if they are paid as soon as it is funded."},
 		"quote":           {Doc: "The newest quote. Absent unless the payroll is funded by crypto."},
+	},
+	reflect.TypeFor[ScheduleData](): {
+		"name":            {Doc: "The company's name of the schedule."},
+		"previous_status": {Doc: changedFrom},
+		"next_run":        {Doc: "The day of the next run, before the working-day rule; empty if there is none."},
+		"next_pay_date":   {Doc: "The pay date of the next run; empty if there is none."},
+	},
+	reflect.TypeFor[ScheduleRunData](): {
+		"day":        {Doc: "The day of the run, before the working-day rule."},
+		"pay_date":   {Doc: "The day on which its payees are paid."},
+		"reason":     {Doc: "Why it waits, as an error code such as `insufficient_balance`, or `paused`."},
+		"payroll_id": {Doc: "Its payroll; empty before it is created."},
 	},
 	reflect.TypeFor[PayrollQuoteData](): {
 		"denomination_amount": {Doc: "The amount that the quote settles, in the payroll's currency."},
@@ -91,6 +106,7 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"previous_status":     {Doc: changedFrom, Values: claimStates},
 		"external_id":         {Doc: "The merchant's order number, unique per company; may be empty."},
 		"metadata":            {Doc: "The metadata of the request that created the claim; absent if it had none."},
+		"payment_link_id":     {Doc: "The payment link that created the claim; absent if none did."},
 		"reverted":            {Doc: "Whether a payment that had counted was taken back by the chain."},
 		"denomination_amount": {Doc: "The price, as decimal text."},
 		"due_amount":          {Doc: "The part of the price that no payment seen in time covers; 0 once it is enough."},
@@ -129,8 +145,34 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 	},
 	reflect.TypeFor[SettlementData](): {
 		"settlement_id": {Doc: "Id of the settlement."},
-		"amount":        {Doc: "Amount, as decimal text.", Example: `"0.00240000"`},
+		"amount":        {Doc: "The amount that was credited to the balance, as decimal text.", Example: `"119.40"`},
+		"earned_amount": {
+			Doc:     "The money of claims that was settled, as decimal text. It differs from amount if it was exchanged.",
+			Example: `"0.00240000"`,
+		},
+		"earned_currency": {Doc: "Currency of earned_amount."},
+		"rate": {
+			Doc:     "Price of one unit of the earned currency, as decimal text. Absent if nothing was exchanged.",
+			Example: `"49750"`,
+		},
 		"withdrawal_id": {Doc: "The withdrawal that pays it out, empty where it stays in the balance."},
+	},
+	reflect.TypeFor[PaymentLinkData](): {
+		"payment_link_id":     {Doc: "Id of the payment link."},
+		"title":               {Doc: "What payers pay for."},
+		"active":              {Doc: "Whether the link takes payments."},
+		"denomination_amount": {Doc: "The fixed amount, as decimal text; empty if the payer chooses."},
+		"max_payments":        {Doc: "Number of payments after which the link ends; 0 for no limit."},
+		"paid_count":          {Doc: "Number of paid claims."},
+		"url":                 {Doc: "Public URL of the link."},
+	},
+	reflect.TypeFor[MerchantBrandingData](): {
+		"display_name": {Doc: "Name that payers see; empty for the company's name."},
+		"accent_color": {Doc: "Color such as `#1d3f8f`; empty for the service's."},
+		"headline":     {Doc: "Text of the checkout; may be empty."},
+		"thank_you":    {Doc: "Text after the payment and in the receipt; may be empty."},
+		"languages":    {Doc: "Languages offered to payers; empty for all."},
+		"logo_path":    {Doc: "Path of the logo below the base URL; empty if there is none."},
 	},
 	reflect.TypeFor[PayoutDelayedData](): {
 		"reason":  {Doc: "Why they wait."},
@@ -175,7 +217,9 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"distributions": {Doc: "The destinations that changed."},
 	},
 	reflect.TypeFor[DestinationShare](): {
-		"allocation": {Doc: "Share in percent after the change.", Example: `100`},
+		"allocation":     {Doc: "Share in percent after the change, of what the fixed amounts leave.", Example: `100`},
+		"fixed_amount":   {Doc: "Amount of each payment that is paid first, or 0.", Example: `0`},
+		"fixed_currency": {Doc: "Currency of the fixed amount, or empty.", Example: `""`},
 	},
 	reflect.TypeFor[CorrectionData](): {
 		"company_id":    {Doc: "The company, where the destination is its own."},
@@ -189,6 +233,14 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"subpayroll_id": {Doc: "The payment that showed it, empty for a withdrawal."},
 		"payout_id":     {Doc: "The output that showed it.", Example: `"out_06gf58g6w3sm743akvrytz3w8m"`},
 		"asked":         {Doc: "When the bank asked for it."},
+	},
+	reflect.TypeFor[AccountCheckData](): {
+		"recipient_id": {Doc: "The payee."},
+		"user_id":      {Doc: "The payee's user, empty without one."},
+		"method":       {Doc: "Verification of Payee, or a prenote."},
+		"result":       {Doc: "The result. A prenote is accepted or returned, a name is compared."},
+		"code":         {Doc: "The bank's code for a returned prenote, or empty.", Example: `"R03"`},
+		"checked":      {Doc: "When the result arrived."},
 	},
 	reflect.TypeFor[PayerData](): {
 		"user_id":         {Doc: "The user whose payer it is, empty for a payer of the company."},
@@ -230,6 +282,22 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 	reflect.TypeFor[WithdrawalData](): {
 		"status": {Values: withdrawalStates},
 		"reason": {Doc: "Why it has the state, empty without a reason."},
+	},
+	reflect.TypeFor[DirectDebitMandateData](): {
+		"reference":       {Doc: "The unique mandate reference, which the company's bank shows."},
+		"previous_status": {Doc: "The state before, empty when the mandate was accepted."},
+		"reason":          {Doc: "Why it has the state: a bank's reason code such as `AC04`; empty without a reason."},
+	},
+	reflect.TypeFor[DirectDebitData](): {
+		"status": {Values: directDebitStates},
+		"previous_status": {
+			Doc: "The state before, empty when it was created.", Values: append([]string{""}, directDebitStates...),
+		},
+		"reason":          {Doc: "Why it has the state: a bank's reason code such as `R01`; empty without a reason."},
+		"released_amount": {Doc: "Part of the amount that was credited to the balance."},
+		"due_on":          {Doc: "The day on which the account is debited."},
+		"held_until":      {Doc: "When the hold ends, UTC; empty before the money was collected."},
+		"retry_of":        {Doc: "The returned direct debit that it repeats, empty for none."},
 	},
 	reflect.TypeFor[WalletData](): {
 		"reason": {Doc: "Why it was rejected; empty unless it was."},

@@ -26,7 +26,32 @@ type (
 		Total           money.Amount  `json:"total_input_in_input_currency"`
 		Funded          money.Amount  `json:"funded_amount"`
 		Payees          int64         `json:"payees"`
+		PayDate         string        `json:"pay_date"`
 		Quote           *PayrollQuote `json:"quote,omitempty"`
+	}
+
+	// ScheduleData is a schedule after a change.
+	ScheduleData struct {
+		ScheduleID     string `json:"schedule_id"`
+		CompanyID      string `json:"company_id"`
+		Name           string `json:"name"`
+		Status         string `json:"status" enum:"active,paused,ended"`
+		PreviousStatus string `json:"previous_status,omitempty" enum:"active,paused"`
+		Frequency      string `json:"frequency" enum:"weekly,biweekly,semimonthly,monthly"`
+		NextRun        string `json:"next_run"`
+		NextPayDate    string `json:"next_pay_date"`
+	}
+
+	// ScheduleRunData is a run of a schedule after a change.
+	ScheduleRunData struct {
+		RunID      string `json:"run_id"`
+		ScheduleID string `json:"schedule_id"`
+		CompanyID  string `json:"company_id"`
+		Day        string `json:"day"`
+		PayDate    string `json:"pay_date"`
+		Status     string `json:"status" enum:"planned,skipped,waiting,created"`
+		Reason     string `json:"reason"`
+		PayrollID  string `json:"payroll_id"`
 	}
 
 	// PayrollQuote is the firm price of a payroll that is funded by crypto.
@@ -123,6 +148,7 @@ type (
 		Refunded       string            `json:"refunded_amount"`
 		TxHash         string            `json:"tx_hash"`
 		CheckoutURL    string            `json:"checkout_url"`
+		LinkID         string            `json:"payment_link_id,omitempty"`
 		Quote          *ClaimPrice       `json:"quote,omitempty"`
 	}
 
@@ -165,11 +191,14 @@ type (
 
 	// SettlementData is a settlement: money of claims that was credited to the company's balance.
 	SettlementData struct {
-		SettlementID string      `json:"settlement_id"`
-		CompanyID    string      `json:"company_id"`
-		Currency     money.Asset `json:"currency"`
-		Amount       string      `json:"amount"`
-		WithdrawalID string      `json:"withdrawal_id"`
+		SettlementID   string      `json:"settlement_id"`
+		CompanyID      string      `json:"company_id"`
+		Currency       money.Asset `json:"currency"`
+		Amount         string      `json:"amount"`
+		EarnedCurrency money.Asset `json:"earned_currency"`
+		Earned         string      `json:"earned_amount"`
+		Rate           string      `json:"rate,omitempty"`
+		WithdrawalID   string      `json:"withdrawal_id"`
 	}
 
 	// MerchantSettingsData is the merchant settings after a change.
@@ -179,11 +208,38 @@ type (
 		Confirmations int64       `json:"confirmations"`
 		LatePolicy    string      `json:"late_policy" enum:"manual,requote,refund"`
 		GraceSeconds  int64       `json:"late_grace_seconds"`
-		SettleIn      money.Asset `json:"settlement_currency"`
+		SettleIn      string      `json:"settlement_currency"`
 		Schedule      string      `json:"settlement_schedule" enum:"manual,daily,weekly"`
+		TimeZone      string      `json:"settlement_time_zone"`
+		Day           string      `json:"settlement_day" enum:"sunday,monday,tuesday,wednesday,thursday,friday,saturday"`
+		ConvertTo     money.Asset `json:"settlement_convert_to"`
 		DestinationID string      `json:"settlement_destination_id"`
 		SupportEmail  string      `json:"support_email"`
 		Origins       []string    `json:"origins"`
+	}
+
+	// PaymentLinkData is a payment link.
+	PaymentLinkData struct {
+		LinkID      string      `json:"payment_link_id"`
+		CompanyID   string      `json:"company_id"`
+		Title       string      `json:"title"`
+		Active      bool        `json:"active"`
+		Currency    money.Asset `json:"denomination_currency"`
+		Amount      string      `json:"denomination_amount"`
+		MaxPayments int64       `json:"max_payments"`
+		Paid        int64       `json:"paid_count"`
+		URL         string      `json:"url"`
+	}
+
+	// MerchantBrandingData is the branding of the merchant's pages after a change.
+	MerchantBrandingData struct {
+		CompanyID string   `json:"company_id"`
+		Name      string   `json:"display_name"`
+		Accent    string   `json:"accent_color"`
+		Headline  string   `json:"headline"`
+		ThankYou  string   `json:"thank_you"`
+		Languages []string `json:"languages"`
+		LogoPath  string   `json:"logo_path"`
 	}
 
 	// PayoutDelayedData summarizes the released payouts of one currency that cannot be sent yet.
@@ -281,6 +337,9 @@ type (
 		DistributionID string      `json:"distribution_id"`
 		Symbol         money.Asset `json:"symbol"`
 		Allocation     int         `json:"allocation"`
+
+		FixedAmount   money.Amount `json:"fixed_amount"`
+		FixedCurrency money.Asset  `json:"fixed_currency"`
 	}
 
 	// CorrectionData is a correction of a destination that a bank asks for.
@@ -298,6 +357,18 @@ type (
 		SubpayrollID   string    `json:"subpayroll_id"`
 		PayoutID       string    `json:"payout_id"`
 		Asked          time.Time `json:"asked"`
+	}
+
+	// AccountCheckData is the result of a check of a bank account.
+	AccountCheckData struct {
+		RecipientID    string    `json:"recipient_id"`
+		UserID         string    `json:"user_id"`
+		DistributionID string    `json:"distribution_id"`
+		Symbol         string    `json:"symbol"`
+		Method         string    `json:"method" enum:"verification_of_payee,prenote"`
+		Result         string    `json:"result" enum:"match,close_match,no_match,not_possible,accepted,returned"`
+		Code           string    `json:"code"`
+		Checked        time.Time `json:"checked"`
 	}
 
 	// PayerData is a payer after a change. The payer's details are left out.
@@ -370,6 +441,33 @@ type (
 		Currency      money.Asset  `json:"currency"`
 		TxHash        string       `json:"tx_hash"`
 		ExternalID    string       `json:"external_id"`
+	}
+
+	// DirectDebitMandateData is a mandate after a change.
+	DirectDebitMandateData struct {
+		MandateID      string      `json:"mandate_id"`
+		Scheme         string      `json:"scheme" enum:"sepa_core,sepa_b2b,ach_ccd,ach_web"`
+		Reference      string      `json:"reference"`
+		Status         string      `json:"status" enum:"pending,active,suspended,revoked,ended"`
+		PreviousStatus string      `json:"previous_status" enum:",pending,active,suspended,revoked,ended"`
+		Reason         string      `json:"reason"`
+		Currency       money.Asset `json:"currency"`
+	}
+
+	// DirectDebitData is a direct debit after a change.
+	DirectDebitData struct {
+		DebitID        string       `json:"debit_id"`
+		MandateID      string       `json:"mandate_id"`
+		Status         string       `json:"status"`
+		PreviousStatus string       `json:"previous_status"`
+		Reason         string       `json:"reason"`
+		Amount         money.Amount `json:"amount"`
+		Currency       money.Asset  `json:"currency"`
+		ReleasedAmount money.Amount `json:"released_amount"`
+		DueOn          string       `json:"due_on"`
+		HeldUntil      string       `json:"held_until"`
+		RetryOf        string       `json:"retry_of"`
+		ExternalID     string       `json:"external_id"`
 	}
 
 	// WalletData is a wallet after a change.

@@ -96,3 +96,36 @@ func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 		return nil
 	})
 }
+
+// An erased address is replaced in the events of every company, and in no other text.
+func TestAnAddressIsErasedFromEvents(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		emit := func(companyID, email string) {
+			dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
+				id := tx.NewID("usr")
+				data := UserCreateUser.Example
+				data.Email = email
+				return Emit(tx, UserCreateUser.Event(companyID, id, 1, data))
+			})
+		}
+		emit("com_1", "ada@example.com")
+		emit("com_2", "ada@example.com")
+		emit("com_2", "not-ada@example.com")
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return EraseAddress(ctx, tx, "ada@example.com") })
+		var emails []string
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+			rows, err := tx.Query(ctx, "SELECT data FROM events ORDER BY position")
+			texts, err := db.Collect(rows, err, func(r *db.Rows) (text string, err error) { return text, r.Scan(&text) })
+			for _, text := range texts {
+				var data UserData
+				testkit.Check(t, json.Unmarshal([]byte(text), &data))
+				emails = append(emails, data.Email)
+			}
+			return err
+		})
+		want := []string{"erased@erased.invalid", "erased@erased.invalid", "not-ada@example.com"}
+		if !slices.Equal(emails, want) {
+			t.Errorf("%v", emails)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -118,24 +119,77 @@ func queryEvents(ctx context.Context, tx *db.Tx, where string, args ...any) ([]S
 	})
 }
 
-func selectByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]StoredEvent, error) {
-	found := make(map[string]StoredEvent, len(ids))
-	for in, args := range db.BindList(tx, ids, 2) {
-		events, err := queryEvents(ctx, tx, "company_id = $1 AND event_id IN "+in, append([]any{companyID}, args...)...)
+// connected selects the companies that have connected the app $1 at the time $2 with the scope to read their events.
+const connected = `SELECT g.company_id FROM app_grants g
+	JOIN apps a ON a.app_id = g.app_id
+	JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
+	WHERE g.app_id = $1` + connects
+
+// connects is the condition on a consent g, its app a and its member m. $2 is the time.
+const connects = ` AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'active'
+	AND m.role IN ('owner', 'admin', 'developer')
+	AND ' ' || g.scopes || ' ' LIKE '% c_company_detail %' AND ' ' || a.scopes || ' ' LIKE '% c_company_detail %'`
+
+// selectConnections selects the apps of companies, by the first column of the primary key.
+func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all []Connection, err error) {
+	for in, args := range db.BindList(tx, companies, 3) {
+		rows, err := tx.Query(ctx, `SELECT DISTINCT g.company_id, g.app_id FROM app_grants g
+			JOIN apps a ON a.app_id = g.app_id
+			JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
+			WHERE g.company_id <> $1 AND g.company_id IN `+in+connects, append([]any{"", db.Micros(tx.Now())}, args...)...)
+		some, err := db.Collect(rows, err, func(r *db.Rows) (c Connection, err error) {
+			return c, r.Scan(&c.CompanyID, &c.AppID)
+		})
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range events {
-			found[e.ID] = e
-		}
+		all = append(all, some...)
 	}
-	return found, nil
+	return all, nil
+}
+
+// where returns the condition that selects the events of a source, and its arguments, from $1.
+func (s Source) where(tx *db.Tx) (condition string, args []any) {
+	if s.AppID == "" {
+		return "company_id = $1", []any{s.CompanyID}
+	}
+	return "company_id IN (" + connected + ") AND name NOT LIKE 'webhook.%'", []any{s.AppID, db.Micros(tx.Now())}
+}
+
+func selectByID(ctx context.Context, tx *db.Tx, from Source, id string) ([]StoredEvent, error) {
+	where, args := from.where(tx)
+	return queryEvents(ctx, tx, fmt.Sprintf("%s AND event_id = $%d", where, len(args)+1), append(args, id)...)
+}
+
+func selectPosition(ctx context.Context, tx *db.Tx, from Source, id string) (position int64, err error) {
+	where, arg := "company_id = $2", from.CompanyID
+	if from.AppID != "" {
+		where, arg = "company_id IN (SELECT company_id FROM app_grants WHERE app_id = $2)", from.AppID
+	}
+	err = tx.QueryRow(ctx, "SELECT position FROM events WHERE event_id = $1 AND "+where, id, arg).Scan(&position)
+	return position, err
+}
+
+func selectByPosition(ctx context.Context, tx *db.Tx, positions []int64) (map[int64]StoredEvent, error) {
+	found := make(map[int64]StoredEvent, len(positions))
+	if len(positions) == 0 {
+		return found, nil
+	}
+	args := make([]any, len(positions))
+	for i, p := range positions {
+		args[i] = p
+	}
+	events, err := queryEvents(ctx, tx, "position IN "+db.Placeholders(1, len(args), 1), args...)
+	for _, e := range events {
+		found[e.Position] = e
+	}
+	return found, err
 }
 
 func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, after int64, limit int) (
 	[]StoredEvent, error) {
 	var where strings.Builder
-	args := []any{p.CompanyID}
+	source, args := Source{p.CompanyID, p.AppID}.where(tx)
 	and := func(condition string, value any) {
 		args = append(args, value)
 		fmt.Fprintf(&where, " AND "+condition, len(args))
@@ -161,7 +215,7 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 		order = "DESC"
 	}
 	fmt.Fprintf(&where, " ORDER BY position %s LIMIT %d", order, limit)
-	return queryEvents(ctx, tx, "company_id = $1"+where.String(), args...)
+	return queryEvents(ctx, tx, source+where.String(), args...)
 }
 
 // SQL returns the filter as a condition on a column of names, with a leading " AND", and its arguments. Placeholders
@@ -190,4 +244,18 @@ func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64
 			(SELECT company_id, event_id, created_at FROM events ORDER BY position LIMIT $2) AS oldest WHERE created_at < $1)
 		RETURNING position`, before, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (position int64, err error) { return position, r.Scan(&position) })
+}
+
+// erasedAddress takes the place of an email address in events. It has the form of an address, as receivers expect.
+const erasedAddress = "erased@erased.invalid"
+
+// EraseAddress replaces an email address in all events.
+func EraseAddress(ctx context.Context, tx *db.Tx, address string) error {
+	text, err := json.Marshal(address)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `UPDATE events SET data = REPLACE(data, $1, $2) WHERE data LIKE '%"email":%'
+		AND data <> REPLACE(data, $1, $2)`, string(text), `"`+erasedAddress+`"`)
+	return err
 }

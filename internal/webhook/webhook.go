@@ -74,8 +74,10 @@ func (e StoredEvent) Body(environment string) []byte {
 		Created     string          `json:"created"`
 		Environment string          `json:"environment"`
 		APIVersion  string          `json:"api_version"`
+		CompanyID   string          `json:"company_id"`
 		Sequence    int64           `json:"sequence"`
-	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, e.Sequence})
+	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, e.CompanyID,
+		e.Sequence})
 	if err != nil {
 		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // the data was encoded by Emit
 	}
@@ -102,9 +104,26 @@ func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
 // Waiting reports whether Next would return anything.
 func Waiting(ctx context.Context, tx *db.Tx) (bool, error) { return anyWaiting(ctx, tx) }
 
-// ListParams selects events of a company. Zero values select everything.
+// Source selects the events of a company or, with an AppID, those of all companies that have connected the app.
+type Source struct{ CompanyID, AppID string }
+
+// Connection is an app that receives the events of a company.
+type Connection struct{ CompanyID, AppID string }
+
+// Connections returns the apps that companies have connected with the scope to read their events, until they disconnect
+// or the member who connected the app no longer manages the company.
+func Connections(ctx context.Context, tx *db.Tx, companies ...string) ([]Connection, error) {
+	return selectConnections(ctx, tx, companies)
+}
+
+// ForApps reports whether the events of connected companies contain an event. Those of endpoints concern only their
+// company.
+func (e StoredEvent) ForApps() bool { return !strings.HasPrefix(e.Name, "webhook.") }
+
+// ListParams selects events of a source. Zero values select everything.
 type ListParams struct {
 	CompanyID string
+	AppID     string // selects the events of all companies that have connected the app, and not those of CompanyID
 	Names     string // names and prefixes ("payroll.*"), separated by commas
 	ObjectID  string
 	From, To  time.Time // From is inclusive, To is exclusive
@@ -127,11 +146,9 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []StoredEvent, m
 	}
 	var after int64
 	if p.After != "" {
-		e, err := Get(ctx, tx, p.CompanyID, p.After)
-		if err != nil {
+		if after, err = Position(ctx, tx, Source{p.CompanyID, p.AppID}, p.After); err != nil {
 			return nil, false, errAfter.At("query", "after")
 		}
-		after = e.Position
 	}
 	events, err = selectEvents(ctx, tx, p, filter, after, p.Limit+1)
 	if len(events) > p.Limit {
@@ -140,19 +157,27 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []StoredEvent, m
 	return events, false, err
 }
 
-// Get returns an event of a company, or apierr.NotFoundErr.
-func Get(ctx context.Context, tx *db.Tx, companyID, id string) (StoredEvent, error) {
-	found, err := ByID(ctx, tx, companyID, id)
-	e, ok := found[id]
-	if err == nil && !ok {
+// Get returns an event of a source, or apierr.NotFoundErr.
+func Get(ctx context.Context, tx *db.Tx, from Source, id string) (StoredEvent, error) {
+	events, err := selectByID(ctx, tx, from, id)
+	if err == nil && len(events) == 0 {
 		err = apierr.NotFoundErr
 	}
-	return e, err
+	if err != nil {
+		return StoredEvent{}, err
+	}
+	return events[0], nil
 }
 
-// ByID returns events of a company by their IDs. Events that do not exist are left out.
-func ByID(ctx context.Context, tx *db.Tx, companyID string, ids ...string) (map[string]StoredEvent, error) {
-	return selectByID(ctx, tx, companyID, ids...)
+// Position returns the position of an event of a source, or an error if there is none. Events of companies that
+// disconnected the source's app since then have positions too, so that a reader can go on behind them.
+func Position(ctx context.Context, tx *db.Tx, from Source, id string) (int64, error) {
+	return selectPosition(ctx, tx, from, id)
+}
+
+// ByPosition returns events of any company by their positions. Events that do not exist are left out.
+func ByPosition(ctx context.Context, tx *db.Tx, positions ...int64) (map[int64]StoredEvent, error) {
+	return selectByPosition(ctx, tx, positions)
 }
 
 // Filter selects events by name: names and prefixes such as "payroll.*". An empty filter selects all.

@@ -76,6 +76,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if len(have) >= maxDestinations {
 		return Destination{}, errDestinations.At("body", "/label")
 	}
+	label = strings.Join(strings.FieldsFunc(label, identity.Unprintable), " ") // mails contain it
 	label = strings.TrimSpace(label)
 	if len(label) > maxLabel {
 		label = strings.ToValidUTF8(label[:maxLabel], "")

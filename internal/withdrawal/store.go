@@ -133,6 +133,12 @@ func byExternalID(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 		" FROM withdrawals WHERE company_id = $1 AND external_id = $2 AND external_id <> ''", companyID, externalID)))
 }
 
+// ListAwaitingApproval returns withdrawals of a company that wait for an approval, oldest first.
+func ListAwaitingApproval(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Withdrawal, error) {
+	return selectWhere(ctx, tx, companyID, "status = 'awaiting_approval' ORDER BY created_at, withdrawal_id LIMIT $2",
+		int64(limit))
+}
+
 func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (some []Withdrawal, total int64,
 	err error,
 ) {

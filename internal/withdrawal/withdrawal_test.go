@@ -85,9 +85,13 @@ func (x *env) guard(g withdrawal.Guards) {
 
 func (x *env) addDestination() (id string) {
 	x.Helper()
-	return fixture.Do(x.Fixture, func(ctx context.Context, tx *db.Tx) (withdrawal.Destination, error) {
-		return x.s.AddDestination(ctx, tx, x.owner, "Vault", "BTC", []byte(address))
-	}).ID
+	d := fixture.Do(x.Fixture, func(ctx context.Context, tx *db.Tx) (withdrawal.Destination, error) {
+		return x.s.AddDestination(ctx, tx, x.owner, " Vault\r\n1 ", "BTC", []byte(address))
+	})
+	if d.Label != "Vault 1" { // mails contain it
+		x.Errorf("label %q", d.Label)
+	}
+	return d.ID
 }
 
 func (x *env) tryCreate(p withdrawal.Params) (withdrawal.Withdrawal, error) {

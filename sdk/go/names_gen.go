@@ -26,6 +26,8 @@ const (
 	CodeCategoryNotAllowed ErrorCode = "category_not_allowed"
 	// The company is frozen.
 	CodeCompanyFrozen ErrorCode = "company_frozen"
+	// The currency cannot be exchanged now.
+	CodeConversionUnavailable ErrorCode = "conversion_unavailable"
 	// The country is not supported.
 	CodeCountryNotSupported ErrorCode = "country_not_supported"
 	// The currency is not supported.
@@ -68,10 +70,16 @@ const (
 	CodeKYCRequired ErrorCode = "kyc_required"
 	// The body is not valid JSON.
 	CodeMalformedJSON ErrorCode = "malformed_json"
+	// The mandate cannot be used.
+	CodeMandateNotActive ErrorCode = "mandate_not_active"
 	// The host is not served here.
 	CodeMisdirected ErrorCode = "misdirected"
 	// A field is missing.
 	CodeMissingField ErrorCode = "missing_field"
+	// The name mixes scripts.
+	CodeNameMixedScripts ErrorCode = "name_mixed_scripts"
+	// The name is reserved.
+	CodeNameReserved ErrorCode = "name_reserved"
 	// The payee has no destination.
 	CodeNoDistribution ErrorCode = "no_distribution"
 	// Not found.
@@ -126,8 +134,16 @@ const (
 	EventClaimStatusUpdate EventName = "claim.status_update"
 	// The state of the company's verification changed.
 	EventCompanyKYBStatusUpdate EventName = "company.kyb_status_update"
+	// A direct debit was scheduled and announced.
+	EventDirectDebitCreated EventName = "direct_debit.created"
+	// A direct debit's state changed: it was sent, collected, released to the balance, refused or returned.
+	EventDirectDebitStatusUpdate EventName = "direct_debit.status_update"
+	// A mandate for direct debits was accepted, or its state changed.
+	EventDirectDebitMandateStatusUpdate EventName = "direct_debit_mandate.status_update"
 	// Payment destinations changed: of a payee or, with `company_id`, of the company itself.
 	EventDistributionChanged EventName = "distribution.changed"
+	// A bank checked the account of a payment destination.
+	EventDistributionChecked EventName = "distribution.checked"
 	// A bank asked for a correction of a payment destination.
 	EventDistributionCorrectionAsked EventName = "distribution.correction_asked"
 	// A user received money, which is paid to the user's destinations.
@@ -146,12 +162,18 @@ const (
 	EventInvoiceCreated EventName = "invoice.created"
 	// An invoice's state changed.
 	EventInvoiceStatusUpdate EventName = "invoice.status_update"
+	// The branding of the merchant's pages changed.
+	EventMerchantBrandingUpdate EventName = "merchant.branding_update"
 	// The merchant settings changed.
 	EventMerchantSettingsUpdate EventName = "merchant.settings_update"
 	// A payer was created.
 	EventPayerCreated EventName = "payer.created"
 	// A payer was deleted.
 	EventPayerStatusUpdate EventName = "payer.status_update"
+	// A payment link was created.
+	EventPaymentLinkCreated EventName = "payment_link.created"
+	// A payment link was changed.
+	EventPaymentLinkUpdated EventName = "payment_link.updated"
 	// Released payouts began to wait, for a lower network fee or for funds.
 	EventPayoutDelayed EventName = "payout.delayed"
 	// A bank sent a payout back.
@@ -170,14 +192,22 @@ const (
 	EventPayrollQuoteRefreshed EventName = "payroll.quote_refreshed"
 	// A payroll's state or funding state changed.
 	EventPayrollStatusUpdate EventName = "payroll.status_update"
+	// A payroll was changed before its funding: its payees, amounts or reference.
+	EventPayrollUpdated EventName = "payroll.updated"
 	// A recipient was created, or a user was linked to the company.
 	EventRecipientCreated EventName = "recipient.created"
 	// A recipient's state changed.
 	EventRecipientStatusUpdate EventName = "recipient.status_update"
 	// A refund of a claim was created.
 	EventRefundCreated EventName = "refund.created"
-	// A refund was approved, accepted, paid or withdrawn.
+	// A refund was approved, accepted, paid or withdrawn, or is offered again because its payout failed.
 	EventRefundStatusUpdate EventName = "refund.status_update"
+	// A schedule of payrolls was created.
+	EventScheduleCreated EventName = "schedule.created"
+	// The payroll of a scheduled run was created or cannot be created yet, or the run was skipped or changed.
+	EventScheduleRunUpdate EventName = "schedule.run_update"
+	// A schedule was changed, paused or resumed, or it ended.
+	EventScheduleStatusUpdate EventName = "schedule.status_update"
 	// The proceeds of claims were credited to the company's balance.
 	EventSettlementCreated EventName = "settlement.created"
 	// Money was received by bank transfer: to a funding account, for a payroll or for the balance.
@@ -222,8 +252,16 @@ func (e *Event) Payload() (any, error) {
 		return payload[ClaimData](e)
 	case EventCompanyKYBStatusUpdate:
 		return payload[CompanyVerificationData](e)
+	case EventDirectDebitCreated:
+		return payload[DirectDebitData](e)
+	case EventDirectDebitStatusUpdate:
+		return payload[DirectDebitData](e)
+	case EventDirectDebitMandateStatusUpdate:
+		return payload[DirectDebitMandateData](e)
 	case EventDistributionChanged:
 		return payload[DestinationChangeData](e)
+	case EventDistributionChecked:
+		return payload[AccountCheckData](e)
 	case EventDistributionCorrectionAsked:
 		return payload[CorrectionData](e)
 	case EventIncomeReceived:
@@ -242,12 +280,18 @@ func (e *Event) Payload() (any, error) {
 		return payload[InvoiceData](e)
 	case EventInvoiceStatusUpdate:
 		return payload[InvoiceData](e)
+	case EventMerchantBrandingUpdate:
+		return payload[MerchantBrandingData](e)
 	case EventMerchantSettingsUpdate:
 		return payload[MerchantSettingsData](e)
 	case EventPayerCreated:
 		return payload[PayerData](e)
 	case EventPayerStatusUpdate:
 		return payload[PayerData](e)
+	case EventPaymentLinkCreated:
+		return payload[PaymentLinkData](e)
+	case EventPaymentLinkUpdated:
+		return payload[PaymentLinkData](e)
 	case EventPayoutDelayed:
 		return payload[PayoutDelayedData](e)
 	case EventPayoutReturned:
@@ -266,6 +310,8 @@ func (e *Event) Payload() (any, error) {
 		return payload[PayrollQuoteData](e)
 	case EventPayrollStatusUpdate:
 		return payload[PayrollData](e)
+	case EventPayrollUpdated:
+		return payload[PayrollData](e)
 	case EventRecipientCreated:
 		return payload[RecipientData](e)
 	case EventRecipientStatusUpdate:
@@ -274,6 +320,12 @@ func (e *Event) Payload() (any, error) {
 		return payload[RefundData](e)
 	case EventRefundStatusUpdate:
 		return payload[RefundData](e)
+	case EventScheduleCreated:
+		return payload[ScheduleData](e)
+	case EventScheduleRunUpdate:
+		return payload[ScheduleRunData](e)
+	case EventScheduleStatusUpdate:
+		return payload[ScheduleData](e)
 	case EventSettlementCreated:
 		return payload[SettlementData](e)
 	case EventTransferReceived:

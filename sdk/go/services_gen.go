@@ -56,6 +56,32 @@ func newClient(t *transport) *Client {
 // ClaimsService has the operations on claims.
 type ClaimsService struct{ t *transport }
 
+// GetBranding calls GET /api/merchant/branding: get the merchant branding.
+//
+// Returns how the company's public pages and mails look to payers.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) GetBranding(
+	ctx context.Context, params *ClaimGetBrandingParams, options ...RequestOption,
+) (*MerchantBranding, error) {
+	return call[MerchantBranding](ctx, s.t, request{"GET", "/api/merchant/branding", params.values(), nil, options})
+}
+
+// ChangeBranding calls POST /api/merchant/branding: update the merchant branding.
+//
+// Absent fields stay unchanged, empty ones are removed. A change applies to all pages at once, also of earlier
+// claims. `themes` has the colors that follow from `accent_color`: one with too little contrast to the page is
+// darkened or lightened, and text on it is black or white.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *ClaimsService) ChangeBranding(
+	ctx context.Context, params *MerchantBrandingParams, options ...RequestOption,
+) (*MerchantBranding, error) {
+	return call[MerchantBranding](ctx, s.t, request{"POST", "/api/merchant/branding", nil, params, options})
+}
+
 // Cancel calls POST /api/merchant/claim/cancel: cancel a claim.
 //
 // Possible until a deposit arrives. The address stays monitored, and later deposits are refundable to the payer.
@@ -70,8 +96,9 @@ func (s *ClaimsService) Cancel(
 // Create calls POST /api/merchant/claim/create: create a claim.
 //
 // Creates a claim with its first quote, which is valid for 15 minutes. The address belongs to this claim
-// permanently. Show the payer the `checkout_url`, or the address and the amount. A second request with the same
-// `external_id` and the same content returns the first claim; other content is a conflict.
+// permanently. With `funding_currency` `any`, each currency in `payment_options` has its own quote. Show the
+// payer the `checkout_url`, or the address and the amount. A second request with the same `external_id` and the
+// same content returns the first claim; other content is a conflict.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Create(
@@ -99,9 +126,10 @@ func (s *ClaimsService) RefreshQuote(
 // or in full, the whole amount received. A new offer replaces one that was not accepted. With an `amount`,
 // refunds that part of a paid claim from the merchant's money: what claims earned, then the balance, or the
 // `source` that you name. It leaves there at once. Several refunds are possible until the claim's amount is
-// returned; above the company's approval limit, other members approve first. In both cases give the payer the
-// `refund_url`, which is returned only once and where they enter an address: Stipend cannot send a refund without
-// one, because the address that paid may belong to an exchange. An offer expires after 90 days.
+// returned; above the company's approval limit, other members approve first. In both cases the payer enters an
+// address at the `refund_url`, which is returned only once: Stipend cannot send a refund without an address, and
+// the one that paid may belong to an exchange. The link is mailed to the claim's `notification_email`, after the
+// approvals if it needs any; without one, give it to the payer. An offer expires after 90 days.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) Refund(
@@ -173,6 +201,70 @@ func (s *ClaimsService) Export(
 	return s.t.send(ctx, request{"GET", "/api/merchant/claims/export", params.values(), nil, options})
 }
 
+// ListPaymentLinks calls GET /api/merchant/payment-links: list payment links.
+//
+// Returns the company's payment links, newest first.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) ListPaymentLinks(
+	ctx context.Context, params *ClaimListPaymentLinksParams, options ...RequestOption,
+) (*LinkPage, error) {
+	return call[LinkPage](ctx, s.t, request{"GET", "/api/merchant/payment-links", params.values(), nil, options})
+}
+
+// AllPaymentLinks iterates over the items of all pages of ListPaymentLinks. It stops after the first error.
+func (s *ClaimsService) AllPaymentLinks(
+	ctx context.Context, params *ClaimListPaymentLinksParams, options ...RequestOption,
+) iter.Seq2[PaymentLink, error] {
+	var next ClaimListPaymentLinksParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]PaymentLink, Meta, error) {
+		next.Page = page
+		got, err := s.ListPaymentLinks(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// CreatePaymentLink calls POST /api/merchant/payment-links: create a payment link.
+//
+// Creates a reusable link, `url`. Each payer who opens it to pay gets a claim, with the fixed `amount` or one
+// that the payer chooses within `min_amount` and `max_amount`. With `max_payments`, open claims reserve a place
+// for 30 minutes, so no more claims are paid than that.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) CreatePaymentLink(
+	ctx context.Context, params *LinkCreateParams, options ...RequestOption,
+) (*PaymentLink, error) {
+	return call[PaymentLink](ctx, s.t, request{"POST", "/api/merchant/payment-links", nil, params, options})
+}
+
+// GetPaymentLink calls GET /api/merchant/payment-links/{payment_link_id}: get a payment link.
+//
+// Returns a payment link with the number of its paid and open claims.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) GetPaymentLink(
+	ctx context.Context, paymentLinkID string, options ...RequestOption,
+) (*PaymentLink, error) {
+	return call[PaymentLink](ctx, s.t, request{"GET", "/api/merchant/payment-links/" + url.PathEscape(paymentLinkID), nil, nil, options})
+}
+
+// UpdatePaymentLink calls PATCH /api/merchant/payment-links/{payment_link_id}: update a payment link.
+//
+// Absent fields stay unchanged. Claims that are already open keep their terms and places.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) UpdatePaymentLink(
+	ctx context.Context, paymentLinkID string, params *LinkChangeParams, options ...RequestOption,
+) (*PaymentLink, error) {
+	return call[PaymentLink](ctx, s.t, request{"PATCH", "/api/merchant/payment-links/" + url.PathEscape(paymentLinkID), nil, params, options})
+}
+
 // GetSettings calls GET /api/merchant/settings: get the merchant settings.
 //
 // Returns the company's settings for claims.
@@ -229,8 +321,9 @@ func (s *ClaimsService) AllSettlements(
 // Settle calls POST /api/merchant/settlements: settle claims.
 //
 // Credits the proceeds of claims to the company's balance at once, where they can fund payrolls. If the merchant
-// settings name a destination (`settlement_destination_id`) in that currency, a withdrawal sends them there,
-// subject to the cool-down, the company's limit and every other rule for withdrawals.
+// settings name a bank currency (`settlement_convert_to`), they are exchanged into it first, at the current rate.
+// If the settings name a destination (`settlement_destination_id`) in the currency that is credited, a withdrawal
+// sends them there, subject to the cool-down, the company's limit and every other rule for withdrawals.
 //
 // Requires the scope `c_company_workers_pay`.
 //
@@ -239,6 +332,19 @@ func (s *ClaimsService) Settle(
 	ctx context.Context, params *SettleParams, options ...RequestOption,
 ) (*Settlement, error) {
 	return call[Settlement](ctx, s.t, request{"POST", "/api/merchant/settlements", nil, params, options})
+}
+
+// GetSettlement calls GET /api/merchant/settlements/{settlement_id}: get the statement of a settlement.
+//
+// Returns a settlement with what changed the proceeds of claims in its currency since the settlement before it:
+// `opening_amount` + `claims_amount` - `fees_amount` - `refunds_amount` - `earned_amount` = `closing_amount`. The
+// page lists the changes, oldest first.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) GetSettlement(
+	ctx context.Context, settlementID string, params *ClaimGetSettlementParams, options ...RequestOption,
+) (*SettlementStatement, error) {
+	return call[SettlementStatement](ctx, s.t, request{"GET", "/api/merchant/settlements/" + url.PathEscape(settlementID), params.values(), nil, options})
 }
 
 // CompaniesService has the operations on companies.
@@ -322,6 +428,143 @@ func (s *CompaniesService) Get(
 	ctx context.Context, params *CompanyGetParams, options ...RequestOption,
 ) (*CompanyDetail, error) {
 	return call[CompanyDetail](ctx, s.t, request{"GET", "/api/company", params.values(), nil, options})
+}
+
+// ListPayments calls GET /api/company/payments: list payments.
+//
+// Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) ListPayments(
+	ctx context.Context, params *CompanyListPaymentsParams, options ...RequestOption,
+) (*PaymentPage, error) {
+	return call[PaymentPage](ctx, s.t, request{"GET", "/api/company/payments", params.values(), nil, options})
+}
+
+// AllPayments iterates over the items of all pages of ListPayments. It stops after the first error.
+func (s *CompaniesService) AllPayments(
+	ctx context.Context, params *CompanyListPaymentsParams, options ...RequestOption,
+) iter.Seq2[PaymentSummary, error] {
+	var next CompanyListPaymentsParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]PaymentSummary, Meta, error) {
+		next.Page = page
+		got, err := s.ListPayments(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// Export1099Nec calls GET /api/company/reports/1099-nec: export the columns of Form 1099-NEC.
+//
+// Returns a CSV file with the US persons, other than employees and corporations, who were paid at least 600 USD
+// in a year up to 2025, or 2,000 USD in a later one. A payee in the United States without a W-9 is listed without
+// a tax ID. The file contains complete tax IDs.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *CompaniesService) Export1099Nec(
+	ctx context.Context, params *CompanyExport1099NecParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/company/reports/1099-nec", params.values(), nil, options})
+}
+
+// ListJournalAccounts calls GET /api/company/reports/accounts: list the accounts of the journal.
+//
+// Returns the accounts of the monthly journal with the company's codes and names.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) ListJournalAccounts(
+	ctx context.Context, options ...RequestOption,
+) (*JournalAccounts, error) {
+	return call[JournalAccounts](ctx, s.t, request{"GET", "/api/company/reports/accounts", nil, nil, options})
+}
+
+// SetJournalAccounts calls POST /api/company/reports/accounts: set the accounts of the journal.
+//
+// Sets codes and names of accounts, as in the company's accounting software. An absent code or name becomes the
+// default; accounts that are not listed stay unchanged.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *CompaniesService) SetJournalAccounts(
+	ctx context.Context, params *JournalAccountsParams, options ...RequestOption,
+) (*JournalAccounts, error) {
+	return call[JournalAccounts](ctx, s.t, request{"POST", "/api/company/reports/accounts", nil, params, options})
+}
+
+// ExportJournal calls GET /api/company/reports/journal: export the journal of a month.
+//
+// Returns a month's (UTC) balanced journal of the company's money in Stipend as a CSV file, with the company's
+// own account codes and the value of each line at its moment. `quickbooks` has the columns that QuickBooks Online
+// imports as journal entries, `xero` those of Xero's manual journals.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) ExportJournal(
+	ctx context.Context, params *CompanyExportJournalParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/company/reports/journal", params.values(), nil, options})
+}
+
+// GetYearReport calls GET /api/company/reports/year: get the totals of a year.
+//
+// Returns what each payee was paid in a calendar year (UTC), in the currencies of the payrolls and in USD and EUR
+// at the value when it was paid, and whether a tax ID is on file. A payment counts when it has reached its payee.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) GetYearReport(
+	ctx context.Context, params *CompanyGetYearReportParams, options ...RequestOption,
+) (*YearReport, error) {
+	return call[YearReport](ctx, s.t, request{"GET", "/api/company/reports/year", params.values(), nil, options})
+}
+
+// ExportYearReport calls GET /api/company/reports/year/export: export the totals of a year.
+//
+// Returns the totals of a year per payee and currency as a CSV file.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) ExportYearReport(
+	ctx context.Context, params *CompanyExportYearReportParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/company/reports/year/export", params.values(), nil, options})
+}
+
+// ListSecurityEvents calls GET /api/company/security-events: list security events.
+//
+// Returns who signed in or sent a form for the company, from where, and the outcome, newest first. Events are
+// kept for 400 days. Filters combine.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *CompaniesService) ListSecurityEvents(
+	ctx context.Context, params *CompanyListSecurityEventsParams, options ...RequestOption,
+) (*SecurityEventPage, error) {
+	return call[SecurityEventPage](ctx, s.t, request{"GET", "/api/company/security-events", params.values(), nil, options})
+}
+
+// AllSecurityEvents iterates over the items of all pages of ListSecurityEvents. It stops after the first error.
+func (s *CompaniesService) AllSecurityEvents(
+	ctx context.Context, params *CompanyListSecurityEventsParams, options ...RequestOption,
+) iter.Seq2[SecurityEvent, error] {
+	var next CompanyListSecurityEventsParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]SecurityEvent, Meta, error) {
+		next.Page = page
+		got, err := s.ListSecurityEvents(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
 }
 
 // DestinationsService has the operations on destinations.
@@ -759,7 +1002,8 @@ type PayrollsService struct{ t *transport }
 
 // Cancel calls POST /api/company/payroll/cancel: cancel a payroll.
 //
-// Possible until a payment is released. Funds already received are credited to the company's balance.
+// Possible until a payment is released. Funds already received are credited to the company's balance; if they pay
+// at the rate of a quote that has ended, at most what the payroll costs at the present rate.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Cancel(
@@ -804,6 +1048,96 @@ func (s *PayrollsService) RefreshQuote(
 	ctx context.Context, params *PayrollRefParams, options ...RequestOption,
 ) (*PayrollRefreshed, error) {
 	return call[PayrollRefreshed](ctx, s.t, request{"POST", "/api/company/payroll/quote/refresh", nil, params, options})
+}
+
+// CreateSchedule calls POST /api/company/payroll/schedule/create: create a schedule of payrolls.
+//
+// Creates a payroll for each day of the schedule, `days_ahead` days before its pay date: one that waits for its
+// funding, or one that the balance pays. If a payroll cannot be created, the run waits and is tried again every
+// hour; owners and administrators get a mail. The payees must be payable now.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) CreateSchedule(
+	ctx context.Context, params *ScheduleTerms, options ...RequestOption,
+) (*ScheduleDetail, error) {
+	return call[ScheduleDetail](ctx, s.t, request{"POST", "/api/company/payroll/schedule/create", nil, params, options})
+}
+
+// ChangeScheduleRun calls POST /api/company/payroll/schedule/run: change or skip a run of a schedule.
+//
+// Skips one run, plans it again, or gives it other payees and amounts. Possible until its payroll is created.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) ChangeScheduleRun(
+	ctx context.Context, params *ScheduleRunParams, options ...RequestOption,
+) (*ScheduleRunChanged, error) {
+	return call[ScheduleRunChanged](ctx, s.t, request{"POST", "/api/company/payroll/schedule/run", nil, params, options})
+}
+
+// UpdateSchedule calls POST /api/company/payroll/schedule/update: update a schedule.
+//
+// Changes the given members, or pauses, resumes or ends the schedule. Payrolls that exist stay as they are. When
+// a schedule is resumed, the runs whose pay date has passed are skipped. To change the days, end the schedule and
+// create another.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) UpdateSchedule(
+	ctx context.Context, params *ScheduleUpdateParams, options ...RequestOption,
+) (*ScheduleDetail, error) {
+	return call[ScheduleDetail](ctx, s.t, request{"POST", "/api/company/payroll/schedule/update", nil, params, options})
+}
+
+// ListSchedules calls GET /api/company/payroll/schedules: list schedules.
+//
+// Returns the company's schedules, newest first.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) ListSchedules(
+	ctx context.Context, params *PayrollListSchedulesParams, options ...RequestOption,
+) (*SchedulePage, error) {
+	return call[SchedulePage](ctx, s.t, request{"GET", "/api/company/payroll/schedules", params.values(), nil, options})
+}
+
+// AllSchedules iterates over the items of all pages of ListSchedules. It stops after the first error.
+func (s *PayrollsService) AllSchedules(
+	ctx context.Context, params *PayrollListSchedulesParams, options ...RequestOption,
+) iter.Seq2[ScheduleSummary, error] {
+	var next PayrollListSchedulesParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]ScheduleSummary, Meta, error) {
+		next.Page = page
+		got, err := s.ListSchedules(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// GetSchedule calls GET /api/company/payroll/schedules/{schedule_id}: get a schedule.
+//
+// Returns a schedule with its payees, its last 24 runs and the next six.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) GetSchedule(
+	ctx context.Context, scheduleID string, params *PayrollGetScheduleParams, options ...RequestOption,
+) (*ScheduleDetail, error) {
+	return call[ScheduleDetail](ctx, s.t, request{"GET", "/api/company/payroll/schedules/" + url.PathEscape(scheduleID), params.values(), nil, options})
+}
+
+// Update calls POST /api/company/payroll/update: update a payroll.
+//
+// Changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing. The
+// address stays. An active quote is replaced by one for the new total, at the same rate and with the same end.
+// Payrolls of vendors cannot be changed.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) Update(
+	ctx context.Context, params *PayrollUpdateParams, options ...RequestOption,
+) (*PayrollCreated, error) {
+	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/update", nil, params, options})
 }
 
 // List calls GET /api/company/payrolls: list payrolls.
@@ -1188,7 +1522,7 @@ func (s *SandboxService) Clock(
 // Deposit calls POST /api/sandbox/deposit: simulate a deposit.
 //
 // Pays a payroll, a claim or a wallet on the simulated chain, or a payroll by a simulated bank transfer. `kind`
-// selects the case to simulate.
+// selects the case to simulate; `currency` and `network` select one of the `payment_options` of a claim.
 //
 // Accepts any credential, regardless of its scopes.
 //
@@ -1197,6 +1531,19 @@ func (s *SandboxService) Deposit(
 	ctx context.Context, params *SandboxDepositParams, options ...RequestOption,
 ) (*SandboxPaid, error) {
 	return call[SandboxPaid](ctx, s.t, request{"POST", "/api/sandbox/deposit", nil, params, options})
+}
+
+// DirectDebitReturn calls POST /api/sandbox/direct-debit-return: return a direct debit.
+//
+// Makes the bank return a direct debit that it collected.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
+func (s *SandboxService) DirectDebitReturn(
+	ctx context.Context, params *SandboxDebitReturnParams, options ...RequestOption,
+) (*SandboxDebitReturn, error) {
+	return call[SandboxDebitReturn](ctx, s.t, request{"POST", "/api/sandbox/direct-debit-return", nil, params, options})
 }
 
 // FeeRate calls POST /api/sandbox/fee-rate: set the fee rate.
@@ -1251,6 +1598,19 @@ func (s *SandboxService) Mails(
 	return call[SandboxMailPage](ctx, s.t, request{"GET", "/api/sandbox/mails", params.values(), nil, options})
 }
 
+// Mandate calls POST /api/sandbox/mandate: accept a mandate.
+//
+// Accepts a mandate for direct debits, as an owner or administrator does on the page.
+//
+// Accepts any credential, regardless of its scopes.
+//
+// Available in the sandbox only.
+func (s *SandboxService) Mandate(
+	ctx context.Context, params *SandboxMandateParams, options ...RequestOption,
+) (*MandateAnswer, error) {
+	return call[MandateAnswer](ctx, s.t, request{"POST", "/api/sandbox/mandate", nil, params, options})
+}
+
 // PayoutFailure calls POST /api/sandbox/payout-failure: fail a payment.
 //
 // Makes the payouts of a payment fail.
@@ -1300,6 +1660,30 @@ func (s *UsersService) InitiateKYC(
 	ctx context.Context, params *KycInitiateParams, options ...RequestOption,
 ) (*KycInitiated, error) {
 	return call[KycInitiated](ctx, s.t, request{"POST", "/api/user/kyc-initiate", nil, params, options})
+}
+
+// GetTaxForm calls GET /api/user/tax-form: get a tax form.
+//
+// Returns the newest W-9 or W-8BEN of the user, with all but the end of the tax ID masked.
+//
+// Requires the scope `u_user_detail`.
+func (s *UsersService) GetTaxForm(
+	ctx context.Context, params *UserGetTaxFormParams, options ...RequestOption,
+) (*TaxForm, error) {
+	return call[TaxForm](ctx, s.t, request{"GET", "/api/user/tax-form", params.values(), nil, options})
+}
+
+// SignTaxForm calls POST /api/user/tax-form: certify a tax form.
+//
+// Stores the data of a W-9 or W-8BEN that the user certifies. A W-8BEN is valid until the end of the third year
+// after its signature. The companies that pay the user see the form's type and status, and the data of a W-9 in
+// the file for Form 1099-NEC.
+//
+// Requires the scope `u_user_update`.
+func (s *UsersService) SignTaxForm(
+	ctx context.Context, params *TaxFormParams, options ...RequestOption,
+) (*TaxForm, error) {
+	return call[TaxForm](ctx, s.t, request{"POST", "/api/user/tax-form", nil, params, options})
 }
 
 // Update calls POST /api/user/update: update a user.
@@ -1368,6 +1752,123 @@ func (s *WalletsService) ListWithdrawalDestinations(
 	ctx context.Context, params *WalletListWithdrawalDestinationsParams, options ...RequestOption,
 ) (*WithdrawalDestinations, error) {
 	return call[WithdrawalDestinations](ctx, s.t, request{"GET", "/api/wallets/destinations", params.values(), nil, options})
+}
+
+// ListDirectDebits calls GET /api/wallets/direct-debits: list direct debits.
+//
+// Returns the company's direct debits, newest first.
+//
+// Requires the scope `c_company_detail`.
+func (s *WalletsService) ListDirectDebits(
+	ctx context.Context, params *WalletListDirectDebitsParams, options ...RequestOption,
+) (*DebitPage, error) {
+	return call[DebitPage](ctx, s.t, request{"GET", "/api/wallets/direct-debits", params.values(), nil, options})
+}
+
+// AllDirectDebits iterates over the items of all pages of ListDirectDebits. It stops after the first error.
+func (s *WalletsService) AllDirectDebits(
+	ctx context.Context, params *WalletListDirectDebitsParams, options ...RequestOption,
+) iter.Seq2[DebitAnswer, error] {
+	var next WalletListDirectDebitsParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]DebitAnswer, Meta, error) {
+		next.Page = page
+		got, err := s.ListDirectDebits(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// CreateDirectDebit calls POST /api/wallets/direct-debits: create a direct debit.
+//
+// Debits the company's bank account under a mandate. The money is credited to the balance, from which payrolls
+// are funded, when the hold of the scheme has ended. The owners and administrators get an announcement by mail.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *WalletsService) CreateDirectDebit(
+	ctx context.Context, params *DebitParams, options ...RequestOption,
+) (*DebitAnswer, error) {
+	return call[DebitAnswer](ctx, s.t, request{"POST", "/api/wallets/direct-debits", nil, params, options})
+}
+
+// CancelDirectDebit calls POST /api/wallets/direct-debits/cancel: cancel a direct debit.
+//
+// Possible until it is sent to the bank.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *WalletsService) CancelDirectDebit(
+	ctx context.Context, params *DebitChangeParams, options ...RequestOption,
+) (*DebitAnswer, error) {
+	return call[DebitAnswer](ctx, s.t, request{"POST", "/api/wallets/direct-debits/cancel", nil, params, options})
+}
+
+// RetryDirectDebit calls POST /api/wallets/direct-debits/retry: retry a direct debit.
+//
+// Repeats a direct debit that was returned for lack of funds, at most twice and within 30 days. Its mandate
+// becomes active again.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *WalletsService) RetryDirectDebit(
+	ctx context.Context, params *DebitChangeParams, options ...RequestOption,
+) (*DebitAnswer, error) {
+	return call[DebitAnswer](ctx, s.t, request{"POST", "/api/wallets/direct-debits/retry", nil, params, options})
+}
+
+// GetDirectDebit calls GET /api/wallets/direct-debits/{debit_id}: get a direct debit.
+//
+// Returns a direct debit.
+//
+// Requires the scope `c_company_detail`.
+func (s *WalletsService) GetDirectDebit(
+	ctx context.Context, debitID string, params *WalletGetDirectDebitParams, options ...RequestOption,
+) (*DebitAnswer, error) {
+	return call[DebitAnswer](ctx, s.t, request{"GET", "/api/wallets/direct-debits/" + url.PathEscape(debitID), params.values(), nil, options})
+}
+
+// ListMandates calls GET /api/wallets/mandates: list mandates.
+//
+// Returns the mandates under which the company's bank accounts can be debited. Members accept them on the page
+// /wallets/direct-debits, because it requires a second factor.
+//
+// Requires the scope `c_company_detail`.
+func (s *WalletsService) ListMandates(
+	ctx context.Context, params *WalletListMandatesParams, options ...RequestOption,
+) (*Mandates, error) {
+	return call[Mandates](ctx, s.t, request{"GET", "/api/wallets/mandates", params.values(), nil, options})
+}
+
+// RevokeMandate calls POST /api/wallets/mandates/revoke: revoke a mandate.
+//
+// Direct debits under it that were not sent are cancelled.
+//
+// Requires the scope `c_company_workers_pay`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *WalletsService) RevokeMandate(
+	ctx context.Context, params *MandateRevokeParams, options ...RequestOption,
+) (*MandateAnswer, error) {
+	return call[MandateAnswer](ctx, s.t, request{"POST", "/api/wallets/mandates/revoke", nil, params, options})
+}
+
+// GetMandate calls GET /api/wallets/mandates/{mandate_id}: get a mandate.
+//
+// Returns a mandate with its proof: the accepted text, and who accepted it, when and where.
+//
+// Requires the scope `c_company_detail`.
+func (s *WalletsService) GetMandate(
+	ctx context.Context, mandateID string, params *WalletGetMandateParams, options ...RequestOption,
+) (*MandateAnswer, error) {
+	return call[MandateAnswer](ctx, s.t, request{"GET", "/api/wallets/mandates/" + url.PathEscape(mandateID), params.values(), nil, options})
 }
 
 // Request calls POST /api/wallets/request: request a wallet.

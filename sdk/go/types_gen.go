@@ -9,12 +9,55 @@ import (
 	"time"
 )
 
+// AccountCheck is part of responses.
+type AccountCheck struct {
+	// Time of the result, or of the request.
+	Checked time.Time `json:"checked"`
+	// The bank's code for a returned prenote, or empty.
+	Code string `json:"code"`
+	// Name of the account's holder, for a close match.
+	HolderName string `json:"holder_name"`
+	// The HTTP method. One of: verification_of_payee, prenote.
+	Method string `json:"method"`
+	// Result of the verification. One of: pending, match, close_match, no_match, not_possible, accepted, returned.
+	Result string `json:"result"`
+	// Nothing is paid before, because of a prenote.
+	WaitsUntil time.Time `json:"waits_until,omitzero"`
+}
+
+// AccountCheckData is part of responses.
+type AccountCheckData struct {
+	// When the result arrived.
+	Checked time.Time `json:"checked"`
+	// The bank's code for a returned prenote, or empty.
+	Code string `json:"code"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Verification of Payee, or a prenote. One of: verification_of_payee, prenote.
+	Method string `json:"method"`
+	// The payee.
+	RecipientID string `json:"recipient_id"`
+	// The result. A prenote is accepted or returned, a name is compared. One of: match, close_match, no_match,
+	// not_possible, accepted, returned.
+	Result string `json:"result"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// The payee's user, empty without one.
+	UserID string `json:"user_id"`
+}
+
 // Allocation is part of requests.
 type Allocation struct {
 	// An integer from 0 to 100.
-	Allocation Decimal `json:"allocation"`
+	Allocation Decimal `json:"allocation,omitzero"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
+	// Instead of allocation: amount that is paid first.
+	FixedAmount Decimal `json:"fixed_amount,omitzero"`
+	// Currency of fixed_amount.
+	FixedCurrency string `json:"fixed_currency,omitzero"`
+	// Instead of allocation: the percentage that the others leave.
+	Remainder *bool `json:"remainder,omitzero"`
 }
 
 // BankDepositParams is part of requests.
@@ -63,6 +106,28 @@ type BankTransfer struct {
 	RoutingNumber string `json:"routing_number"`
 }
 
+// BrandingTheme is part of responses.
+type BrandingTheme struct {
+	// Background of buttons.
+	Accent string `json:"accent"`
+	// Whether accent differs from accent_color because of its contrast.
+	Adjusted bool `json:"adjusted"`
+	// Contrast ratio of the text on the accent, at least 4.5.
+	Contrast string `json:"contrast"`
+	// Color of links.
+	Link string `json:"link"`
+	// Text on the accent: black or white.
+	Text string `json:"text"`
+}
+
+// BrandingThemes is part of responses.
+type BrandingThemes struct {
+	// On dark pages.
+	Dark BrandingTheme `json:"dark"`
+	// On light pages.
+	Light BrandingTheme `json:"light"`
+}
+
 // ClaimCancelled is part of responses.
 type ClaimCancelled struct {
 	// Page where the payer pays.
@@ -88,11 +153,12 @@ type ClaimCreateParams struct {
 	ExpiresIn *int64 `json:"expires_in,omitzero"`
 	// Your order number, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id,omitzero"`
-	// Currency in which the payer pays: BTC.
+	// Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
+	// can receive; see `payment_options`.
 	FundingCurrency string `json:"funding_currency,omitzero"`
 	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
 	LineItems []LineItemParams `json:"line_items,omitzero"`
-	// Your own data: up to 20 keys with string values of up to 500 characters.
+	// Your own data: up to 50 keys with string values of up to 500 characters.
 	Metadata map[string]any `json:"metadata,omitzero"`
 	// Email address of the payer, who gets a receipt there when the claim is paid.
 	NotificationEmail string `json:"notification_email,omitzero"`
@@ -128,6 +194,8 @@ type ClaimData struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
+	// The payment link that created the claim; absent if none did.
+	PaymentLinkID string `json:"payment_link_id,omitzero"`
 	// The state before. Absent when it is the same. One of: awaiting_payment, partially_paid, confirming, paid,
 	// expired, underpaid, paid_late, invalid, refunded, cancelled.
 	PreviousStatus string `json:"previous_status,omitzero"`
@@ -165,6 +233,8 @@ type ClaimExportParams struct {
 	To time.Time
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string
+	// ID of the payment link; empty or absent if there is none.
+	PaymentLinkID string
 	// Beginning of an external_id, payer_id or claim_id; letter case does not matter.
 	Search string
 	// Currency of the price.
@@ -196,6 +266,9 @@ func (p *ClaimExportParams) values() url.Values {
 	if p.ExternalID != "" {
 		v.Set("external_id", p.ExternalID)
 	}
+	if p.PaymentLinkID != "" {
+		v.Set("payment_link_id", p.PaymentLinkID)
+	}
 	if p.Search != "" {
 		v.Set("search", p.Search)
 	}
@@ -204,6 +277,23 @@ func (p *ClaimExportParams) values() url.Values {
 	}
 	if p.DenominationAmount != "" {
 		v.Set("denomination_amount", p.DenominationAmount)
+	}
+	return v
+}
+
+// ClaimGetBrandingParams are query parameters. Zero values are not sent.
+type ClaimGetBrandingParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *ClaimGetBrandingParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
 	}
 	return v
 }
@@ -221,6 +311,33 @@ func (p *ClaimGetSettingsParams) values() url.Values {
 	}
 	if p.CompanyID != "" {
 		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
+// ClaimGetSettlementParams are query parameters. Zero values are not sent.
+type ClaimGetSettlementParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *ClaimGetSettlementParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
 	return v
 }
@@ -262,6 +379,8 @@ type ClaimListParams struct {
 	To time.Time
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string
+	// ID of the payment link; empty or absent if there is none.
+	PaymentLinkID string
 	// Beginning of an external_id, payer_id or claim_id; letter case does not matter.
 	Search string
 	// Currency of the price.
@@ -297,6 +416,9 @@ func (p *ClaimListParams) values() url.Values {
 	if p.ExternalID != "" {
 		v.Set("external_id", p.ExternalID)
 	}
+	if p.PaymentLinkID != "" {
+		v.Set("payment_link_id", p.PaymentLinkID)
+	}
 	if p.Search != "" {
 		v.Set("search", p.Search)
 	}
@@ -305,6 +427,33 @@ func (p *ClaimListParams) values() url.Values {
 	}
 	if p.DenominationAmount != "" {
 		v.Set("denomination_amount", p.DenominationAmount)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// ClaimListPaymentLinksParams are query parameters. Zero values are not sent.
+type ClaimListPaymentLinksParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *ClaimListPaymentLinksParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -366,7 +515,7 @@ type ClaimPayment struct {
 	FirstSeen time.Time `json:"first_seen"`
 	// Whether it was first seen before its quote expired.
 	InTime bool `json:"in_time"`
-	// Payment method. One of: bitcoin, lightning.
+	// Network of the payment, or `lightning`. One of: bitcoin, lightning, ethereum, base, polygon, arbitrum.
 	Method string `json:"method"`
 	// State of the object. One of: seen, confirmed, reverted, replaced, evicted.
 	Status string `json:"status"`
@@ -415,8 +564,11 @@ type ClaimQuote struct {
 	// BOLT 11 payment request for the funding amount, valid as long as the quote; empty if Lightning is not offered,
 	// the invoice is not ready, or a payment for the quote was received.
 	LightningInvoice string `json:"lightning_invoice"`
-	// Payment URI of the quote (BIP 321), including the Lightning invoice if there is one; empty once a payment was
-	// received or the quote expired.
+	// Ways to pay the amount still due, each with its own quote; empty if nothing can be paid now. The first currency
+	// that pays in full ends the others.
+	PaymentOptions []PaymentOption `json:"payment_options"`
+	// Payment URI of the quote (BIP 321 or EIP-681), including the Lightning invoice if there is one; empty once a
+	// payment was received or the quote expired.
 	PaymentURI string `json:"payment_uri"`
 	// ID of the quote.
 	QuoteID string `json:"quote_id"`
@@ -484,6 +636,8 @@ type ClaimRefund struct {
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
+	// Network on which the payer receives the refund.
+	Network string `json:"network"`
 	// ID of the refund.
 	RefundID string `json:"refund_id"`
 	// State of the object. One of: awaiting_approval, offered, accepted, paid, withdrawn.
@@ -531,6 +685,10 @@ type ClaimRefunded struct {
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
+	// Network on which the payer receives the refund.
+	Network string `json:"network"`
+	// Address to which the link was mailed; empty if it was not.
+	NotificationEmail string `json:"notification_email"`
 	// ID of the refund.
 	RefundID string `json:"refund_id"`
 	// Single-use link for the payer. Returned only once.
@@ -573,8 +731,12 @@ type ClaimStatus struct {
 	Metadata map[string]any `json:"metadata"`
 	// Email address of the payer, who gets a receipt there when the claim is paid.
 	NotificationEmail string `json:"notification_email"`
+	// Amounts owed to the payer in currencies other than `funding_currency`.
+	OtherRefundable []MoneyOwed `json:"other_refundable"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
+	// ID of the payment link; empty or absent if there is none.
+	PaymentLinkID string `json:"payment_link_id"`
 	// Payments received, by the time they were first seen.
 	Payments []ClaimPayment `json:"payments"`
 	// Latest quote.
@@ -637,6 +799,8 @@ type ClaimSummary struct {
 	Metadata map[string]any `json:"metadata"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
+	// ID of the payment link; empty or absent if there is none.
+	PaymentLinkID string `json:"payment_link_id"`
 	// Confirmed amount received, in the funding currency, as decimal text.
 	ReceivedAmount string `json:"received_amount"`
 	// Amount payable to the payer, overpaid or refunded, in the funding currency, as decimal text.
@@ -680,6 +844,8 @@ type CompanyDetail struct {
 	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
 	// rejected, suspended.
 	KYBStatus string `json:"kyb_status"`
+	// Legal entity identifier, or empty.
+	Lei string `json:"lei"`
 	// Fields and documents that are still missing.
 	Missing []string `json:"missing"`
 	// Full name.
@@ -690,6 +856,67 @@ type CompanyDetail struct {
 	Ubos []OwnerDetail `json:"ubos"`
 	// Web address.
 	Website string `json:"website"`
+}
+
+// CompanyExport1099NecParams are query parameters. Zero values are not sent.
+type CompanyExport1099NecParams struct {
+	// Calendar year, UTC. Default: the present one.
+	Year int64
+}
+
+func (p *CompanyExport1099NecParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.Year != 0 {
+		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	return v
+}
+
+// CompanyExportJournalParams are query parameters. Zero values are not sent.
+type CompanyExportJournalParams struct {
+	// Month, such as 2026-01. Default: the present one.
+	Month string
+	// Currency of the values. Default: USD. One of: USD, EUR.
+	Currency string
+	// Columns of the file. Default: csv, which has all of them. One of: csv, quickbooks, xero.
+	Format string
+}
+
+func (p *CompanyExportJournalParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.Month != "" {
+		v.Set("month", p.Month)
+	}
+	if p.Currency != "" {
+		v.Set("currency", p.Currency)
+	}
+	if p.Format != "" {
+		v.Set("format", p.Format)
+	}
+	return v
+}
+
+// CompanyExportYearReportParams are query parameters. Zero values are not sent.
+type CompanyExportYearReportParams struct {
+	// Calendar year, UTC. Default: the present one.
+	Year int64
+}
+
+func (p *CompanyExportYearReportParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.Year != 0 {
+		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	return v
 }
 
 // CompanyGetParams are query parameters. Zero values are not sent.
@@ -705,6 +932,108 @@ func (p *CompanyGetParams) values() url.Values {
 	}
 	if p.CompanyID != "" {
 		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
+// CompanyGetYearReportParams are query parameters. Zero values are not sent.
+type CompanyGetYearReportParams struct {
+	// Calendar year, UTC. Default: the present one.
+	Year int64
+}
+
+func (p *CompanyGetYearReportParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.Year != 0 {
+		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	return v
+}
+
+// CompanyListPaymentsParams are query parameters. Zero values are not sent.
+type CompanyListPaymentsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// ID of a payee, as in to_pay.
+	PayeeID string
+	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
+	// cancelled.
+	Status string
+	// Of payrolls created at this time or later.
+	From time.Time
+	// Of payrolls created before this time.
+	To time.Time
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *CompanyListPaymentsParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.PayeeID != "" {
+		v.Set("payee_id", p.PayeeID)
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if !p.From.IsZero() {
+		v.Set("from", p.From.Format(time.RFC3339Nano))
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// CompanyListSecurityEventsParams are query parameters. Zero values are not sent.
+type CompanyListSecurityEventsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Category; see the operation. One of: sign_in, credentials, members, access, money, staff, settings.
+	Category string
+	// ID of a member.
+	UserID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *CompanyListSecurityEventsParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Category != "" {
+		v.Set("category", p.Category)
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
 	return v
 }
@@ -830,6 +1159,80 @@ type CurrencyList struct {
 	Currencies []CurrencyItem `json:"currencies"`
 }
 
+// DebitAnswer is part of responses.
+type DebitAnswer struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the direct debit.
+	DebitID string `json:"debit_id"`
+	// Text on the bank statement.
+	Description string `json:"description"`
+	// The day on which the account is debited.
+	DueOn string `json:"due_on"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id"`
+	// Whether it is the last direct debit under the mandate.
+	Final bool `json:"final"`
+	// When the hold ends, UTC; missing before the money was collected.
+	HeldUntil time.Time `json:"held_until,omitzero"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+	// Reason of the state, such as a bank's code; may be empty.
+	Reason string `json:"reason"`
+	// Reference at the bank; empty before it was sent.
+	Reference string `json:"reference"`
+	// Part of the amount that was credited to the balance.
+	ReleasedAmount Decimal `json:"released_amount"`
+	// ID of the returned direct debit that it repeats; empty for none.
+	RetryOf string `json:"retry_of"`
+	// State of the object. One of: scheduled, submitting, submitted, collected, available, failed, returned,
+	// cancelled.
+	Status string `json:"status"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+}
+
+// DebitChangeParams is part of requests.
+type DebitChangeParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the direct debit.
+	DebitID string `json:"debit_id"`
+}
+
+// DebitPage is part of responses.
+type DebitPage struct {
+	// The items of this page.
+	Data []DebitAnswer `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// DebitParams is part of requests.
+type DebitParams struct {
+	// In the mandate's currency.
+	Amount Decimal `json:"amount"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Text on the bank statement.
+	Description string `json:"description,omitzero"`
+	// The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the bank
+	// allow is postponed. Default: the first possible day.
+	DueOn string `json:"due_on,omitzero"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
+	// Whether it is the last direct debit under the mandate, which then ends.
+	Final *bool `json:"final,omitzero"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+}
+
 // DeliveryDetail is part of responses.
 type DeliveryDetail struct {
 	// Number of attempts.
@@ -930,7 +1333,7 @@ type DestinationActor struct {
 	CompanyID string `json:"company_id"`
 	// ID of the credential that made the change.
 	CredentialID string `json:"credential_id"`
-	// Type of the credential. One of: api_key, oauth_token, session.
+	// Type of the credential. One of: api_key, oauth_token, session, link.
 	Kind string `json:"kind"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -1080,12 +1483,64 @@ func (p *DestinationListParams) values() url.Values {
 
 // DestinationShare is part of responses.
 type DestinationShare struct {
-	// Share in percent after the change.
+	// Share in percent after the change, of what the fixed amounts leave.
 	Allocation int64 `json:"allocation"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
+	// Amount of each payment that is paid first, or 0.
+	FixedAmount Decimal `json:"fixed_amount"`
+	// Currency of the fixed amount, or empty.
+	FixedCurrency string `json:"fixed_currency"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
+}
+
+// DirectDebitData is part of responses.
+type DirectDebitData struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the direct debit.
+	DebitID string `json:"debit_id"`
+	// The day on which the account is debited.
+	DueOn string `json:"due_on"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id"`
+	// When the hold ends, UTC; empty before the money was collected.
+	HeldUntil string `json:"held_until"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+	// The state before, empty when it was created. One of: scheduled, submitting, submitted, collected, available,
+	// failed, returned, cancelled.
+	PreviousStatus string `json:"previous_status"`
+	// Why it has the state: a bank's reason code such as `R01`; empty without a reason.
+	Reason string `json:"reason"`
+	// Part of the amount that was credited to the balance.
+	ReleasedAmount Decimal `json:"released_amount"`
+	// The returned direct debit that it repeats, empty for none.
+	RetryOf string `json:"retry_of"`
+	// State of the object. One of: scheduled, submitting, submitted, collected, available, failed, returned,
+	// cancelled.
+	Status string `json:"status"`
+}
+
+// DirectDebitMandateData is part of responses.
+type DirectDebitMandateData struct {
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+	// The state before, empty when the mandate was accepted. One of: pending, active, suspended, revoked, ended.
+	PreviousStatus string `json:"previous_status"`
+	// Why it has the state: a bank's reason code such as `AC04`; empty without a reason.
+	Reason string `json:"reason"`
+	// The unique mandate reference, which the company's bank shows.
+	Reference string `json:"reference"`
+	// Scheme of the direct debits. One of: sepa_core, sepa_b2b, ach_ccd, ach_web.
+	Scheme string `json:"scheme"`
+	// State of the object. One of: pending, active, suspended, revoked, ended.
+	Status string `json:"status"`
 }
 
 // DocumentItem is part of responses.
@@ -1173,28 +1628,15 @@ type EndpointData struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// EventItem is part of responses.
-type EventItem struct {
-	// API version of the event.
-	APIVersion string `json:"api_version"`
-	// When it was created, UTC.
-	Created time.Time `json:"created"`
-	// The items of this page.
-	Data json.RawMessage `json:"data"`
-	// sandbox or production.
-	Environment string `json:"environment"`
-	// Name of the event.
-	Event string `json:"event"`
-	// ID of the object.
-	ID string `json:"id"`
-	// The object's version, which increases with every event of the object.
-	Sequence int64 `json:"sequence"`
-}
+// EventItem is an event of a list.
+type EventItem = Event
 
 // EventListParams are query parameters. Zero values are not sent.
 type EventListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
+	// Or connected companies. One of: company, connections.
+	Source string
 	// Event names, or prefixes such as `payroll.*`, separated by commas.
 	Name string
 	// ID of the payroll or payment whose state changed.
@@ -1218,6 +1660,9 @@ func (p *EventListParams) values() url.Values {
 	}
 	if p.CompanyID != "" {
 		v.Set("company_id", p.CompanyID)
+	}
+	if p.Source != "" {
+		v.Set("source", p.Source)
 	}
 	if p.Name != "" {
 		v.Set("name", p.Name)
@@ -1956,6 +2401,39 @@ type InvoiceSummary struct {
 	UserID string `json:"user_id"`
 }
 
+// JournalAccount is part of responses.
+type JournalAccount struct {
+	// The account: `balance`, `held`, `payrolls`, `claims`, `debt`, `transfers`, `sales`, `refunds`, `pay`, `fees`,
+	// `exchange`, or `tax_rate`, which is not an account.
+	Account string `json:"account"`
+	// The company's code of the account; empty for `tax_rate`.
+	Code string `json:"code"`
+	// The company's name of the account. For `tax_rate`, the name of the tax rate in Xero for no tax.
+	Name string `json:"name"`
+}
+
+// JournalAccountParams is part of requests.
+type JournalAccountParams struct {
+	// The account, as in the list.
+	Account string `json:"account"`
+	// The company's code of the account. Default: that of Stipend.
+	Code string `json:"code,omitzero"`
+	// The company's name of the account. Default: that of Stipend.
+	Name string `json:"name,omitzero"`
+}
+
+// JournalAccounts is part of responses.
+type JournalAccounts struct {
+	// All accounts, in the order of a chart of accounts.
+	Accounts []JournalAccount `json:"accounts"`
+}
+
+// JournalAccountsParams is part of requests.
+type JournalAccountsParams struct {
+	// The accounts to set.
+	Accounts []JournalAccountParams `json:"accounts"`
+}
+
 // KycInitiateParams is part of requests.
 type KycInitiateParams struct {
 	// Required with an API key.
@@ -1988,6 +2466,174 @@ type LineItemParams struct {
 	Quantity *int64 `json:"quantity,omitzero"`
 }
 
+// LinkChangeParams is part of requests.
+type LinkChangeParams struct {
+	// Whether the link takes payments.
+	Active *bool `json:"active,omitzero"`
+	// Free text for people.
+	Description *string `json:"description,omitzero"`
+	// From then on the link takes no payments.
+	EndsAt *time.Time `json:"ends_at,omitzero"`
+	// Number of payments after which the link ends; 0 for no limit.
+	MaxPayments *int64 `json:"max_payments,omitzero"`
+	// What payers pay for.
+	Title *string `json:"title,omitzero"`
+}
+
+// LinkCreateParams is part of requests.
+type LinkCreateParams struct {
+	// Fixed amount. Absent if the payer chooses.
+	Amount Decimal `json:"amount,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Free text for people.
+	Description string `json:"description,omitzero"`
+	// From then on the link takes no payments.
+	EndsAt time.Time `json:"ends_at,omitzero"`
+	// Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
+	// receive.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Largest amount that the payer can choose.
+	MaxAmount Decimal `json:"max_amount,omitzero"`
+	// Number of payments after which the link ends; 0 for no limit.
+	MaxPayments *int64 `json:"max_payments,omitzero"`
+	// Your own data: keys with string values.
+	Metadata map[string]any `json:"metadata,omitzero"`
+	// Least amount that the payer can choose.
+	MinAmount Decimal `json:"min_amount,omitzero"`
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
+	RedirectURL string `json:"redirect_url,omitzero"`
+	// Amounts that the page suggests.
+	SuggestedAmounts []Decimal `json:"suggested_amounts,omitzero"`
+	// What payers pay for.
+	Title string `json:"title"`
+}
+
+// LinkPage is part of responses.
+type LinkPage struct {
+	// The items of this page.
+	Data []PaymentLink `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// MandateAnswer is part of responses.
+type MandateAnswer struct {
+	// When the mandate was accepted, UTC.
+	AcceptedAt time.Time `json:"accepted_at"`
+	// ID of the member who accepted the mandate.
+	AcceptedBy string `json:"accepted_by"`
+	// The debited account, masked.
+	Account string `json:"account"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Name of the creditor.
+	Creditor string `json:"creditor"`
+	// SEPA creditor identifier; empty for ACH.
+	CreditorID string `json:"creditor_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// When the last direct debit was made, UTC.
+	LastUsed time.Time `json:"last_used,omitzero"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+	// What proves the acceptance; only in the response for one mandate.
+	Proof *MandateProof `json:"proof,omitzero"`
+	// Reason of the state, such as a bank's code; may be empty.
+	Reason string `json:"reason"`
+	// The unique mandate reference.
+	Reference string `json:"reference"`
+	// Scheme of the direct debits. One of: sepa_core, sepa_b2b, ach_ccd, ach_web.
+	Scheme string `json:"scheme"`
+	// State of the object. One of: pending, active, suspended, revoked, ended.
+	Status string `json:"status"`
+}
+
+// MandateProof is part of responses.
+type MandateProof struct {
+	// Network address of the member.
+	AcceptedFrom string `json:"accepted_from"`
+	// Browser of the member.
+	AcceptedWith string `json:"accepted_with"`
+	// Language of the text.
+	Language string `json:"language"`
+	// The text that the member accepted.
+	Text string `json:"text"`
+}
+
+// MandateRevokeParams is part of requests.
+type MandateRevokeParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+}
+
+// Mandates is part of responses.
+type Mandates struct {
+	// The company's mandates, newest first.
+	Mandates []MandateAnswer `json:"mandates"`
+}
+
+// MerchantBranding is part of responses.
+type MerchantBranding struct {
+	// Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.
+	AccentColor string `json:"accent_color"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Name that payers see; empty for the company's name.
+	DisplayName string `json:"display_name"`
+	// Text that the checkout shows below the name; may be empty.
+	Headline string `json:"headline"`
+	// Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.
+	Languages []string `json:"languages"`
+	// URL of the logo as a PNG; empty if there is none.
+	LogoURL string `json:"logo_url"`
+	// Text after the payment and in the receipt; may be empty.
+	ThankYou string `json:"thank_you"`
+	// Colors that follow from the accent color.
+	Themes BrandingThemes `json:"themes"`
+}
+
+// MerchantBrandingData is part of responses.
+type MerchantBrandingData struct {
+	// Color such as `#1d3f8f`; empty for the service's.
+	AccentColor string `json:"accent_color"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Name that payers see; empty for the company's name.
+	DisplayName string `json:"display_name"`
+	// Text of the checkout; may be empty.
+	Headline string `json:"headline"`
+	// Languages offered to payers; empty for all.
+	Languages []string `json:"languages"`
+	// Path of the logo below the base URL; empty if there is none.
+	LogoPath string `json:"logo_path"`
+	// Text after the payment and in the receipt; may be empty.
+	ThankYou string `json:"thank_you"`
+}
+
+// MerchantBrandingParams is part of requests.
+type MerchantBrandingParams struct {
+	// Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.
+	AccentColor *string `json:"accent_color,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Name that payers see; empty for the company's name.
+	DisplayName *string `json:"display_name,omitzero"`
+	// Text that the checkout shows below the name; may be empty.
+	Headline *string `json:"headline,omitzero"`
+	// Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.
+	Languages []string `json:"languages,omitzero"`
+	// Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG
+	// of at most 256 pixels per side. Empty to remove it.
+	Logo *string `json:"logo,omitzero"`
+	// Text after the payment and in the receipt; may be empty.
+	ThankYou *string `json:"thank_you,omitzero"`
+}
+
 // MerchantSettings is part of responses.
 type MerchantSettings struct {
 	// ID of the company.
@@ -2001,12 +2647,18 @@ type MerchantSettings struct {
 	LatePolicy string `json:"late_policy"`
 	// Origins that may embed the checkout and to which it may return: https:// and a host.
 	Origins []string `json:"origins"`
-	// BTC, or empty for the currency of each claim.
+	// Bank currency into which settlements are exchanged; empty for none.
+	SettlementConvertTo string `json:"settlement_convert_to"`
+	// coin, a coin, or empty for each claim's currency.
 	SettlementCurrency string `json:"settlement_currency"`
+	// Day of weekly settlements. One of: sunday, monday, tuesday, wednesday, thursday, friday, saturday.
+	SettlementDay string `json:"settlement_day"`
 	// Empty if settlements remain in the balance.
 	SettlementDestinationID string `json:"settlement_destination_id"`
 	// Schedule of automatic settlements. One of: manual, daily, weekly.
 	SettlementSchedule string `json:"settlement_schedule"`
+	// Time zone of the schedule, as in the IANA database.
+	SettlementTimeZone string `json:"settlement_time_zone"`
 	// Support address shown at the checkout; may be empty.
 	SupportEmail string `json:"support_email"`
 	// Underpayment that still counts as paid, in hundredths of a percent.
@@ -2026,12 +2678,18 @@ type MerchantSettingsData struct {
 	LatePolicy string `json:"late_policy"`
 	// Origins that may embed the checkout and to which it may return: https:// and a host.
 	Origins []string `json:"origins"`
+	// Bank currency into which settlements are exchanged; empty for none.
+	SettlementConvertTo string `json:"settlement_convert_to"`
 	// Currency that the merchant receives.
 	SettlementCurrency string `json:"settlement_currency"`
+	// Day of weekly settlements. One of: sunday, monday, tuesday, wednesday, thursday, friday, saturday.
+	SettlementDay string `json:"settlement_day"`
 	// Destination to which settlements are withdrawn.
 	SettlementDestinationID string `json:"settlement_destination_id"`
 	// Schedule of automatic settlements. One of: manual, daily, weekly.
 	SettlementSchedule string `json:"settlement_schedule"`
+	// Time zone of the schedule, as in the IANA database.
+	SettlementTimeZone string `json:"settlement_time_zone"`
 	// Support address for payers.
 	SupportEmail string `json:"support_email"`
 	// Underpayment that still counts as paid, in hundredths of a percent.
@@ -2052,13 +2710,20 @@ type MerchantSettingsParams struct {
 	// Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty
 	// array removes them; without this field they remain.
 	Origins []string `json:"origins,omitzero"`
-	// Currency that the merchant receives: BTC, or empty for the currency of each claim.
+	// Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned.
+	SettlementConvertTo *string `json:"settlement_convert_to,omitzero"`
+	// Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which each
+	// claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of the claim.
 	SettlementCurrency *string `json:"settlement_currency,omitzero"`
+	// Day of weekly settlements. One of: sunday, monday, tuesday, wednesday, thursday, friday, saturday.
+	SettlementDay *string `json:"settlement_day,omitzero"`
 	// ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
 	// balance.
 	SettlementDestinationID *string `json:"settlement_destination_id,omitzero"`
-	// Schedule of automatic settlements. One of: manual, daily, weekly.
+	// Schedule of automatic settlements, at midnight in settlement_time_zone. One of: manual, daily, weekly.
 	SettlementSchedule *string `json:"settlement_schedule,omitzero"`
+	// Time zone of the schedule: a name of the IANA database, such as Europe/Paris.
+	SettlementTimeZone *string `json:"settlement_time_zone,omitzero"`
 	// Support address shown at the checkout; may be empty.
 	SupportEmail *string `json:"support_email,omitzero"`
 	// Underpayment that still counts as paid, in hundredths of a percent.
@@ -2085,6 +2750,14 @@ type Meta struct {
 	Total int64 `json:"total"`
 }
 
+// MoneyOwed is part of responses.
+type MoneyOwed struct {
+	// As decimal text.
+	Amount string `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+}
+
 // OnboardParams is part of requests.
 type OnboardParams struct {
 	// Town or city.
@@ -2099,6 +2772,9 @@ type OnboardParams struct {
 	Email string `json:"email,omitzero"`
 	// YYYY-MM-DD
 	IncorporationDate string `json:"incorporation_date,omitzero"`
+	// Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022 files
+	// name the paying company by it, too.
+	Lei string `json:"lei,omitzero"`
 	// Legal name.
 	Name string `json:"name"`
 	// Registration number of the company. Required before the verification starts, as are incorporation_date,
@@ -2442,9 +3118,94 @@ type PaymentDetail struct {
 	// ID.
 	UserID string `json:"user_id"`
 	// What approvers should check before the payment is sent: a first payment, a changed destination, an amount over
-	// one and a half times the largest of the last 12, or several payments within seven days. Warnings stop nothing.
-	// Empty once the payment is sent.
+	// one and a half times the largest of the last 12, several payments within seven days, or a bank account that has
+	// not passed its check. Warnings stop nothing. Empty once the payment is sent.
 	Warnings []Warning `json:"warnings"`
+}
+
+// PaymentLink is part of responses.
+type PaymentLink struct {
+	// Whether the link takes payments.
+	Active bool `json:"active"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Fixed amount; empty if the payer chooses.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// When the link ends, UTC.
+	EndsAt time.Time `json:"ends_at,omitzero"`
+	// Currency in which payers pay, or any.
+	FundingCurrency string `json:"funding_currency"`
+	// Empty for none.
+	MaxAmount string `json:"max_amount"`
+	// Number of payments after which the link ends; 0 for no limit.
+	MaxPayments int64 `json:"max_payments"`
+	// Your own data: keys with string values.
+	Metadata map[string]any `json:"metadata"`
+	// Empty for none.
+	MinAmount string `json:"min_amount"`
+	// Number of paid claims.
+	PaidCount int64 `json:"paid_count"`
+	// ID of the payment link; empty or absent if there is none.
+	PaymentLinkID string `json:"payment_link_id"`
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
+	RedirectURL string `json:"redirect_url"`
+	// Number of open claims that hold a place.
+	ReservedCount int64 `json:"reserved_count"`
+	// Amounts that the page suggests.
+	SuggestedAmounts []string `json:"suggested_amounts"`
+	// What payers pay for.
+	Title string `json:"title"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+	// Public page of the link.
+	URL string `json:"url"`
+}
+
+// PaymentLinkData is part of responses.
+type PaymentLinkData struct {
+	// Whether the link takes payments.
+	Active bool `json:"active"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// The fixed amount, as decimal text; empty if the payer chooses.
+	DenominationAmount string `json:"denomination_amount"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Number of payments after which the link ends; 0 for no limit.
+	MaxPayments int64 `json:"max_payments"`
+	// Number of paid claims.
+	PaidCount int64 `json:"paid_count"`
+	// Id of the payment link.
+	PaymentLinkID string `json:"payment_link_id"`
+	// What payers pay for.
+	Title string `json:"title"`
+	// Public URL of the link.
+	URL string `json:"url"`
+}
+
+// PaymentOption is part of responses.
+type PaymentOption struct {
+	// Where to pay; empty over Lightning.
+	Address string `json:"address"`
+	// Amount to pay now, as decimal text.
+	Amount string `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Network of the payment, or lightning.
+	Network string `json:"network"`
+	// Link for wallets (BIP 321 or EIP-681).
+	PaymentURI string `json:"payment_uri"`
+	// ID of the quote.
+	QuoteID string `json:"quote_id"`
+	// Price of one whole unit of the first currency in the other; for a quote, one unit of the funding currency in
+	// the payroll's currency.
+	Rate string `json:"rate"`
 }
 
 // PaymentOutput is part of responses.
@@ -2461,6 +3222,52 @@ type PaymentOutput struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 	// Payout amount in the output's currency; 0 until it is known.
 	VolumeOutputInOutputCurrency Decimal `json:"volume_output_in_output_currency"`
+}
+
+// PaymentPage is part of responses.
+type PaymentPage struct {
+	// Payments of the page.
+	Data []PaymentSummary `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// PaymentSummary is part of responses.
+type PaymentSummary struct {
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
+	AmountFiat Decimal `json:"amount_fiat"`
+	// Your own category of the payment.
+	Category string `json:"category"`
+	// When its payroll was created.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// Your own reference of the payroll; may be empty.
+	ExternalID string `json:"external_id"`
+	// Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only
+	// after this one is cancelled.
+	ExternalPaymentID string `json:"external_payment_id"`
+	// Fees, in the payroll's currency.
+	Fees Decimal `json:"fees"`
+	// ID of the invoice.
+	InvoiceID string `json:"invoice_id"`
+	// ID of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// Reason for the state; may be empty.
+	Reason string `json:"reason"`
+	// ID of the recipient.
+	RecipientID string `json:"recipient_id"`
+	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
+	// cancelled.
+	Status string `json:"status"`
+	// ID of one payment of a payroll: the amount for one payee.
+	SubpayrollID string `json:"subpayroll_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
 }
 
 // PayoutDelayedData is part of responses.
@@ -2550,6 +3357,9 @@ type PayrollCancelled struct {
 
 // PayrollCreateParams is part of requests.
 type PayrollCreateParams struct {
+	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	// Default: the company's country or, if its holidays are not known, `weekdays`.
+	Calendar string `json:"calendar,omitzero"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Currency of amount_fiat.
@@ -2563,8 +3373,16 @@ type PayrollCreateParams struct {
 	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
 	// /api/currencies.
 	FundingNetwork string `json:"funding_network,omitzero"`
+	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	// funded later, it is paid at once.
+	PayDate string `json:"pay_date,omitzero"`
+	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
 	// 1 to 10,000 payees with their amounts.
 	ToPay []ToPayItem `json:"to_pay"`
+	// What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
+	// the first one `after` it. Default: `none`. One of: none, before, after.
+	WorkingDay string `json:"working_day,omitzero"`
 }
 
 // PayrollCreated is part of responses.
@@ -2602,6 +3420,8 @@ type PayrollData struct {
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
+	// The day on which payees are paid; empty if they are paid as soon as it is funded.
+	PayDate string `json:"pay_date"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
 	// ID of the payroll.
@@ -2669,6 +3489,8 @@ type PayrollDetail struct {
 	FundingState string `json:"funding_state"`
 	// Why it is on hold; empty when it is not.
 	HoldReason string `json:"hold_reason"`
+	// Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.
+	PayDate string `json:"pay_date"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
 	// The payments, one for each payee.
@@ -2707,6 +3529,23 @@ func (p *PayrollGetParams) values() url.Values {
 	return v
 }
 
+// PayrollGetScheduleParams are query parameters. Zero values are not sent.
+type PayrollGetScheduleParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *PayrollGetScheduleParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
 // PayrollListParams are query parameters. Zero values are not sent.
 type PayrollListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -2720,6 +3559,12 @@ type PayrollListParams struct {
 	From time.Time
 	// Created before this time.
 	To time.Time
+	// ID of a payee, as in to_pay.
+	PayeeID string
+	// Total, volume, or amount of a payment.
+	Amount string
+	// Part of a reference, description, category or invoice.
+	Search string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -2745,6 +3590,42 @@ func (p *PayrollListParams) values() url.Values {
 	}
 	if !p.To.IsZero() {
 		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	if p.PayeeID != "" {
+		v.Set("payee_id", p.PayeeID)
+	}
+	if p.Amount != "" {
+		v.Set("amount", p.Amount)
+	}
+	if p.Search != "" {
+		v.Set("search", p.Search)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// PayrollListSchedulesParams are query parameters. Zero values are not sent.
+type PayrollListSchedulesParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *PayrollListSchedulesParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -2781,6 +3662,8 @@ type PayrollPreview struct {
 	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
 	// one wallet.
 	FundingMethod string `json:"funding_method"`
+	// Day on which the payees are paid, by the working-day rule; empty without a pay date.
+	PayDate string `json:"pay_date"`
 	// The payments, one for each payee.
 	Payments []PreviewItem `json:"payments"`
 	// Price of one whole unit of the first currency in the other; for a quote, one unit of the funding currency in
@@ -2889,6 +3772,8 @@ type PayrollSummary struct {
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
+	// Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.
+	PayDate string `json:"pay_date"`
 	// Number of payees.
 	Payees int64 `json:"payees"`
 	// ID of the payroll.
@@ -2904,6 +3789,18 @@ type PayrollSummary struct {
 	Updated time.Time `json:"updated"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
+}
+
+// PayrollUpdateParams is part of requests.
+type PayrollUpdateParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Your own reference of the payroll, unique per company. Default: it stays.
+	ExternalID *string `json:"external_id,omitzero"`
+	// ID of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// Payees and amounts, which replace all others. Default: they stay.
+	ToPay []ToPayItem `json:"to_pay,omitzero"`
 }
 
 // PreviewItem is part of responses.
@@ -2954,7 +3851,8 @@ type RateList struct {
 
 // RecipientAllocationsParams is part of requests.
 type RecipientAllocationsParams struct {
-	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
+	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
+	// remainder, total 100. A destination that is not listed gets 0.
 	Allocations []Allocation `json:"allocations"`
 }
 
@@ -3038,9 +3936,13 @@ type RecipientData struct {
 
 // RecipientDestination is part of responses.
 type RecipientDestination struct {
+	// Newest check of the bank account, by Verification of Payee or a prenote. Absent before the first result, and
+	// for accounts that cannot be checked.
+	AccountCheck *AccountCheck `json:"account_check,omitzero"`
 	// Address on the network; empty for a bank account.
 	Address string `json:"address"`
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	// Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a
+	// payee's allocations total 100. It is 0 for a destination with a fixed amount.
 	Allocation int64 `json:"allocation"`
 	// Correction that the bank of the account requested; absent if there is none.
 	Correction *Correction `json:"correction,omitzero"`
@@ -3052,18 +3954,27 @@ type RecipientDestination struct {
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
 	DistributionType string `json:"distribution_type"`
+	// Amount of each payment that goes to this destination before the allocations divide the rest; 0 for none. It
+	// applies to payments in `fixed_currency`. Fixed amounts are paid in the order in which the destinations were
+	// created. One that is larger than what is left of the payment gets all that is left.
+	FixedAmount Decimal `json:"fixed_amount"`
+	// Currency of the fixed amount, or empty.
+	FixedCurrency string `json:"fixed_currency"`
+	// Each payment goes to a new address.
+	FreshAddresses bool `json:"fresh_addresses"`
 	// Network of the address; empty for a bank account.
 	Network string `json:"network"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	// Whether this service pays to such a destination. It is false if the operator removed the network after the
+	// destination was created; a payroll whose payee allocates a share to it is rejected with
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Destination tag (XRP); may be empty.
+	// Always empty; no coin that is paid has tags.
 	Tag string `json:"tag"`
-	// Memo (XLM); may be empty.
+	// Always empty; no coin that is paid has memos.
 	TransferMemo string `json:"transfer_memo"`
 }
 
@@ -3086,12 +3997,14 @@ type RecipientDestinationCreateParams struct {
 
 // RecipientDestinationCreated is part of responses.
 type RecipientDestinationCreated struct {
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	// Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a
+	// payee's allocations total 100. It is 0 for a destination with a fixed amount.
 	Allocation int64 `json:"allocation"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	// Whether this service pays to such a destination. It is false if the operator removed the network after the
+	// destination was created; a payroll whose payee allocates a share to it is rejected with
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
@@ -3504,6 +4417,8 @@ type RequiredField struct {
 	MaxLength int64 `json:"max_length"`
 	// Minimum length.
 	MinLength int64 `json:"min_length"`
+	// Exactly one of the fields with the same value is required.
+	OneOf string `json:"one_of"`
 	// The values to choose from, for a select.
 	Options []FieldOption `json:"options"`
 	// Regular expression for the whole text; empty if any text is valid.
@@ -3522,8 +4437,9 @@ type RequiredFields struct {
 	Country string `json:"country"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	// Whether this service pays to such a destination. It is false if the operator removed the network after the
+	// destination was created; a payroll whose payee allocates a share to it is rejected with
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// The fields of `distribution_data`, in the order of a form.
 	RequiredFields []RequiredField `json:"required_fields"`
@@ -3563,6 +4479,20 @@ type SandboxClockParams struct {
 	AdvanceSeconds int64 `json:"advance_seconds"`
 }
 
+// SandboxDebitReturn is part of responses.
+type SandboxDebitReturn struct {
+	// ID of the direct debit.
+	DebitID string `json:"debit_id"`
+}
+
+// SandboxDebitReturnParams is part of requests.
+type SandboxDebitReturnParams struct {
+	// ID of the direct debit.
+	DebitID string `json:"debit_id"`
+	// The bank's reason code. Default: R01 or AM04.
+	Reason string `json:"reason,omitzero"`
+}
+
 // SandboxDepositParams is part of requests.
 type SandboxDepositParams struct {
 	// In the funding currency. Default: derived from kind.
@@ -3571,10 +4501,13 @@ type SandboxDepositParams struct {
 	ClaimID string `json:"claim_id,omitzero"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
+	// Currency of a claim's payment.
+	Currency string `json:"currency,omitzero"`
 	// Case to simulate. A bank transfer can be `exact`, `under`, `over`, or `reorged` for one that the bank reverses.
 	// One of: exact, under, over, late, replaced, reorged.
 	Kind string `json:"kind"`
-	// Network of a wallet deposit. Default: the wallet's first network.
+	// Network of a wallet deposit. Default: the wallet's first network. `lightning` pays the Lightning invoice of a
+	// claim, if the sandbox simulates a Lightning node.
 	Network string `json:"network,omitzero"`
 	// ID of the payroll to pay: on its chain or, if it is funded by bank, by transfer. Set this, claim_id or
 	// wallet_id.
@@ -3705,6 +4638,14 @@ func (p *SandboxMailsParams) values() url.Values {
 	return v
 }
 
+// SandboxMandateParams is part of requests.
+type SandboxMandateParams struct {
+	// IBAN or account number. Default: one that pays every debit.
+	Account string `json:"account,omitzero"`
+	// Scheme of the direct debits. One of: sepa_core, sepa_b2b, ach_ccd, ach_web.
+	Scheme string `json:"scheme"`
+}
+
 // SandboxPaid is part of responses.
 type SandboxPaid struct {
 	// Empty if a payroll was paid.
@@ -3727,6 +4668,270 @@ type SandboxReturnParams struct {
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
+// ScheduleData is part of responses.
+type ScheduleData struct {
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. One of: weekly,
+	// biweekly, semimonthly, monthly.
+	Frequency string `json:"frequency"`
+	// The company's name of the schedule.
+	Name string `json:"name"`
+	// The pay date of the next run; empty if there is none.
+	NextPayDate string `json:"next_pay_date"`
+	// The day of the next run, before the working-day rule; empty if there is none.
+	NextRun string `json:"next_run"`
+	// The state before. Absent when it is the same. One of: active, paused.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// State of the object. One of: active, paused, ended.
+	Status string `json:"status"`
+}
+
+// ScheduleDetail is part of responses.
+type ScheduleDetail struct {
+	// Country of the public holidays, or weekdays.
+	Calendar string `json:"calendar"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency of the payrolls; empty for USD.
+	Currency string `json:"currency"`
+	// Days of the month; empty for weekly schedules.
+	Days []int64 `json:"days"`
+	// From the creation of a payroll to its pay date.
+	DaysAhead int64 `json:"days_ahead"`
+	// Last possible day of a run, or empty.
+	EndDate string `json:"end_date"`
+	// How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. One of: weekly,
+	// biweekly, semimonthly, monthly.
+	Frequency string `json:"frequency"`
+	// Empty for the company's default.
+	FundingMethod string `json:"funding_method"`
+	// Your name of the schedule.
+	Name string `json:"name"`
+	// Pay date of the next run; empty if there is none.
+	NextPayDate string `json:"next_pay_date"`
+	// Day of the next run, before the working-day rule; empty if there is none.
+	NextRun string `json:"next_run"`
+	// Number of payees.
+	Payees int64 `json:"payees"`
+	// The last 24 runs and the next six, oldest first.
+	Runs []ScheduleRun `json:"runs"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// First possible day of a run.
+	StartDate string `json:"start_date"`
+	// State of the object. One of: active, paused, ended.
+	Status string `json:"status"`
+	// Time zone of the days.
+	TimeZone string `json:"time_zone"`
+	// Payees and amounts of each run.
+	ToPay []SchedulePayee `json:"to_pay"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+	// Rule for other days. One of: none, before, after.
+	WorkingDay string `json:"working_day"`
+}
+
+// SchedulePage is part of responses.
+type SchedulePage struct {
+	// Schedules of the page.
+	Data []ScheduleSummary `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// SchedulePayee is part of responses.
+type SchedulePayee struct {
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0.
+	AmountFiat Decimal `json:"amount_fiat"`
+	// Your own category of the payment.
+	Category string `json:"category"`
+	// A recipient that is a company, or the paying company; may be empty.
+	CompanyID string `json:"company_id"`
+	// Free text for people.
+	Description string `json:"description"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// ScheduleRun is part of responses.
+type ScheduleRun struct {
+	// Whether it has payees and amounts of its own.
+	Changed bool `json:"changed"`
+	// Day of the run, before the working-day rule.
+	Day string `json:"day"`
+	// Day on which its payees are paid.
+	PayDate string `json:"pay_date"`
+	// ID of its payroll; empty before it is created.
+	PayrollID string `json:"payroll_id"`
+	// Why it waits, as an error code, or `paused` if a pause skipped it; otherwise empty.
+	Reason string `json:"reason"`
+	// ID of the run; empty while it is planned and unchanged.
+	RunID string `json:"run_id"`
+	// State of the object. One of: planned, skipped, waiting, created.
+	Status string `json:"status"`
+}
+
+// ScheduleRunChanged is part of responses.
+type ScheduleRunChanged struct {
+	// The run after the change.
+	Run ScheduleRun `json:"run"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+}
+
+// ScheduleRunData is part of responses.
+type ScheduleRunData struct {
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// The day of the run, before the working-day rule.
+	Day string `json:"day"`
+	// The day on which its payees are paid.
+	PayDate string `json:"pay_date"`
+	// Its payroll; empty before it is created.
+	PayrollID string `json:"payroll_id"`
+	// Why it waits, as an error code such as `insufficient_balance`, or `paused`.
+	Reason string `json:"reason"`
+	// ID of the run; empty while it is planned and unchanged.
+	RunID string `json:"run_id"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// State of the object. One of: planned, skipped, waiting, created.
+	Status string `json:"status"`
+}
+
+// ScheduleRunParams is part of requests.
+type ScheduleRunParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Day of the run, before the working-day rule.
+	Day string `json:"day"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// `skipped`, or `planned` to plan it again. One of: planned, skipped.
+	Status string `json:"status"`
+	// Payees and amounts of this run. Default: those of the schedule.
+	ToPay []ToPayItem `json:"to_pay,omitzero"`
+}
+
+// ScheduleSummary is part of responses.
+type ScheduleSummary struct {
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. One of: weekly,
+	// biweekly, semimonthly, monthly.
+	Frequency string `json:"frequency"`
+	// Your name of the schedule.
+	Name string `json:"name"`
+	// Pay date of the next run; empty if there is none.
+	NextPayDate string `json:"next_pay_date"`
+	// Day of the next run, before the working-day rule; empty if there is none.
+	NextRun string `json:"next_run"`
+	// Number of payees.
+	Payees int64 `json:"payees"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// State of the object. One of: active, paused, ended.
+	Status string `json:"status"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+}
+
+// ScheduleTerms is part of requests.
+type ScheduleTerms struct {
+	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	// Default: the company's country or, if its holidays are not known, `weekdays`.
+	Calendar string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of amount_fiat.
+	Currency string `json:"currency,omitzero"`
+	// Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a month
+	// lacks is its last day, so 31 is always the last day.
+	Days []int64 `json:"days,omitzero"`
+	// Days between the creation of a payroll and its pay date, up to 28.
+	DaysAhead *int64 `json:"days_ahead,omitzero"`
+	// Last possible day of a run; empty for none.
+	EndDate string `json:"end_date,omitzero"`
+	// How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. One of: weekly,
+	// biweekly, semimonthly, monthly.
+	Frequency string `json:"frequency"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method of the payrolls, as in the creation of a payroll.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payments, if the currency has several.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your name of the schedule.
+	Name string `json:"name"`
+	// First possible day of a run. A weekly or biweekly schedule runs on its weekday.
+	StartDate string `json:"start_date"`
+	// Time zone of the days, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []ToPayItem `json:"to_pay"`
+	// What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
+	// first one `after` it. Default: `before`. One of: none, before, after.
+	WorkingDay string `json:"working_day,omitzero"`
+}
+
+// ScheduleUpdateParams is part of requests.
+type ScheduleUpdateParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Days between the creation of a payroll and its pay date, up to 28.
+	DaysAhead *int64 `json:"days_ahead,omitzero"`
+	// Last possible day of a run; empty for none.
+	EndDate *string `json:"end_date,omitzero"`
+	// Your name of the schedule.
+	Name *string `json:"name,omitzero"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// `paused` creates no payrolls until the schedule is `active` again; `ended` is final. One of: active, paused,
+	// ended.
+	Status *string `json:"status,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []ToPayItem `json:"to_pay,omitzero"`
+}
+
+// SecurityEvent is part of responses.
+type SecurityEvent struct {
+	// Method and route of the form.
+	Action string `json:"action"`
+	// IP address of the client.
+	Address string `json:"address"`
+	// User-Agent of the client.
+	Agent string `json:"agent"`
+	// When the form was submitted.
+	At time.Time `json:"at"`
+	// Category; see the operation. One of: sign_in, credentials, members, access, money, staff, settings.
+	Category string `json:"category"`
+	// ID of the event, the same in every delivery of it.
+	EventID string `json:"event_id"`
+	// Error code, or empty if the form succeeded.
+	Outcome string `json:"outcome"`
+	// Path of the form, with the IDs of objects.
+	Path string `json:"path"`
+	// ID of the member, or empty.
+	UserID string `json:"user_id"`
+}
+
+// SecurityEventPage is part of responses.
+type SecurityEventPage struct {
+	// Events of the page, newest first.
+	Data []SecurityEvent `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
 // SettleParams is part of requests.
 type SettleParams struct {
 	// Default: everything available.
@@ -3739,26 +4944,38 @@ type SettleParams struct {
 
 // Settlement is part of responses.
 type Settlement struct {
-	// As decimal text.
+	// Amount credited to the balance, as decimal text.
 	Amount string `json:"amount"`
 	// When it was created, UTC.
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// What was settled, as decimal text.
+	EarnedAmount string `json:"earned_amount"`
+	// Currency of earned_amount.
+	EarnedCurrency string `json:"earned_currency"`
+	// Price of one earned unit; empty if nothing was exchanged.
+	Rate string `json:"rate"`
 	// ID of the settlement.
 	SettlementID string `json:"settlement_id"`
-	// ID of the withdrawal to the company's destination; empty if the amount is in the balance.
+	// ID of the withdrawal.
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
 // SettlementData is part of responses.
 type SettlementData struct {
-	// Amount, as decimal text.
+	// The amount that was credited to the balance, as decimal text.
 	Amount string `json:"amount"`
 	// ID of the company.
 	CompanyID string `json:"company_id"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// The money of claims that was settled, as decimal text. It differs from amount if it was exchanged.
+	EarnedAmount string `json:"earned_amount"`
+	// Currency of earned_amount.
+	EarnedCurrency string `json:"earned_currency"`
+	// Price of one unit of the earned currency, as decimal text. Absent if nothing was exchanged.
+	Rate string `json:"rate,omitzero"`
 	// Id of the settlement.
 	SettlementID string `json:"settlement_id"`
 	// The withdrawal that pays it out, empty where it stays in the balance.
@@ -3773,6 +4990,60 @@ type SettlementPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// SettlementStatement is part of responses.
+type SettlementStatement struct {
+	// Amount credited to the balance, as decimal text.
+	Amount string `json:"amount"`
+	// What claims brought before fees, as decimal text.
+	ClaimsAmount string `json:"claims_amount"`
+	// Earned and not settled after the settlement, as decimal text.
+	ClosingAmount string `json:"closing_amount"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// The items of this page.
+	Data []SettlementStatementLine `json:"data"`
+	// What was settled, as decimal text.
+	EarnedAmount string `json:"earned_amount"`
+	// Currency of earned_amount.
+	EarnedCurrency string `json:"earned_currency"`
+	// Fees of the claims, as decimal text.
+	FeesAmount string `json:"fees_amount"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+	// Earned but not settled by the previous settlement, as decimal text.
+	OpeningAmount string `json:"opening_amount"`
+	// Price of one earned unit; empty if nothing was exchanged.
+	Rate string `json:"rate"`
+	// Refunds of paid claims, as decimal text.
+	RefundsAmount string `json:"refunds_amount"`
+	// ID of the settlement.
+	SettlementID string `json:"settlement_id"`
+	// ID of the withdrawal.
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
+// SettlementStatementLine is part of responses.
+type SettlementStatementLine struct {
+	// ID of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id"`
+	// The fee, as decimal text.
+	FeeAmount string `json:"fee_amount"`
+	// Amount before the fee, as decimal text; negative for money that left.
+	GrossAmount string `json:"gross_amount"`
+	// Amount after the fee, as decimal text; negative for money that left.
+	NetAmount string `json:"net_amount"`
+	// ID of the refund.
+	RefundID string `json:"refund_id"`
+	// Type of the object. One of: claim, claim_reverted, refund, refund_withdrawn.
+	Type string `json:"type"`
+}
+
 // Succeeded is part of responses.
 type Succeeded struct {
 	// true if the request succeeded.
@@ -3783,6 +5054,57 @@ type Succeeded struct {
 type Success struct {
 	// true if the request succeeded.
 	Success bool `json:"success"`
+}
+
+// TaxForm is part of responses.
+type TaxForm struct {
+	// The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none. One of: w9, w8ben.
+	Form string `json:"form"`
+	// Last day on which the form is valid; empty for no limit.
+	LastDay string `json:"last_day"`
+	// Name on the form.
+	Name string `json:"name"`
+	// When the form was certified; absent if there is none.
+	Signed time.Time `json:"signed,omitzero"`
+	// Whether there is a form and it is still valid. One of: missing, valid, expired.
+	Status string `json:"status"`
+	// Tax ID, masked except for its last four characters; empty if there is none.
+	TaxID string `json:"tax_id"`
+	// Type of the tax ID of a W-9: `ssn`, `itin` or `ein`; otherwise empty.
+	TaxIDType string `json:"tax_id_type"`
+}
+
+// TaxFormParams is part of requests.
+type TaxFormParams struct {
+	// Business name of a W-9, if it differs from the name.
+	BusinessName string `json:"business_name,omitzero"`
+	// Whether the user certifies, under penalty of perjury, that the data of the form is correct.
+	Certified bool `json:"certified"`
+	// Town or city.
+	City string `json:"city"`
+	// Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
+	// `other`.
+	Classification string `json:"classification,omitzero"`
+	// Country of residence, required on a W-8BEN. On a W-9 it is the United States.
+	Country string `json:"country,omitzero"`
+	// Required on a W-8BEN: YYYY-MM-DD.
+	DateOfBirth string `json:"date_of_birth,omitzero"`
+	// The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none. One of: w9, w8ben.
+	Form string `json:"form"`
+	// Name as on the user's tax return.
+	Name string `json:"name"`
+	// State, province or region of the address.
+	State string `json:"state,omitzero"`
+	// First line of the address.
+	StreetAddress string `json:"street_address"`
+	// Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has one.
+	TaxID string `json:"tax_id,omitzero"`
+	// Required on a W-9: `ssn`, `itin` or `ein`.
+	TaxIDType string `json:"tax_id_type,omitzero"`
+	// Required with an API key.
+	UserID string `json:"user_id,omitzero"`
+	// Postal code.
+	Zip string `json:"zip,omitzero"`
 }
 
 // TestData is part of responses.
@@ -3864,7 +5186,8 @@ type UploadParams struct {
 
 // UserAllocationsParams is part of requests.
 type UserAllocationsParams struct {
-	// 1 to 3 allocations totaling 100. A destination that is not listed gets 0.
+	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
+	// remainder, total 100. A destination that is not listed gets 0.
 	Allocations []Allocation `json:"allocations"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -3935,9 +5258,13 @@ type UserData struct {
 
 // UserDestination is part of responses.
 type UserDestination struct {
+	// Newest check of the bank account, by Verification of Payee or a prenote. Absent before the first result, and
+	// for accounts that cannot be checked.
+	AccountCheck *AccountCheck `json:"account_check,omitzero"`
 	// Address on the network; empty for a bank account.
 	Address string `json:"address"`
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	// Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a
+	// payee's allocations total 100. It is 0 for a destination with a fixed amount.
 	Allocation int64 `json:"allocation"`
 	// Correction that the bank of the account requested; absent if there is none.
 	Correction *Correction `json:"correction,omitzero"`
@@ -3949,16 +5276,25 @@ type UserDestination struct {
 	DistributionID string `json:"distribution_id"`
 	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
 	DistributionType string `json:"distribution_type"`
+	// Amount of each payment that goes to this destination before the allocations divide the rest; 0 for none. It
+	// applies to payments in `fixed_currency`. Fixed amounts are paid in the order in which the destinations were
+	// created. One that is larger than what is left of the payment gets all that is left.
+	FixedAmount Decimal `json:"fixed_amount"`
+	// Currency of the fixed amount, or empty.
+	FixedCurrency string `json:"fixed_currency"`
+	// Each payment goes to a new address.
+	FreshAddresses bool `json:"fresh_addresses"`
 	// Network of the address; empty for a bank account.
 	Network string `json:"network"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	// Whether this service pays to such a destination. It is false if the operator removed the network after the
+	// destination was created; a payroll whose payee allocates a share to it is rejected with
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
-	// Destination tag (XRP); may be empty.
+	// Always empty; no coin that is paid has tags.
 	Tag string `json:"tag"`
-	// Memo (XLM); may be empty.
+	// Always empty; no coin that is paid has memos.
 	TransferMemo string `json:"transfer_memo"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
@@ -3991,12 +5327,14 @@ type UserDestinationCreateParams struct {
 
 // UserDestinationCreated is part of responses.
 type UserDestinationCreated struct {
-	// Share of each payment that goes to this destination, in whole percent; a payee's allocations total 100.
+	// Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a
+	// payee's allocations total 100. It is 0 for a destination with a fixed amount.
 	Allocation int64 `json:"allocation"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// Whether this service pays to such a destination. If false, a destination is validated and stored, but a payroll
-	// whose payee allocates a share to it is rejected with `currency_not_supported`.
+	// Whether this service pays to such a destination. It is false if the operator removed the network after the
+	// destination was created; a payroll whose payee allocates a share to it is rejected with
+	// `currency_not_supported`.
 	Payable bool `json:"payable"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
@@ -4080,6 +5418,23 @@ type UserGetParams struct {
 }
 
 func (p *UserGetParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	return v
+}
+
+// UserGetTaxFormParams are query parameters. Zero values are not sent.
+type UserGetTaxFormParams struct {
+	// May be absent with a user's own token.
+	UserID string
+}
+
+func (p *UserGetTaxFormParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -4366,6 +5721,40 @@ type WalletDepositPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// WalletGetDirectDebitParams are query parameters. Zero values are not sent.
+type WalletGetDirectDebitParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *WalletGetDirectDebitParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
+// WalletGetMandateParams are query parameters. Zero values are not sent.
+type WalletGetMandateParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *WalletGetMandateParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
 // WalletGetStatementParams are query parameters. Zero values are not sent.
 type WalletGetStatementParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -4459,6 +5848,50 @@ func (p *WalletListDepositsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// WalletListDirectDebitsParams are query parameters. Zero values are not sent.
+type WalletListDirectDebitsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *WalletListDirectDebitsParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// WalletListMandatesParams are query parameters. Zero values are not sent.
+type WalletListMandatesParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *WalletListMandatesParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
 	}
 	return v
 }
@@ -4652,7 +6085,8 @@ type WalletTransactionPage struct {
 
 // Warning is part of responses.
 type Warning struct {
-	// Error code for programs. One of: first_payment, destination_changed, unusual_amount, frequent_payments.
+	// Error code for programs. One of: first_payment, destination_changed, unusual_amount, frequent_payments,
+	// account_check.
 	Code string `json:"code"`
 	// Explanation for approvers, in English.
 	Text string `json:"text"`
@@ -4672,6 +6106,8 @@ type WebhookCreateParams struct {
 	Description string `json:"description,omitzero"`
 	// Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all.
 	Events []string `json:"events,omitzero"`
+	// Or companies connected to the app. One of: company, connections.
+	Source string `json:"source,omitzero"`
 	// A public https address on port 443 or 8443.
 	URL string `json:"url"`
 }
@@ -4702,6 +6138,8 @@ type WebhookEndpoint struct {
 	OldSecretUntil string `json:"old_secret_until"`
 	// Reason for being disabled; empty if the endpoint is enabled. One of: requested, gone, failing.
 	Reason string `json:"reason"`
+	// Whose events it receives. One of: company, connections.
+	Source string `json:"source"`
 	// State of the object. One of: enabled, throttled, disabled_auto, disabled_manual.
 	Status string `json:"status"`
 	// Empty unless throttled.
@@ -4807,6 +6245,8 @@ type WebhookSecret struct {
 	Reason string `json:"reason"`
 	// Signing secret, returned only once.
 	Secret string `json:"secret"`
+	// Whose events it receives. One of: company, connections.
+	Source string `json:"source"`
 	// State of the object. One of: enabled, throttled, disabled_auto, disabled_manual.
 	Status string `json:"status"`
 	// Empty unless throttled.
@@ -5033,4 +6473,50 @@ type WorkerPage struct {
 	Data []WorkerItem `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
+}
+
+// YearPayee is part of responses.
+type YearPayee struct {
+	// Country: 2-letter ISO 3166-1 code in capitals.
+	Country string `json:"country"`
+	// Full name.
+	Name string `json:"name"`
+	// ID of the payee: a user with a login, otherwise a recipient.
+	PayeeID string `json:"payee_id"`
+	// Number of payments that reached the payee in the year.
+	Payments int64 `json:"payments"`
+	// Whether the recipient is a person (user) or a company.
+	RecipientType string `json:"recipient_type"`
+	// Role of the recipient.
+	Role string `json:"role"`
+	// The payee's newest tax form; empty if there is none. One of: w9, w8ben.
+	TaxForm string `json:"tax_form"`
+	// State of the payee's newest tax form. One of: missing, valid, expired.
+	TaxFormStatus string `json:"tax_form_status"`
+	// Whether a valid tax form of the payee has a tax ID.
+	TaxIDOnFile bool `json:"tax_id_on_file"`
+	// Sums, one for each currency.
+	Totals []YearTotal `json:"totals"`
+	// Number of payments missing from the values because no price at their time is known.
+	UnvaluedPayments int64 `json:"unvalued_payments"`
+	// Value in EUR when it was paid.
+	ValueEur Decimal `json:"value_eur"`
+	// Value in USD when it was paid.
+	ValueUSD Decimal `json:"value_usd"`
+}
+
+// YearReport is part of responses.
+type YearReport struct {
+	// The items of this page.
+	Data []YearPayee `json:"data"`
+	// Calendar year, UTC. Default: the present one.
+	Year int64 `json:"year"`
+}
+
+// YearTotal is part of responses.
+type YearTotal struct {
+	// Sum of the payments in the currency.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
 }

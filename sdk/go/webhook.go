@@ -27,8 +27,9 @@ type Event struct {
 	Created     time.Time       `json:"created"`
 	Environment string          `json:"environment"` // sandbox or production
 	APIVersion  string          `json:"api_version"`
-	Sequence    int64           `json:"sequence"` // increases with each event of the object
-	Data        json.RawMessage `json:"data"`     // decode it with Payload
+	CompanyID   string          `json:"company_id"` // company whose event it is
+	Sequence    int64           `json:"sequence"`   // increases with each event of the object
+	Data        json.RawMessage `json:"data"`       // decode it with Payload
 }
 
 // EventName is the name of an event, for example payroll.created.

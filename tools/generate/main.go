@@ -1,4 +1,4 @@
-// Command generate writes the generated files: the contract and the Go SDK. `make generate` runs it.
+// Command generate writes the generated files: the contract and the SDKs. `make generate` runs it.
 package main
 
 import (
@@ -22,7 +22,7 @@ func run(args []string) error {
 	case "contract":
 		return writeContract()
 	case "sdk":
-		return writeSDK()
+		return writeSDKs()
 	}
 	return fmt.Errorf("unknown arguments %q: want contract or sdk", args)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
@@ -114,14 +117,14 @@ func (c BankNamesCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
-		results, err := bank.Verifications(ctx, tx, c.All, c.Limit)
-		for _, v := range results {
-			name, err := v.Name(sealer)
+		found, err := destination.NameChecks(ctx, tx, c.All, c.Limit)
+		for _, d := range found {
+			name, err := d.Holder(sealer)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(std.Out, "%s  %s  %s  %-12s %s\n",
-				v.At.UTC().Format(time.RFC3339), bank.PaymentReference(v.Number, int(v.Position)), v.OutputID, v.Result, name)
+				d.Check.Checked.UTC().Format(time.RFC3339), d.OwnerID, d.ID, d.Check.Result, name)
 		}
 		return err
 	})
@@ -130,18 +133,19 @@ func (c BankNamesCmd) Run(ctx context.Context, std Streams) error {
 // BankReceivedCmd records that the bank has a file.
 type BankReceivedCmd struct {
 	app.Storage
-	File string `arg:"" help:"The file: S0000012, or 12."`
+	File string `arg:"" help:"The file: S0000012, or D0000012 for a direct debit."`
 }
 
 // Run records it.
 func (c BankReceivedCmd) Run(ctx context.Context, std Streams) error {
-	return changeFile(ctx, std, c.Storage, c.File, bank.ConfirmReceived, "The bank has %s.")
+	return changeFile(ctx, std, c.Storage, c.File, "bank.received", "The bank has %s.", bank.ConfirmReceived,
+		directdebit.ConfirmReceived)
 }
 
 // BankResendCmd sends a file again.
 type BankResendCmd struct {
 	app.Storage
-	File string `arg:"" help:"The file: S0000012, or 12."`
+	File string `arg:"" help:"The file: S0000012, or D0000012 for a direct debit."`
 }
 
 // Help returns the details of the help.
@@ -152,21 +156,30 @@ number.`
 
 // Run queues the file.
 func (c BankResendCmd) Run(ctx context.Context, std Streams) error {
-	return changeFile(ctx, std, c.Storage, c.File, bank.Resend, "%s is sent again.")
+	return changeFile(ctx, std, c.Storage, c.File, "bank.resend", "%s is sent again.", bank.Resend, directdebit.Resend)
 }
 
-// changeFile changes the state of a file, and prints done with its name.
+// changeFile changes the state of a file of payments or of a direct debit, records the action, and prints done with
+// the name of the file.
 func changeFile(
-	ctx context.Context, std Streams, at app.Storage, file string,
-	change func(context.Context, *db.Tx, int64) error, done string,
+	ctx context.Context, std Streams, at app.Storage, file, action, done string,
+	payments, debit func(context.Context, *db.Tx, int64) error,
 ) error {
-	name := strings.TrimSuffix(strings.TrimSuffix(file, ".xml"), ".ach")
+	name, change := strings.TrimSuffix(strings.TrimSuffix(file, ".xml"), ".ach"), payments
 	number, err := strconv.ParseInt(strings.TrimPrefix(name, "S"), 10, 64)
+	reference := bank.FileReference(number)
+	if rest, isDebit := strings.CutPrefix(name, "D"); isDebit {
+		number, err = strconv.ParseInt(rest, 10, 64)
+		reference, change = bank.DebitReference(number), debit
+	}
 	if err != nil {
-		return fmt.Errorf("%q is not a file; want S0000012, or 12", file)
+		return fmt.Errorf("%q is not a file; want S0000012, or D0000012 for a direct debit", file)
 	}
 	return writeDB(ctx, at, std, func(ctx context.Context, tx *db.Tx) (string, error) {
-		return fmt.Sprintf(done, bank.FileReference(number)), change(ctx, tx, number)
+		if err := change(ctx, tx, number); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf(done, reference), backoffice.RecordCommand(ctx, tx, action, reference, "")
 	})
 }
 
@@ -176,6 +189,7 @@ type BankPaidCmd struct {
 	Output  string `arg:"" help:"Id of the output (out_…), from: stipend payouts queued."`
 	Payment string `arg:"" help:"The payment in the bank's file or statement: S0000012P00003."`
 	Account string `required:"" help:"The operator's account that paid, by its id in --bank-accounts."`
+	BankAccountsFlag
 }
 
 // Help returns the details of the help.
@@ -188,8 +202,16 @@ the bank's statement by the file's name.`
 
 // Run marks the output.
 func (c BankPaidCmd) Run(ctx context.Context, std Streams) error {
+	accounts, err := c.accounts()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(accounts, func(a bank.Account) bool { return a.ID == c.Account })
+	if i < 0 {
+		return fmt.Errorf("--bank-accounts has no account %q", c.Account)
+	}
 	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
-		o, err := bank.MarkPaid(ctx, tx, c.Output, c.Payment, c.Account)
+		o, err := bank.MarkPaid(ctx, tx, c.Output, c.Payment, accounts[i])
 		if err != nil {
 			return "", err
 		}

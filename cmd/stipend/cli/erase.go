@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
@@ -24,13 +25,23 @@ ledger and payments keep the id alone. It refuses while a verification or a payr
 before --years have passed since the last one. It cannot be undone.`
 }
 
-// Run erases in one transaction. It also deletes stored responses that name the subject.
+// Run erases in one transaction, which includes stored responses that name the subject. Then it removes the deleted
+// data from the database file.
 func (c EraseCmd) Run(ctx context.Context, std Streams) error {
-	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
-		names, err := kyc.Erase(ctx, tx, c.Subject, c.Years)
-		if err != nil {
-			return "", err
+	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			names, err := kyc.Erase(ctx, tx, c.Subject, c.Years)
+			if err != nil {
+				return err
+			}
+			return httpapi.ForgetAnswers(ctx, tx, names)
+		}); err != nil {
+			return err
 		}
-		return "Erased for good.", httpapi.ForgetAnswers(ctx, tx, names)
+		if err := d.Vacuum(ctx); err != nil {
+			return err
+		}
+		fmt.Fprintln(std.Out, "Erased for good.")
+		return nil
 	})
 }

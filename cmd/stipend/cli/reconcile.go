@@ -107,7 +107,7 @@ func (c ReconcileCmd) sources(d *db.DB) (w backoffice.Sources, err error) {
 	if w.Banks, err = c.accounts(); err != nil {
 		return w, err
 	}
-	if c.LndURL != "" {
+	if c.LndURL != "" && c.LndURL != app.SimulatedLnd {
 		config := app.Config{Lightning: c.Lightning}
 		config.Roles, config.BitcoinNetwork = []string{app.RoleWorker}, c.BitcoinNetwork
 		service, err := config.OpenLightning()

@@ -15,15 +15,18 @@ const client = { client_id: id };
 const authentication = oauth.ClientSecretBasic(secret);
 const verifier = oauth.generateRandomCodeVerifier();
 const state = oauth.generateRandomState();
-const address = new URL(server.authorization_endpoint);
-for (const [name, value] of Object.entries({
-	client_id: id, redirect_uri: callback, response_type: "code", scope: "c_company_worker_list", state,
+const pushed = await oauth.processPushedAuthorizationResponse(server, client, await oauth.pushedAuthorizationRequest(server, client, authentication, {
+	redirect_uri: callback, response_type: "code", scope: "c_company_worker_list", state,
 	code_challenge: await oauth.calculatePKCECodeChallenge(verifier), code_challenge_method: "S256",
-})) address.searchParams.set(name, value);
+}, plain));
+const address = new URL(server.authorization_endpoint);
+address.search = new URLSearchParams({ client_id: id, request_uri: pushed.request_uri });
 console.log(address.href);
 const answer = oauth.validateAuthResponse(server, client, new URL(await read()), state);
 const response = await oauth.authorizationCodeGrantRequest(server, client, authentication, answer, callback, verifier, plain);
-const tokens = await oauth.processAuthorizationCodeResponse(server, client, response);
+const first = await oauth.processAuthorizationCodeResponse(server, client, response);
+const refreshed = await oauth.refreshTokenGrantRequest(server, client, authentication, first.refresh_token, plain);
+const tokens = await oauth.processRefreshTokenResponse(server, client, refreshed);
 console.log(tokens.access_token);
 console.log(tokens.company_id);
 await read();

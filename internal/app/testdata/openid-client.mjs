@@ -11,11 +11,12 @@ const read = async () => (await lines.next()).value;
 const config = await oauth.discovery(new URL(issuer), id, secret, undefined, { algorithm: "oauth2", execute: [oauth.allowInsecureRequests] });
 const verifier = oauth.randomPKCECodeVerifier();
 const state = oauth.randomState();
-console.log(oauth.buildAuthorizationUrl(config, {
+console.log((await oauth.buildAuthorizationUrlWithPAR(config, {
 	redirect_uri: callback, scope: "c_company_worker_list", state,
 	code_challenge: await oauth.calculatePKCECodeChallenge(verifier), code_challenge_method: "S256",
-}).href);
-const tokens = await oauth.authorizationCodeGrant(config, new URL(await read()), { pkceCodeVerifier: verifier, expectedState: state });
+})).href);
+const first = await oauth.authorizationCodeGrant(config, new URL(await read()), { pkceCodeVerifier: verifier, expectedState: state });
+const tokens = await oauth.refreshTokenGrant(config, first.refresh_token);
 console.log(tokens.access_token);
 console.log(tokens.company_id);
 await read();

@@ -43,7 +43,6 @@ type Network struct {
 	ChainID    uint64
 	PaysNative bool    // the native asset can be paid, not only used for gas
 	Tokens     []Token // payable tokens: the issuers' own contracts, no bridged copies
-	Accepted   []Token // further assets that a payee may name in a destination
 	MaxFee     int64   // gas price, in wei, above which payouts wait
 	MinTip     int64   // minimum tip, in wei per gas, that nodes accept
 	// DataFee reports whether transactions pay a fee for their publication on another network in addition to gas, as on
@@ -63,13 +62,11 @@ var networks = []Network{
 			{money.USDC, "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"},
 			{money.USDT, "0xdAC17F958D2ee523a2206206994597C13D831ec7"},
 		},
-		Accepted: []Token{{"DAI", "0x6B175474E89094C44Da98b954EedeAC495271d0F"}},
 	},
 	{
 		Name: "base", Title: "Base", Family: EVM, ChainID: 8453, Native: money.ETH, PaysNative: true,
 		BlocksPerConfirmation: 10, MaxFee: 20 * gwei, DataFee: true,
-		Tokens:   []Token{{money.USDC, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}},
-		Accepted: []Token{{"DAI", "0x50c5725949A6F0c72E6C4a641F24049A917DB0Cb"}},
+		Tokens: []Token{{money.USDC, "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}},
 	},
 	{
 		Name: "polygon", Title: "Polygon", Family: EVM, ChainID: 137, Native: money.POL,
@@ -78,7 +75,6 @@ var networks = []Network{
 			{money.USDC, "0x3c499c542cEF5E3811e1192ce70d8cC03d5c3359"},
 			{money.USDT, "0xc2132D05D31c914a87C6611C10748AEb04B58e8F"},
 		},
-		Accepted: []Token{{"DAI", "0x8f3Cf7ad23Cd3CaDbD9735AFf958023239c6A063"}},
 	},
 	{
 		Name: "arbitrum", Title: "Arbitrum", Family: EVM, ChainID: 42161, Native: money.ETH, PaysNative: true,
@@ -87,7 +83,6 @@ var networks = []Network{
 			{money.USDC, "0xaf88d065e77c8cC2239327C5EDb3A432268e5831"},
 			{money.USDT, "0xFd086bC7CD5C481DCC9C85ebE478A1C0b69FCbb9"},
 		},
-		Accepted: []Token{{"DAI", "0xDA10009cBd5D07dd0CeCc66161FC93D7c9000da1"}},
 	},
 }
 
@@ -130,7 +125,7 @@ func Lookup(name string) (Network, error) {
 }
 
 func (n Network) clone() Network {
-	n.Tokens, n.Accepted = slices.Clone(n.Tokens), slices.Clone(n.Accepted)
+	n.Tokens = slices.Clone(n.Tokens)
 	return n
 }
 
@@ -144,12 +139,6 @@ func (n Network) Assets() []money.Asset {
 		all = append(all, t.Asset)
 	}
 	return all
-}
-
-// Accepts reports whether a payee may name the network in a destination of an asset.
-func (n Network) Accepts(asset money.Asset) bool {
-	return slices.Contains(n.Assets(), asset) ||
-		slices.ContainsFunc(n.Accepted, func(t Token) bool { return t.Asset == asset })
 }
 
 // MayCarry reports whether an output of an asset could be paid on the network. A test network may have any tokens, so

@@ -12,19 +12,18 @@ func TestNetworksHaveAssetsAndLimits(t *testing.T) {
 	const gwei = int64(1_000_000_000)
 	for name, want := range map[string]struct {
 		assets                []money.Asset // assets in which payrolls are funded and payees paid
-		accepted              []money.Asset // assets that only destinations may name
 		confirmation          int64
 		maxFee, minTip        int64
 		carried, neverCarried []money.Asset
 	}{
-		"bitcoin": {[]money.Asset{money.BTC}, nil, 1, 0, 0, nil, []money.Asset{money.ETH, money.USDC, money.USD, ""}},
-		"ethereum": {[]money.Asset{money.ETH, money.USDC, money.USDT}, []money.Asset{"DAI"}, 10, 200 * gwei, 0,
+		"bitcoin": {[]money.Asset{money.BTC}, 1, 0, 0, nil, []money.Asset{money.ETH, money.USDC, money.USD, ""}},
+		"ethereum": {[]money.Asset{money.ETH, money.USDC, money.USDT}, 10, 200 * gwei, 0,
 			[]money.Asset{money.POL}, []money.Asset{money.BTC, money.USD, ""}},
-		"base": {[]money.Asset{money.ETH, money.USDC}, []money.Asset{"DAI"}, 10, 20 * gwei, 0,
+		"base": {[]money.Asset{money.ETH, money.USDC}, 10, 20 * gwei, 0,
 			[]money.Asset{money.USDT}, []money.Asset{money.BTC, money.EUR, ""}},
-		"polygon": {[]money.Asset{money.USDC, money.USDT}, []money.Asset{"DAI"}, 16, 2000 * gwei, 30 * gwei,
+		"polygon": {[]money.Asset{money.USDC, money.USDT}, 16, 2000 * gwei, 30 * gwei,
 			[]money.Asset{money.ETH, money.POL}, []money.Asset{money.BTC, money.USD, ""}},
-		"arbitrum": {[]money.Asset{money.ETH, money.USDC, money.USDT}, []money.Asset{"DAI"}, 16, 20 * gwei, 0,
+		"arbitrum": {[]money.Asset{money.ETH, money.USDC, money.USDT}, 16, 20 * gwei, 0,
 			[]money.Asset{money.POL}, []money.Asset{money.BTC, money.USD, ""}},
 	} {
 		n, err := Lookup(name)
@@ -39,14 +38,9 @@ func TestNetworksHaveAssetsAndLimits(t *testing.T) {
 				t.Errorf("%s does not carry %s", name, a)
 			}
 		}
-		for _, a := range slices.Concat(want.assets, want.accepted) {
-			if !n.Accepts(a) {
-				t.Errorf("%s does not accept %s", name, a)
-			}
-		}
 		for _, a := range want.neverCarried {
-			if n.MayCarry(a) || n.Accepts(a) {
-				t.Errorf("%s carries or accepts %q", name, a)
+			if n.MayCarry(a) {
+				t.Errorf("%s carries %q", name, a)
 			}
 		}
 	}

@@ -83,6 +83,28 @@ CREATE TABLE history (
     PRIMARY KEY (company_id, object_id, version)
 );
 
+-- Forms that people submitted: who, from where, how, and with which outcome. company_id is '' for people without a company
+-- and for staff.
+-- Shared: the networks from which a person signs in belong to the person, and rows are deleted by age.
+-- Writer: internal/securitylog
+CREATE TABLE security_events (
+    company_id TEXT   NOT NULL,
+    at         BIGINT NOT NULL,
+    event_id   TEXT   NOT NULL,
+    category   TEXT   NOT NULL,
+    action     TEXT   NOT NULL,
+    path       TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL, -- '' for staff
+    staff_id   TEXT   NOT NULL, -- '' for members
+    outcome    TEXT   NOT NULL, -- error code, '' for success
+    address    TEXT   NOT NULL,
+    network    TEXT   NOT NULL, -- the address as rate limits count it
+    agent      TEXT   NOT NULL,
+    PRIMARY KEY (company_id, at, event_id)
+);
+CREATE INDEX security_events_by_user ON security_events (user_id, network, at);
+CREATE INDEX security_events_by_time ON security_events (at);
+
 -- API requests of the last 30 days, as a company sees them: path, body and response without secrets and personal data.
 -- Writer: internal/requestlog
 CREATE TABLE requests (
@@ -330,6 +352,23 @@ CREATE TABLE api_keys (
 );
 CREATE UNIQUE INDEX api_keys_of_company ON api_keys (company_id, key_id);
 
+-- Consents of users to apps. Its tokens are valid until it is revoked or expires.
+-- Shared: a user sees and revokes their consents for all companies.
+-- Writer: internal/identity
+CREATE TABLE app_grants (
+    company_id TEXT   NOT NULL, -- the company that the app may act for, '' for the user alone
+    grant_id   TEXT   NOT NULL,
+    app_id     TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    scopes     TEXT   NOT NULL,
+    expires_at BIGINT NOT NULL,
+    revoked_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, grant_id)
+);
+CREATE INDEX app_grants_of_user ON app_grants (user_id, app_id);
+CREATE INDEX app_grants_of_app ON app_grants (app_id, company_id);
+
 -- OAuth access tokens, found by the digest of the secret.
 -- Shared: found by digest before the company is known.
 -- Writer: internal/identity
@@ -337,6 +376,7 @@ CREATE TABLE access_tokens (
     digest       TEXT   NOT NULL,
     company_id   TEXT   NOT NULL, -- the company the user granted access for
     token_id     TEXT   NOT NULL,
+    grant_id     TEXT   NOT NULL, -- consent that it belongs to
     app_id       TEXT   NOT NULL,
     user_id      TEXT   NOT NULL,
     scopes       TEXT   NOT NULL,
@@ -347,7 +387,35 @@ CREATE TABLE access_tokens (
     PRIMARY KEY (digest)
 );
 CREATE UNIQUE INDEX access_tokens_of_company ON access_tokens (company_id, token_id);
-CREATE INDEX access_tokens_user ON access_tokens (user_id, app_id);
+CREATE INDEX access_tokens_of_grant ON access_tokens (company_id, grant_id);
+CREATE INDEX access_tokens_by_expiry ON access_tokens (expires_at);
+
+-- OAuth refresh tokens, found by the digest of the secret. Each is used once. Used ones are kept until they expire, to
+-- detect a second use.
+-- Shared: found by digest before the company is known.
+-- Writer: internal/oauth
+CREATE TABLE refresh_tokens (
+    digest     TEXT   NOT NULL,
+    company_id TEXT   NOT NULL,
+    grant_id   TEXT   NOT NULL,
+    expires_at BIGINT NOT NULL,
+    used_at    BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE INDEX refresh_tokens_by_expiry ON refresh_tokens (expires_at);
+
+-- Authorization requests that apps sent before they redirected a user (RFC 9126).
+-- Shared: found by digest.
+-- Writer: internal/oauth
+CREATE TABLE pushed_requests (
+    digest     TEXT   NOT NULL, -- of the request_uri
+    client_id  TEXT   NOT NULL,
+    params     TEXT   NOT NULL, -- query string
+    expires_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
 
 -- OAuth authorization codes between consent and exchange.
 -- Shared: found by digest before the company is known.
@@ -361,7 +429,7 @@ CREATE TABLE authorization_codes (
     challenge  TEXT   NOT NULL, -- PKCE challenge, '' for none
     expires_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
-    token_id   TEXT   NOT NULL, -- token issued by the first exchange, which a second exchange revokes
+    grant_id   TEXT   NOT NULL, -- consent recorded by the first exchange, which a second exchange revokes
     created_at BIGINT NOT NULL,
     PRIMARY KEY (digest)
 );
@@ -412,6 +480,24 @@ CREATE TABLE email_tokens (
 );
 CREATE INDEX email_tokens_by_address ON email_tokens (email_key);
 CREATE INDEX email_tokens_by_expiry ON email_tokens (expires_at);
+
+-- Requested changes of the email addresses with which people sign in. Both addresses confirm a change by a link.
+-- Shared: an account belongs to a person and not to a company.
+-- Writer: internal/auth
+CREATE TABLE email_changes (
+    user_id    TEXT    NOT NULL,
+    old_email  TEXT    NOT NULL,
+    new_email  TEXT    NOT NULL,
+    old_digest TEXT    NOT NULL, -- digests of the tokens in the links
+    new_digest TEXT    NOT NULL,
+    old_done   BOOLEAN NOT NULL, -- the link was opened
+    new_done   BOOLEAN NOT NULL,
+    created_at BIGINT  NOT NULL,
+    expires_at BIGINT  NOT NULL,
+    PRIMARY KEY (user_id)
+);
+CREATE UNIQUE INDEX email_changes_by_old ON email_changes (old_digest);
+CREATE UNIQUE INDEX email_changes_by_new ON email_changes (new_digest);
 
 -- Authenticator apps (TOTP) of users.
 -- Shared: belongs to a user, whichever company they act for.
@@ -479,6 +565,18 @@ CREATE TABLE member_invitations (
 );
 CREATE UNIQUE INDEX member_invitations_by_digest ON member_invitations (digest);
 
+-- Filters of lists that members saved. Each member sees only their own.
+-- Writer: internal/auth
+CREATE TABLE saved_searches (
+    company_id TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    list       TEXT   NOT NULL, -- path of the list
+    name       TEXT   NOT NULL,
+    query      TEXT   NOT NULL, -- URL query of the filter
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, user_id, list, name)
+);
+
 
 -- =====================================
 -- Verification (KYC, KYB) and screening
@@ -539,6 +637,19 @@ CREATE TABLE tax_ids (
     sealed          BYTEA  NOT NULL,
     created_at      BIGINT NOT NULL,
     PRIMARY KEY (subject_id, issuing_country)
+);
+
+-- Tax forms (W-9, W-8BEN) that people certified, sealed with the subject's key. The newest one of a person counts.
+-- Shared: a person's tax form belongs to the person, not to the companies that pay them.
+-- Writer: internal/kyc
+CREATE TABLE tax_forms (
+    subject_id TEXT   NOT NULL,
+    form_id    TEXT   NOT NULL,
+    form       TEXT   NOT NULL CHECK (form IN ('w9', 'w8ben')),
+    sealed     BYTEA  NOT NULL,
+    signed_at  BIGINT NOT NULL,
+    expires_at BIGINT NOT NULL, -- 0 for never
+    PRIMARY KEY (subject_id, form_id)
 );
 
 -- Attempts to verify a subject: a user (person), a beneficial owner (owner), or a company.
@@ -739,20 +850,41 @@ CREATE TABLE destinations (
     country         TEXT   NOT NULL,
     network         TEXT   NOT NULL,
     address         TEXT   NOT NULL,
-    tag             TEXT   NOT NULL,
-    transfer_memo   TEXT   NOT NULL,
     sealed          TEXT   NOT NULL,
     masked          TEXT   NOT NULL,
     -- A correction the bank asked for before the next payment (JSON, sealed), and the company whose payment it was.
     correction      TEXT   NOT NULL DEFAULT '',
     correction_for  TEXT   NOT NULL DEFAULT '',
+    -- The newest check of the bank account (JSON), '' for none.
+    account_check   TEXT   NOT NULL DEFAULT '',
 
-    allocation      BIGINT NOT NULL CHECK (allocation BETWEEN 0 AND 100), -- percent of each payment
+    -- The part of each payment: a fixed amount of payments in its currency, or a percentage of what those leave.
+    allocation      BIGINT NOT NULL CHECK (allocation BETWEEN 0 AND 100),
+    fixed_amount    BIGINT NOT NULL DEFAULT 0 CHECK (fixed_amount = 0 OR fixed_amount > 0 AND allocation = 0),
+    fixed_currency  TEXT   NOT NULL DEFAULT '',
     created_at      BIGINT NOT NULL,
     updated_at      BIGINT NOT NULL,
     PRIMARY KEY (owner_id, destination_id)
 );
 CREATE INDEX destinations_corrections ON destinations (correction_for, owner_id) WHERE correction_for <> '';
+
+-- Addresses of payees' Bitcoin wallets, one per payment and destination, in the order of the wallet. An address is never
+-- assigned twice, also if the wallet is entered again or by another owner.
+-- Shared: a wallet belongs to the person paid, not to the companies that pay them.
+-- Writer: internal/payee/destination
+CREATE TABLE destination_addresses (
+    wallet_id      TEXT   NOT NULL, -- digest of the public key and the script
+    position       BIGINT NOT NULL,
+    company_id     TEXT   NOT NULL,
+    payroll_id     TEXT   NOT NULL,
+    payment_id     TEXT   NOT NULL,
+    destination_id TEXT   NOT NULL,
+    address        TEXT   NOT NULL,
+    created_at     BIGINT NOT NULL,
+    PRIMARY KEY (wallet_id, position)
+);
+CREATE UNIQUE INDEX destination_addresses_of_payment
+    ON destination_addresses (company_id, payment_id, destination_id, wallet_id);
 
 -- Audit log of destinations: who changed what, when. Rows are only added. The states are JSON with masked bank data.
 -- Shared: destinations belong to the person paid, not to the companies that pay them.
@@ -772,6 +904,27 @@ CREATE TABLE destination_changes (
     PRIMARY KEY (owner_id, change_id)
 );
 
+-- Requests of companies to payees to say where to be paid, the latest for each payee. A payee without an account answers
+-- at a link.
+-- Shared: a link is found by its token.
+-- Writer: internal/payee/destination
+CREATE TABLE destination_requests (
+    company_id      TEXT   NOT NULL,
+    recipient_id    TEXT   NOT NULL,
+    token_digest    TEXT   NOT NULL, -- '' for a payee with an account, and once the link was used
+    sent_at         BIGINT NOT NULL,
+    expires_at      BIGINT NOT NULL,
+    -- What was entered at the link, sealed, until the code from the second mail confirms it.
+    draft           TEXT   NOT NULL DEFAULT '',
+    code_digest     TEXT   NOT NULL DEFAULT '',
+    code_expires_at BIGINT NOT NULL DEFAULT 0,
+    codes           BIGINT NOT NULL DEFAULT 0, -- number of codes sent
+    attempts        BIGINT NOT NULL DEFAULT 0, -- number of codes entered
+    PRIMARY KEY (company_id, recipient_id)
+);
+CREATE UNIQUE INDEX destination_requests_by_token ON destination_requests (token_digest) WHERE token_digest <> '';
+CREATE INDEX destination_requests_drafts ON destination_requests (code_expires_at) WHERE draft <> '';
+
 
 -- =========================
 -- Prices and money received
@@ -787,6 +940,26 @@ CREATE TABLE rates (
     observed_at BIGINT NOT NULL, -- time of the oldest observation that the price is based on
     valid_to    BIGINT NOT NULL, -- time from which the price is too old for quotes
     PRIMARY KEY (asset)
+);
+
+-- Accepted prices in US dollars, at most one per asset and hour, for values of past payments. Rows are only added.
+-- Shared: a market price is the same for everyone.
+-- Writer: internal/rates
+CREATE TABLE rate_history (
+    asset TEXT   NOT NULL,
+    hour  BIGINT NOT NULL, -- start of the hour of the observation
+    rate  TEXT   NOT NULL, -- dollars per whole unit, decimal
+    PRIMARY KEY (asset, hour)
+);
+
+-- Codes and names of the accounts of a company's monthly journal, where they differ from the defaults.
+-- Writer: internal/accounting
+CREATE TABLE journal_accounts (
+    company_id TEXT NOT NULL,
+    account    TEXT NOT NULL, -- key of the account, such as balance or fees
+    code       TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    PRIMARY KEY (company_id, account)
 );
 
 -- Prices held for an object (payroll or claim).
@@ -1076,6 +1249,8 @@ CREATE TABLE payrolls (
     address          TEXT   NOT NULL,
     network          TEXT   NOT NULL,
     tolerance_bps    BIGINT NOT NULL,
+    pay_date         TEXT   NOT NULL, -- such as 2026-09-30, '' if it is paid as soon as it is funded
+    release_at       BIGINT NOT NULL, -- the beginning of pay_date, 0 without one
 
     created_by       TEXT   NOT NULL DEFAULT '', -- the member who created it on a page, '' for an app
     created_at       BIGINT NOT NULL,
@@ -1086,6 +1261,54 @@ CREATE UNIQUE INDEX payrolls_external ON payrolls (company_id, external_id) WHER
 CREATE INDEX payrolls_by_state ON payrolls (company_id, state, payroll_id);
 CREATE INDEX payrolls_by_id ON payrolls (payroll_id);
 CREATE INDEX payrolls_awaiting_transfer ON payrolls (created_at) WHERE state = 'pending' AND funding_method = 'bank';
+
+-- A schedule that creates payrolls.
+-- Writer: internal/payroll/schedule
+-- Shared: a worker process selects due schedules of all companies.
+CREATE TABLE schedules (
+    company_id   TEXT   NOT NULL,
+    schedule_id  TEXT   NOT NULL,
+    request_key  TEXT   NOT NULL, -- idempotency key of the form that created it, '' for none
+    name         TEXT   NOT NULL,
+    state        TEXT   NOT NULL CHECK (state IN ('active', 'paused', 'ended')),
+    frequency    TEXT   NOT NULL CHECK (frequency IN ('weekly', 'biweekly', 'semimonthly', 'monthly')),
+    start_date   TEXT   NOT NULL,
+    end_date     TEXT   NOT NULL, -- '' for none
+    days         TEXT   NOT NULL, -- days of the month, such as 15,31; '' for a weekly schedule
+    working_day  TEXT   NOT NULL CHECK (working_day IN ('none', 'before', 'after')),
+    calendar     TEXT   NOT NULL, -- country whose holidays are not working days, or weekdays
+    time_zone    TEXT   NOT NULL,
+    days_ahead   BIGINT NOT NULL, -- days between the creation of a payroll and its pay date
+    terms        TEXT   NOT NULL, -- JSON: currency and funding of the payrolls
+    to_pay       TEXT   NOT NULL, -- JSON: payees with their amounts
+    next_day     TEXT   NOT NULL, -- day of the next run before the working-day rule, '' if there is none; never moves back
+    next_at      BIGINT NOT NULL, -- when to create or retry the next payroll
+    created_by   TEXT   NOT NULL, -- the member who entered all of it, '' for an app or several members
+    version      BIGINT NOT NULL,
+    created_at   BIGINT NOT NULL,
+    updated_at   BIGINT NOT NULL,
+    PRIMARY KEY (company_id, schedule_id)
+);
+CREATE UNIQUE INDEX schedules_by_key ON schedules (company_id, request_key) WHERE request_key <> '';
+CREATE INDEX schedules_due ON schedules (next_at, schedule_id) WHERE state = 'active';
+
+-- A run of a schedule that was created, waits, was skipped or was changed.
+-- Writer: internal/payroll/schedule
+CREATE TABLE schedule_runs (
+    company_id  TEXT   NOT NULL,
+    schedule_id TEXT   NOT NULL,
+    day         TEXT   NOT NULL, -- before the working-day rule
+    run_id      TEXT   NOT NULL,
+    pay_date    TEXT   NOT NULL,
+    state       TEXT   NOT NULL CHECK (state IN ('planned', 'skipped', 'waiting', 'created')),
+    reason      TEXT   NOT NULL,
+    payroll_id  TEXT   NOT NULL, -- '' before it is created
+    to_pay      TEXT   NOT NULL, -- JSON, '' for the schedule's
+    changed_by  TEXT   NOT NULL, -- the member who changed to_pay, '' for an app
+    version     BIGINT NOT NULL,
+    updated_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, schedule_id, day)
+);
 
 -- One payee's payment of a payroll.
 -- Writer: internal/payroll
@@ -1162,6 +1385,16 @@ CREATE TABLE approvals (
     PRIMARY KEY (company_id, object_id, user_id)
 );
 
+-- What the first approval of a payroll refers to: a digest of each payment's payee, amount and destinations.
+-- Writer: internal/payroll
+CREATE TABLE approved_payments (
+    company_id TEXT NOT NULL,
+    payroll_id TEXT NOT NULL,
+    payment_id TEXT NOT NULL,
+    content    TEXT NOT NULL,
+    PRIMARY KEY (company_id, payroll_id, payment_id)
+);
+
 -- Total above which a company's payments need a second member, and a proposed change of it.
 -- Writer: internal/approval
 CREATE TABLE approval_limits (
@@ -1202,15 +1435,84 @@ CREATE TABLE merchant_settings (
     confirmations  BIGINT NOT NULL CHECK (confirmations IN (0, 1, 2, 6)),
     late_policy    TEXT   NOT NULL CHECK (late_policy IN ('manual', 'requote', 'refund')),
     grace_seconds  BIGINT NOT NULL CHECK (grace_seconds BETWEEN 0 AND 120),
-    settle_in      TEXT   NOT NULL, -- asset, '' for each claim's own currency
+    settle_in      TEXT   NOT NULL, -- asset, 'coin' for the coin of each payment, '' for each claim's own currency
     origins        TEXT   NOT NULL, -- JSON: where the checkout may be embedded, and return to
     schedule       TEXT   NOT NULL CHECK (schedule IN ('manual', 'daily', 'weekly')),
-    settled_at     BIGINT NOT NULL DEFAULT 0, -- when the schedule last ran, 0 for never
+    settles_at     BIGINT NOT NULL DEFAULT 0, -- when the next scheduled settlement is due
+    time_zone      TEXT   NOT NULL DEFAULT 'UTC', -- of the schedule
+    day            BIGINT NOT NULL DEFAULT 1 CHECK (day BETWEEN 0 AND 6), -- of weekly settlements; 0 is Sunday
+    convert_to     TEXT   NOT NULL DEFAULT '', -- currency of settlements, '' for what claims earned
     support_email  TEXT   NOT NULL DEFAULT '', -- shown to payers
     destination_id TEXT   NOT NULL DEFAULT '', -- where settlements go, '' for the company's balance
     version        BIGINT NOT NULL,
     updated_at     BIGINT NOT NULL,
     PRIMARY KEY (company_id)
+);
+
+-- How a merchant's pages and mails look to payers. A company without a row has the defaults.
+-- Writer: internal/branding
+CREATE TABLE merchant_brandings (
+    company_id TEXT   NOT NULL,
+    name       TEXT   NOT NULL, -- '' for the company's name
+    accent     TEXT   NOT NULL, -- color such as #1d3f8f, '' for the service's
+    headline   TEXT   NOT NULL,
+    thank_you  TEXT   NOT NULL,
+    languages  TEXT   NOT NULL, -- offered to payers, separated by spaces, '' for all
+    logo       TEXT   NOT NULL, -- digest, '' for none
+    version    BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+-- Logos, encoded by the service.
+-- Shared: pages of payers name a logo by its digest.
+-- Writer: internal/branding
+CREATE TABLE brand_logos (
+    company_id TEXT NOT NULL,
+    digest     TEXT NOT NULL,
+    png        TEXT NOT NULL, -- base64
+    PRIMARY KEY (company_id)
+);
+CREATE INDEX brand_logos_by_digest ON brand_logos (digest);
+
+-- Reusable links that create claims.
+-- Shared: the public page knows only the link's id.
+-- Writer: internal/paymentlink
+CREATE TABLE payment_links (
+    company_id   TEXT    NOT NULL,
+    link_id      TEXT    NOT NULL,
+    title        TEXT    NOT NULL,
+    description  TEXT    NOT NULL,
+    currency     TEXT    NOT NULL,
+    funding      TEXT    NOT NULL, -- asset in which payers pay, or any
+    amount       BIGINT  NOT NULL CHECK (amount >= 0), -- 0 if the payer chooses
+    min_amount   BIGINT  NOT NULL CHECK (min_amount >= 0),
+    max_amount   BIGINT  NOT NULL CHECK (max_amount >= 0),
+    suggested    TEXT    NOT NULL, -- JSON array of amounts
+    max_payments BIGINT  NOT NULL CHECK (max_payments >= 0), -- 0 for no limit
+    paid         BIGINT  NOT NULL CHECK (paid >= 0),
+    reserved     BIGINT  NOT NULL CHECK (reserved >= 0),
+    ends_at      BIGINT  NOT NULL, -- 0 for no end
+    active       BOOLEAN NOT NULL,
+    metadata     TEXT    NOT NULL, -- JSON object
+    redirect_url TEXT    NOT NULL,
+    version      BIGINT  NOT NULL,
+    created_at   BIGINT  NOT NULL,
+    updated_at   BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, link_id)
+);
+CREATE UNIQUE INDEX payment_links_by_id ON payment_links (link_id);
+
+-- The claims of a payment link, one per opening, with what each takes of the link's limit.
+-- Writer: internal/paymentlink
+CREATE TABLE payment_link_claims (
+    company_id TEXT NOT NULL,
+    link_id    TEXT NOT NULL,
+    claim_id   TEXT NOT NULL,
+    opening    TEXT NOT NULL, -- digest of the opening's key and amount
+    place      TEXT NOT NULL CHECK (place IN ('held', 'paid', 'released')),
+    PRIMARY KEY (company_id, link_id, claim_id),
+    UNIQUE (company_id, link_id, opening)
 );
 
 -- Claims: amounts that customers owe a merchant.
@@ -1228,14 +1530,16 @@ CREATE TABLE claims (
     metadata      TEXT    NOT NULL, -- JSON object, '' for none
     line_items    TEXT    NOT NULL, -- JSON array, '' for none
     payer_email   TEXT    NOT NULL, -- where receipts go, sealed, '' for none
+    link_id       TEXT    NOT NULL, -- payment link that created the claim, '' for none
     expires_at    BIGINT  NOT NULL, -- the payer gets no new price from then on, 0 for never
     currency      TEXT    NOT NULL, -- currency of amount and fee
     amount        BIGINT  NOT NULL CHECK (amount > 0),
     fee           BIGINT  NOT NULL CHECK (fee >= 0 AND fee <= amount),
     fee_bps       BIGINT  NOT NULL,
-    funding_asset TEXT    NOT NULL,
+    funding_asset TEXT    NOT NULL, -- asset that pays the claim, or the first that it accepts
     settle_asset  TEXT    NOT NULL,
     -- Terms copied from merchant_settings.
+    settlement    TEXT    NOT NULL,
     address       TEXT    NOT NULL,
     network       TEXT    NOT NULL,
     tolerance_bps BIGINT  NOT NULL,
@@ -1257,8 +1561,7 @@ CREATE TABLE claims (
     seen          BIGINT  NOT NULL, -- received on the chain, confirmed or not
     -- Amounts posted to the ledger. Each step posts the difference from the amounts that are now correct.
     wallet        BIGINT  NOT NULL CHECK (wallet >= 0),
-    -- part of wallet that came over Lightning
-    channels      BIGINT  NOT NULL DEFAULT 0 CHECK (channels >= 0 AND channels <= wallet),
+    places        TEXT    NOT NULL, -- wallet by chain, as JSON; '' for nothing
     suspense      BIGINT  NOT NULL CHECK (suspense >= 0),
     excess        BIGINT  NOT NULL CHECK (excess >= 0),
     shortfall     BIGINT  NOT NULL CHECK (shortfall >= 0),
@@ -1280,7 +1583,26 @@ CREATE TABLE claims (
 CREATE INDEX claims_by_state ON claims (company_id, state, claim_id);
 CREATE INDEX claims_by_time ON claims (company_id, created_at);
 CREATE INDEX claims_by_external_id ON claims (company_id, external_id) WHERE external_id <> '';
+CREATE INDEX claims_by_link ON claims (company_id, link_id, claim_id) WHERE link_id <> '';
 CREATE UNIQUE INDEX claims_by_id ON claims (claim_id);
+
+-- Money of claims in other assets than the one that pays them, posted to the ledger. The columns are those of claims.
+-- Writer: internal/claim
+CREATE TABLE claim_other_assets (
+    company_id    TEXT   NOT NULL,
+    claim_id      TEXT   NOT NULL,
+    asset         TEXT   NOT NULL,
+    wallet        BIGINT NOT NULL CHECK (wallet >= 0),
+    places        TEXT   NOT NULL,
+    suspense      BIGINT NOT NULL CHECK (suspense >= 0),
+    excess        BIGINT NOT NULL CHECK (excess >= 0),
+    merchant      BIGINT NOT NULL CHECK (merchant >= 0),
+    merchant_debt BIGINT NOT NULL CHECK (merchant_debt >= 0),
+    refund_debt   BIGINT NOT NULL CHECK (refund_debt >= 0),
+    refunded      BIGINT NOT NULL CHECK (refunded >= 0),
+    returned      BIGINT NOT NULL CHECK (returned >= 0),
+    PRIMARY KEY (company_id, claim_id, asset)
+);
 
 -- The claim of each external ID, which is reserved before the claim is inserted.
 -- Writer: internal/claim
@@ -1311,6 +1633,7 @@ CREATE TABLE claim_refunds (
     refund_id    TEXT    NOT NULL,
     state        TEXT    NOT NULL CHECK (state IN ('awaiting_approval', 'offered', 'accepted', 'paid', 'withdrawn')),
     asset        TEXT    NOT NULL,
+    network      TEXT    NOT NULL, -- network on which it is paid
     amount       BIGINT  NOT NULL CHECK (amount > 0),
     -- Of a refund of the merchant's money; '' and 0 for money that already is the payer's.
     currency     TEXT    NOT NULL, -- currency of value
@@ -1321,6 +1644,7 @@ CREATE TABLE claim_refunds (
     created_by   TEXT    NOT NULL, -- member, '' for a program
     fee          BIGINT  NOT NULL CHECK (fee >= 0 AND fee < amount), -- network fee, part of amount
     token_digest TEXT    NOT NULL,
+    mailed_digest TEXT   NOT NULL, -- digest of a second token, mailed after the approvals or a failed payout; '' for none
     address      TEXT    NOT NULL, -- '' before the payer entered one
     output_id    TEXT    NOT NULL,
     txid         TEXT    NOT NULL,
@@ -1331,8 +1655,9 @@ CREATE TABLE claim_refunds (
     updated_at   BIGINT  NOT NULL,
     PRIMARY KEY (company_id, claim_id, refund_id)
 );
--- One offer of the payer's own money at a time.
-CREATE UNIQUE INDEX claim_refunds_offered ON claim_refunds (company_id, claim_id) WHERE state = 'offered' AND currency = '';
+-- One offer of the payer's own money in each asset at a time.
+CREATE UNIQUE INDEX claim_refunds_offered ON claim_refunds (company_id, claim_id, asset)
+    WHERE state = 'offered' AND currency = '';
 CREATE INDEX claim_refunds_awaiting ON claim_refunds (company_id, refund_id) WHERE state = 'awaiting_approval';
 
 -- Settlements: proceeds of a merchant's claims that were credited to the company's balance.
@@ -1340,12 +1665,18 @@ CREATE INDEX claim_refunds_awaiting ON claim_refunds (company_id, refund_id) WHE
 CREATE TABLE settlements (
     company_id    TEXT   NOT NULL,
     settlement_id TEXT   NOT NULL,
+    earned_asset  TEXT   NOT NULL,
+    earned        BIGINT NOT NULL CHECK (earned > 0), -- what is settled
     asset         TEXT   NOT NULL,
-    amount        BIGINT NOT NULL CHECK (amount > 0),
+    amount        BIGINT NOT NULL CHECK (amount > 0), -- what it was exchanged into, the same if it was not
+    rate          TEXT   NOT NULL, -- of the exchange, '' for none
     withdrawal_id TEXT   NOT NULL DEFAULT '', -- withdrawal that pays the settlement out, '' for none
+    due_at        BIGINT NOT NULL, -- when it was scheduled for, 0 if it was requested
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (company_id, settlement_id)
 );
+-- Each scheduled settlement is made once.
+CREATE UNIQUE INDEX settlements_due ON settlements (company_id, due_at, earned_asset) WHERE due_at > 0;
 
 -- One row per company, locked to count its claims one after the other when it is close to a limit.
 -- Writer: internal/claim
@@ -1482,6 +1813,7 @@ CREATE TABLE outputs (
 CREATE INDEX outputs_of_payment ON outputs (company_id, payroll_id, payment_id);
 CREATE INDEX outputs_queue ON outputs (company_id, rail, queued_at, output_id) WHERE state = 'queued';
 CREATE INDEX outputs_of_batch ON outputs (company_id, batch_id) WHERE batch_id <> '';
+CREATE INDEX outputs_of_transaction ON outputs (company_id, txid) WHERE txid <> '';
 CREATE INDEX outputs_queue_by_asset ON outputs (company_id, rail, asset, queued_at, output_id) WHERE state = 'queued';
 
 -- One queue per company and rail.
@@ -1569,12 +1901,14 @@ CREATE TABLE bank_files (
     file_id    TEXT   NOT NULL,
     number     BIGINT NOT NULL,
     account    TEXT   NOT NULL, -- the operator's account that pays
+    currency   TEXT   NOT NULL, -- of that account; the bank exchanges it if the asset is another one
     name       TEXT   NOT NULL,
     asset      TEXT   NOT NULL,
     payments   BIGINT NOT NULL,
     total      BIGINT NOT NULL,
     execute_on TEXT   NOT NULL, -- 2026-03-02
     instant    BOOLEAN NOT NULL, -- SEPA instant payments
+    kind       TEXT   NOT NULL CHECK (kind IN ('payments', 'prenotes', 'reversals')),
     checksum   TEXT   NOT NULL, -- SHA-256 of the file, hex
     sealed     TEXT   NOT NULL, -- the file
     state      TEXT   NOT NULL,
@@ -1600,6 +1934,8 @@ CREATE TABLE bank_payments (
     state      TEXT   NOT NULL, -- ordered, paid, rejected, returned
     reason     TEXT   NOT NULL,
     fee        BIGINT NOT NULL, -- fee charged by the bank
+    cost       BIGINT NOT NULL, -- what left the account, in its currency; 0 unless the bank took a price or exchanged
+    price      BIGINT NOT NULL, -- the part of cost that is the bank's price
     updated_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, file_id, position)
 );
@@ -1607,7 +1943,8 @@ CREATE INDEX bank_payments_of_output ON bank_payments (company_id, output_id);
 CREATE INDEX bank_payments_ordered ON bank_payments (company_id, file_id) WHERE state = 'ordered';
 
 -- Payments of a file that are ordered by calls to the bank's API.
--- Shared: the bank is asked about transfers of all companies in the order of their next check.
+-- Shared: the bank is asked about transfers of all companies in the order of their next check, and its webhooks and
+-- statements name transfers by the bank's ID only.
 -- Writer: internal/payout/bank
 CREATE TABLE bank_transfers (
     company_id  TEXT   NOT NULL,
@@ -1622,7 +1959,46 @@ CREATE TABLE bank_transfers (
     created_at  BIGINT NOT NULL,
     PRIMARY KEY (company_id, file_id, position)
 );
+CREATE INDEX bank_transfers_of_bank ON bank_transfers (transfer_id) WHERE transfer_id <> '';
 CREATE INDEX bank_transfers_due ON bank_transfers (check_at) WHERE check_at > 0;
+
+-- Prenotes: ACH entries of zero that check an account before the first payment to it.
+-- Shared: destinations belong to the person paid, and a file has prenotes of all companies.
+-- Writer: internal/payout/bank
+CREATE TABLE bank_prenotes (
+    prenote_id  TEXT   NOT NULL,
+    company_id  TEXT   NOT NULL, -- company or user that entered the account
+    account     TEXT   NOT NULL, -- the operator's account
+    asset       TEXT   NOT NULL,
+    destination TEXT   NOT NULL, -- snapshot, with sealed bank data
+    file_id     TEXT   NOT NULL, -- '' if it is in no file
+    transfer_id TEXT   NOT NULL, -- the ID at a bank with an API, or ''
+    state       TEXT   NOT NULL CHECK (state IN ('new', 'ordered', 'accepted', 'returned', 'refused')),
+    wait_until  BIGINT NOT NULL, -- time of the first payment, 0 before it was sent
+    asked_at    BIGINT NOT NULL DEFAULT 0, -- last question to a bank with an API, 0 for none
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (prenote_id)
+);
+CREATE INDEX bank_prenotes_open ON bank_prenotes (account, created_at) WHERE state IN ('new', 'ordered');
+
+-- Reversals of ACH payments that were made in error.
+-- Shared: the bank names only the number of a file.
+-- Writer: internal/payout/bank
+CREATE TABLE bank_reversals (
+    company_id  TEXT    NOT NULL,
+    file_id     TEXT    NOT NULL, -- file of the payment
+    position    BIGINT  NOT NULL, -- of the payment in its file
+    payment     TEXT    NOT NULL, -- reference of the payment
+    reason      TEXT    NOT NULL CHECK (reason IN ('duplicate', 'wrong_payee', 'wrong_amount', 'wrong_date')),
+    state       TEXT    NOT NULL CHECK (state IN ('approved', 'ordered', 'collected', 'returned', 'refused', 'expired')),
+    code        TEXT    NOT NULL, -- of the bank's return or rejection
+    number      BIGINT  NOT NULL, -- number of its own file, 0 before
+    amount      BIGINT  NOT NULL, -- cents
+    collected   BOOLEAN NOT NULL, -- the money came back
+    approved_at BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, file_id, position)
+);
+CREATE INDEX bank_reversals_by_number ON bank_reversals (number) WHERE number > 0;
 
 -- Corrections of account data that a bank asked for.
 -- Writer: internal/payout/bank
@@ -1634,18 +2010,6 @@ CREATE TABLE bank_changes (
     sealed     TEXT   NOT NULL, -- the corrected value
     noted_at   BIGINT NOT NULL,
     PRIMARY KEY (company_id, file_id, position, code)
-);
-
--- Results of Verification of Payee: what the payee's bank says about the payee's name.
--- Writer: internal/payout/bank
-CREATE TABLE bank_verifications (
-    company_id  TEXT   NOT NULL,
-    file_id     TEXT   NOT NULL,
-    position    BIGINT NOT NULL,
-    result      TEXT   NOT NULL CHECK (result IN ('match', 'close_match', 'no_match', 'not_possible')),
-    sealed      TEXT   NOT NULL, -- name of the account's holder, '' if the bank states none
-    verified_at BIGINT NOT NULL,
-    PRIMARY KEY (company_id, file_id, position)
 );
 
 -- Files received from the bank, by content, so that each is processed once.
@@ -1709,6 +2073,89 @@ CREATE TABLE withdrawals (
 CREATE INDEX withdrawals_by_time ON withdrawals (company_id, created_at, withdrawal_id);
 CREATE UNIQUE INDEX withdrawals_by_key ON withdrawals (company_id, request_key) WHERE request_key <> '';
 CREATE UNIQUE INDEX withdrawals_by_external_id ON withdrawals (company_id, external_id) WHERE external_id <> '';
+
+-- Permissions of companies to debit their bank accounts.
+-- Shared: mandates that were not used for a long time end, and staff list those that wait for a decision.
+-- Writer: internal/directdebit
+CREATE TABLE direct_debit_mandates (
+    company_id    TEXT   NOT NULL,
+    mandate_id    TEXT   NOT NULL,
+    scheme        TEXT   NOT NULL CHECK (scheme IN ('sepa_core', 'sepa_b2b', 'ach_ccd', 'ach_web')),
+    reference     TEXT   NOT NULL, -- unique mandate reference
+    creditor      TEXT   NOT NULL,
+    creditor_id   TEXT   NOT NULL, -- SEPA creditor identifier, or ''
+    account       TEXT   NOT NULL, -- the account as a destination, sealed
+    text          TEXT   NOT NULL, -- text that the member accepted
+    language      TEXT   NOT NULL,
+    status        TEXT   NOT NULL CHECK (status IN ('pending', 'active', 'suspended', 'revoked', 'ended')),
+    reason        TEXT   NOT NULL,
+    accepted_by   TEXT   NOT NULL, -- member
+    accepted_at   BIGINT NOT NULL,
+    accepted_from TEXT   NOT NULL, -- network address and browser, sealed
+    last_used_at  BIGINT NOT NULL, -- time of the last debit, 0 before
+    version       BIGINT NOT NULL,
+    PRIMARY KEY (company_id, mandate_id)
+);
+CREATE INDEX direct_debit_mandates_open ON direct_debit_mandates (status, accepted_at)
+    WHERE status IN ('pending', 'active', 'suspended');
+
+-- Collections of money from bank accounts of companies.
+-- Shared: the bank names only the number of a debit, and is asked about debits in the order of their next check.
+-- Writer: internal/directdebit
+CREATE TABLE direct_debits (
+    company_id  TEXT    NOT NULL,
+    debit_id    TEXT    NOT NULL,
+    mandate_id  TEXT    NOT NULL,
+    account     TEXT    NOT NULL, -- the operator's account that collects, '' before the debit is numbered
+    number      BIGINT  NOT NULL, -- number of the debit at the bank, 0 before
+    asset       TEXT    NOT NULL,
+    amount      BIGINT  NOT NULL CHECK (amount > 0),
+    released    BIGINT  NOT NULL CHECK (released BETWEEN 0 AND amount), -- credited to the balance
+    due_on      TEXT    NOT NULL, -- 2026-03-16
+    status      TEXT    NOT NULL
+        CHECK (status IN ('scheduled', 'submitting', 'submitted', 'collected', 'available', 'failed', 'returned',
+           'cancelled')),
+    reason      TEXT    NOT NULL,
+    description TEXT    NOT NULL,
+    external_id TEXT    NOT NULL,
+    request_key TEXT    NOT NULL,
+    retry_of    TEXT    NOT NULL, -- debit that this one repeats, or ''
+    retries     BIGINT  NOT NULL, -- number of retries before this debit
+    is_final    BOOLEAN NOT NULL, -- the last debit under its mandate
+    name        TEXT    NOT NULL, -- name of the file
+    checksum    TEXT    NOT NULL, -- SHA-256 of the file, hex
+    sealed      TEXT    NOT NULL, -- the file or order
+    token       TEXT    NOT NULL, -- token of the staged file or the first call, '' before
+    transfer_id TEXT    NOT NULL, -- ID at a bank with an API
+    attempts    BIGINT  NOT NULL,
+    check_at    BIGINT  NOT NULL, -- time of the next question to the bank's API, 0 for none
+    checked_at  BIGINT  NOT NULL, -- time of the last question that the bank's API answered, 0 before
+    held_until  BIGINT  NOT NULL, -- end of the hold, 0 before the money was collected
+    created_by  TEXT    NOT NULL, -- member, '' for a program
+    version     BIGINT  NOT NULL,
+    created_at  BIGINT  NOT NULL,
+    updated_at  BIGINT  NOT NULL,
+    PRIMARY KEY (company_id, debit_id)
+);
+CREATE INDEX direct_debits_by_time ON direct_debits (company_id, created_at, debit_id);
+CREATE INDEX direct_debits_of_mandate ON direct_debits (company_id, mandate_id);
+CREATE UNIQUE INDEX direct_debits_number ON direct_debits (number) WHERE number > 0;
+CREATE UNIQUE INDEX direct_debits_by_key ON direct_debits (company_id, request_key) WHERE request_key <> '';
+CREATE UNIQUE INDEX direct_debits_by_external_id ON direct_debits (company_id, external_id) WHERE external_id <> '';
+CREATE UNIQUE INDEX direct_debits_retries ON direct_debits (company_id, retry_of) WHERE retry_of <> '';
+CREATE INDEX direct_debits_due ON direct_debits (check_at) WHERE check_at > 0;
+CREATE INDEX direct_debits_transfers ON direct_debits (account, transfer_id) WHERE transfer_id <> '';
+CREATE INDEX direct_debits_recent ON direct_debits (updated_at);
+
+-- Amounts that companies can use before the holds of their debits end.
+-- Writer: internal/directdebit
+CREATE TABLE direct_debit_limits (
+    company_id TEXT   NOT NULL,
+    asset      TEXT   NOT NULL,
+    amount     BIGINT NOT NULL CHECK (amount >= 0),
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, asset)
+);
 
 -- Wallets that companies requested, one per currency. The money is in the ledger only.
 -- Writer: internal/wallet
@@ -1945,6 +2392,7 @@ CREATE TABLE webhook_endpoints (
     ordinal         BIGINT NOT NULL CHECK (ordinal BETWEEN 1 AND 10), -- bounds the number of endpoints
     url             TEXT   NOT NULL,
     description     TEXT   NOT NULL,
+    app_id          TEXT   NOT NULL, -- app whose connected companies' events it receives, '' for those of its company
     events          TEXT   NOT NULL, -- JSON array of names and prefixes; [] is all
     status          TEXT   NOT NULL CHECK (status IN ('enabled', 'disabled_manual', 'disabled_auto')),
     reason          TEXT   NOT NULL,
@@ -1968,6 +2416,7 @@ CREATE TABLE webhook_endpoints (
     PRIMARY KEY (company_id, endpoint_id)
 );
 CREATE UNIQUE INDEX webhook_endpoints_ordinals ON webhook_endpoints (company_id, ordinal);
+CREATE INDEX webhook_endpoints_of_app ON webhook_endpoints (app_id) WHERE app_id <> '';
 CREATE INDEX webhook_endpoints_due ON webhook_endpoints (next_run_at) WHERE next_run_at > 0;
 
 -- One event for one endpoint.
@@ -1977,6 +2426,7 @@ CREATE TABLE webhook_deliveries (
     endpoint_id TEXT   NOT NULL,
     position    BIGINT NOT NULL, -- of the event
     event_id    TEXT   NOT NULL,
+    source_id   TEXT   NOT NULL, -- company of the event
     object_id   TEXT   NOT NULL,
     state       TEXT   NOT NULL CHECK (state IN ('pending', 'succeeded', 'failed', 'cancelled', 'blocked')),
     tries       BIGINT NOT NULL, -- of the current schedule
@@ -2134,6 +2584,22 @@ CREATE INDEX reconciliations_by_time ON reconciliations (at, reconciliation_id);
 -- ====================================
 -- Simulated blockchains (sandbox only)
 -- ====================================
+
+-- Invoices of the simulated Lightning node.
+-- Shared: sandbox only.
+-- Writer: internal/sandbox/lightningsim
+CREATE TABLE sim_lightning_invoices (
+    hash         TEXT   NOT NULL, -- payment hash
+    request      TEXT   NOT NULL, -- BOLT 11
+    state        TEXT   NOT NULL CHECK (state IN ('OPEN', 'SETTLED', 'CANCELED')),
+    amount       BIGINT NOT NULL, -- millisatoshis
+    paid         BIGINT NOT NULL, -- millisatoshis
+    settle_index BIGINT NOT NULL, -- order of settlement from 1, 0 until settled
+    settled_at   BIGINT NOT NULL,
+    expires_at   BIGINT NOT NULL,
+    PRIMARY KEY (hash)
+);
+CREATE UNIQUE INDEX sim_lightning_invoices_settled ON sim_lightning_invoices (settle_index) WHERE settle_index > 0;
 
 -- Block headers of the simulated Bitcoin network.
 -- Shared: sandbox only.

@@ -155,7 +155,7 @@ func closeObjects(v any) {
 // standardHeaders are defined by HTTP and need not be declared.
 var standardHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "X-Content-Type-Options", "Connection", "Date",
-	"Allow", "Vary", "Etag",
+	"Allow", "Vary", "Etag", "Strict-Transport-Security",
 }
 
 // Check returns how a response differs from the document, or nil. A request that the document does not have may only

@@ -12,16 +12,22 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// Payee is a node that receives payments, together with a payer.
+// Payee is a node that receives payments, together with a payer. It is either [Remote] or a [lightning.Node] itself.
 type Payee interface {
-	Options() lightning.Options
 	// Pay pays a payment request in full, or returns an error if it cannot be paid.
 	Pay(ctx context.Context, request string) error
 }
 
+// Remote is a node with LND's API.
+type Remote interface{ Options() lightning.Options }
+
 // RunContract tests a node against the behavior that package lightning relies on. Every node must pass it.
 func RunContract(t *testing.T, p Payee) {
-	c := client(t, p.Options())
+	remote, isRemote := p.(Remote)
+	c, _ := p.(lightning.Node)
+	if isRemote {
+		c = client(t, remote.Options())
+	}
 	serial := byte(0)
 	// fresh returns the parameters of a new invoice with a random preimage.
 	fresh := func() lightning.NewInvoice {
@@ -50,27 +56,18 @@ func RunContract(t *testing.T, p Payee) {
 		if err != nil || len(i.ID) != 66 || i.Network != "regtest" || i.Version == "" || !i.Synced {
 			t.Errorf("%+v, %v", i, err)
 		}
-		other := p.Options()
+		if !isRemote {
+			return
+		}
+		other := remote.Options()
 		other.Network = "bitcoin"
 		if _, err := client(t, other).AddInvoice(t.Context(), fresh()); !errors.Is(err, lightning.ErrWrongNode) {
 			t.Errorf("a node on another network: %v", err)
 		}
 	})
-	t.Run("checks the macaroon, and is identified by its certificate", func(t *testing.T) {
-		o := p.Options()
-		o.Macaroon = append([]byte(nil), o.Macaroon...)
-		o.Macaroon[len(o.Macaroon)-1] ^= 1
-		var refusal *lightning.Error
-		if _, err := client(t, o).Info(t.Context()); !errors.As(err, &refusal) ||
-			!strings.Contains(refusal.Message, "verification failed") {
-			t.Errorf("a wrong macaroon: %v", err)
-		}
-		o = p.Options()
-		o.Certificate = nil
-		if _, err := client(t, o).Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("an untrusted certificate: %v", err)
-		}
-	})
+	if isRemote {
+		t.Run("checks the macaroon, and is identified by its certificate", func(t *testing.T) { checksAccess(t, remote) })
+	}
 	t.Run("creates one invoice per preimage", func(t *testing.T) {
 		n := fresh()
 		request := add(t, n)
@@ -191,6 +188,22 @@ func RunContract(t *testing.T, p Payee) {
 			t.Error("the subscription goes on")
 		}
 	})
+}
+
+func checksAccess(t *testing.T, p Remote) {
+	o := p.Options()
+	o.Macaroon = append([]byte(nil), o.Macaroon...)
+	o.Macaroon[len(o.Macaroon)-1] ^= 1
+	var refusal *lightning.Error
+	if _, err := client(t, o).Info(t.Context()); !errors.As(err, &refusal) ||
+		!strings.Contains(refusal.Message, "verification failed") {
+		t.Errorf("a wrong macaroon: %v", err)
+	}
+	o = p.Options()
+	o.Certificate = nil
+	if _, err := client(t, o).Info(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("an untrusted certificate: %v", err)
+	}
 }
 
 func client(t *testing.T, o lightning.Options) *lightning.Client {

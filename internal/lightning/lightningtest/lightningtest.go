@@ -465,7 +465,7 @@ func (n *Node) make(preimage []byte, memo string, msat, expiry int64, private bo
 		}
 	}
 	var err error
-	if i.text, err = encode(key, written, i.secret); err != nil {
+	if i.text, err = lightning.Encode(key, written, i.secret); err != nil {
 		return nil, err
 	}
 	n.order = append(n.order, i)

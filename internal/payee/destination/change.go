@@ -41,6 +41,9 @@ type State struct {
 	Network    string          `json:"network,omitempty"`
 	Data       json.RawMessage `json:"distribution_data"`
 	Allocation int             `json:"allocation"`
+
+	FixedAmount   json.Number `json:"fixed_amount,omitempty"`
+	FixedCurrency money.Asset `json:"fixed_currency,omitempty"`
 }
 
 // change is a destination before and after a change; nil where it did not exist.
@@ -57,7 +60,11 @@ func state(d *Destination) (json.RawMessage, error) {
 	if d == nil {
 		return json.RawMessage("null"), nil
 	}
-	return json.Marshal(State{d.Kind, d.Symbol, d.Network, d.Data, d.Allocation})
+	s := State{Kind: d.Kind, Symbol: d.Symbol, Network: d.Network, Data: d.Data, Allocation: d.Allocation}
+	if d.Fixed.Sign() > 0 {
+		s.FixedAmount, s.FixedCurrency = json.Number(d.Fixed.String()), d.Fixed.Asset()
+	}
+	return json.Marshal(s)
 }
 
 // tell records a change of an owner's destinations, and mails the company and the owner, so that the owner notices a
@@ -71,11 +78,14 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 		if err := insertChange(tx, by, owner.ID, d.ID, action, c); err != nil {
 			return err
 		}
+		if action == mail.Added || action == mail.Replaced {
+			entered(tx, by, d)
+		}
 		share := webhook.DestinationShare{DistributionID: d.ID, Symbol: d.Symbol}
 		if c.after != nil {
-			share.Allocation = c.after.Allocation
+			share.Allocation, share.FixedAmount, share.FixedCurrency = c.after.Allocation, c.after.Fixed, c.after.Fixed.Asset()
+			moves = moves || c.after.Used() || c.before != nil && c.before.Fixed.Sign() > 0 // then the rest grows
 		}
-		moves = moves || share.Allocation > 0
 		e.Distributions = append(e.Distributions, share)
 	}
 	if moves {
@@ -112,7 +122,8 @@ func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Des
 	return webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(companyID, companyID, 0,
 		webhook.DestinationChangeData{
 			CompanyID: companyID, Change: action,
-			Distributions: []webhook.DestinationShare{{DistributionID: d.ID, Symbol: d.Symbol, Allocation: d.Allocation}},
+			Distributions: []webhook.DestinationShare{{DistributionID: d.ID, Symbol: d.Symbol, Allocation: d.Allocation,
+				FixedAmount: d.Fixed, FixedCurrency: d.Fixed.Asset()}},
 		}))
 }
 

@@ -12,24 +12,27 @@ import (
 // out.
 func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string,
 	data []byte) (Destination, error) {
-	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data}, country)
+	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data, oneAddress: true}, country)
 	if err != nil {
 		return Destination{}, err
 	}
-	if !s.Payable(d.Symbol, d.Network) {
-		return Destination{}, ErrCurrency.At("body", "/symbol")
-	}
 	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), companyID, tx.Now()
-	if d.Kind == Fiat {
-		d.Sealed, err = s.Sealer.Seal(sealedAt(d), clean)
-	}
-	return d, err
+	return d, s.seal(&d, clean)
 }
 
-// RequiredIn returns the required fields of a destination in a currency and country, or ErrCurrency for an unknown
-// currency.
+// RequiredByCompany returns the required fields of a destination that belongs to a company. It has one address.
+func (s Setup) RequiredByCompany(currency, country string) (Requirement, error) {
+	return s.required(currency, country, true)
+}
+
+// RequiredIn returns the required fields of a payee's destination in a currency and country, or ErrCurrency for an
+// unknown currency.
 func (s Setup) RequiredIn(currency, country string) (Requirement, error) {
-	if fields := s.cryptoFields(money.Asset(currency)); fields != nil {
+	return s.required(currency, country, false)
+}
+
+func (s Setup) required(currency, country string, oneAddress bool) (Requirement, error) {
+	if fields := s.cryptoFields(money.Asset(currency), oneAddress); fields != nil {
 		return Requirement{Currency: currency, Country: country, Fields: fields}, nil
 	}
 	return Fields(currency, country)

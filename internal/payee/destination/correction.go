@@ -75,7 +75,7 @@ func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
 	if err := setCorrection(ctx, tx, d, *c, a.CompanyID); err != nil {
 		return err
 	}
-	db.History(tx, a.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation),
+	db.History(tx, a.CompanyID, d.ID, version, allocated(d), allocated(d),
 		"the bank asks for a correction: "+a.Code)
 	if ofUser {
 		u, err := identity.GetUser(ctx, tx, nil, a.CompanyID)
@@ -237,11 +237,11 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 		return old, ErrCorrection
 	}
 	d := old
-	d.Data, d.Sealed, d.Correction = c.Data, c.Sealed, nil
+	d.Data, d.Sealed, d.Correction, d.Check = c.Data, c.Sealed, nil, nil
 	if err := replace(ctx, tx, d); err != nil {
 		return Destination{}, err
 	}
-	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation),
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d), allocated(d),
 		"corrected as the bank asked: "+c.Code)
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }

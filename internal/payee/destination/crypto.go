@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
 	registry "github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -20,41 +21,8 @@ type network struct {
 	rail string // rail, which determines the format of addresses
 }
 
-// networks are the networks of each asset, the safest first: the EVM networks of the registry, then those that are only
-// stored. If there are several, the network is part of the destination, because the same address on another network may
-// belong to nobody. The network of bitcoin is the one of the installation.
-var networks = func() map[money.Asset][]network {
-	all := map[money.Asset][]network{}
-	for _, n := range registry.All(registry.EVM) {
-		for _, asset := range money.All() {
-			if n.Accepts(asset) {
-				all[asset] = append(all[asset], network{n.Name, RailEVM})
-			}
-		}
-	}
-	for asset, n := range map[money.Asset]network{
-		money.USDC: {"solana", RailSolana}, "SOL": {"solana", RailSolana}, money.USDT: {"tron", RailTron},
-		"LTC": {"litecoin", RailLitecoin}, "BCH": {"bitcoin-cash", RailBitcoinCash},
-		"XRP": {"xrpl", RailXRP}, "XLM": {"stellar", RailStellar},
-	} {
-		all[asset] = append(all[asset], n)
-	}
-	return all
-}()
-
-// addressForms read the addresses of each rail.
-var addressForms = map[string]func(string) (addr, why string){
-	RailEVM: evmAddress, RailSolana: solanaAddress, RailTron: tronAddress, RailLitecoin: litecoinAddress,
-	RailBitcoinCash: cashAddress, RailXRP: xrpAddress, RailStellar: stellarAddress,
-}
-
-// examples are well-formed addresses, from the networks' own documentation.
-var examples = map[string]string{
-	RailEVM: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", RailSolana: "7EqQdEULxWcraVx3mXKFjc84LhCkMGZCkRuDpvcMwJeK",
-	RailTron: "TJCnKsPa7y5okkXvQAidZBzqx3QyQ6sxMW", RailLitecoin: "LVg2kJoFNg45Nbpy53h7Fe1wKyeXVRhMH9",
-	RailBitcoinCash: "bitcoincash:qpm2qsznhks23z7629mms6s4cwef74vcwvy22gdx6a",
-	RailXRP:         "rf1BiGeXwwQoi8Z2ueFYTEXSwuJYfV2Jpn",
-	RailStellar:     "GA7QYNF7SOWQ3GLR2BGMZEHXAVIRZA4KVWLTJJFC7MGXUA74P7UJVSGZ"}
+// evmExample is a well-formed address, from EIP-55.
+const evmExample = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
 // bitcoinExamples are example addresses by network. An address of one network is rejected on another.
 var bitcoinExamples = map[string]string{
@@ -66,24 +34,21 @@ func (n network) example() string {
 	if n.rail == RailBitcoin {
 		return bitcoinExamples[n.name]
 	}
-	return examples[n.rail]
+	return evmExample
 }
 
 // tokenContracts are the contracts of tokens. Assets sent to them are lost.
 var tokenContracts = func() (all []string) {
 	for _, n := range registry.All(registry.EVM) {
-		for _, t := range slices.Concat(n.Tokens, n.Accepted) {
+		for _, t := range n.Tokens {
 			all = append(all, t.Contract)
 		}
 	}
-	return append(all,
-		"TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",           // USDT on tron
-		"EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v", // USDC on solana
-	)
+	return all
 }()
 
-// Networks returns the names of the networks on which an asset can be paid. It returns none for a currency that banks
-// pay.
+// Networks returns the names of the networks on which this installation pays an asset. It returns none for a currency
+// that banks pay, and for a coin that is not paid.
 func (s Setup) Networks(symbol money.Asset) []string {
 	var names []string
 	for _, n := range s.networks(symbol) {
@@ -92,11 +57,17 @@ func (s Setup) Networks(symbol money.Asset) []string {
 	return names
 }
 
-func (s Setup) networks(symbol money.Asset) []network {
+// networks returns the networks on which this installation pays an asset. If there are several, the network is part of
+// the destination, because the same address on another network may belong to nobody. The network of bitcoin is the one
+// of the installation.
+func (s Setup) networks(symbol money.Asset) (all []network) {
 	if symbol == money.BTC {
 		return []network{{s.BitcoinNetwork, RailBitcoin}}
 	}
-	return networks[symbol]
+	for _, name := range s.Accounts.Carrying(symbol) {
+		all = append(all, network{name, RailEVM})
+	}
+	return all
 }
 
 // check validates the data of a new or changed destination. It returns the destination with masked data, and the
@@ -125,7 +96,7 @@ func (s Setup) check(p CreateParams, country string) (d Destination, clean []byt
 		return d, nil, err
 	}
 	if d.Kind == Crypto {
-		return s.checkCrypto(d, members)
+		return s.checkCrypto(d, members, !p.oneAddress && symbol == money.BTC)
 	}
 	return checkFiat(d, members, country)
 }
@@ -150,26 +121,21 @@ func object(data json.RawMessage) (map[string]any, error) {
 	return members, nil
 }
 
-func (s Setup) checkCrypto(d Destination, members map[string]any) (Destination, []byte, error) {
+// checkCrypto checks the members of a destination on a chain. If wallets is set, a descriptor can take the place of the
+// address; it is the plaintext to encrypt.
+func (s Setup) checkCrypto(d Destination, members map[string]any, wallets bool) (Destination, []byte, error) {
 	var problems apierr.List
 	on := s.networks(d.Symbol)
-	known := []string{"address", "network"}
-	typed := text(&problems, members, "address", true)
-	d.Network = text(&problems, members, "network", len(on) > 1)
-	clean := map[string]string{}
-	for _, m := range sides[d.Symbol] {
-		known = append(known, m.key)
-		value := text(&problems, members, m.key, false)
-		if value == "" {
-			continue
-		}
-		value, why := m.read(value)
-		if why != "" {
-			problems.Add("invalid_parameter", base+"/"+m.key, why)
-		}
-		clean[m.key] = value
+	known, descriptor := []string{"address", "network"}, ""
+	if wallets {
+		known = append(known, descriptorKey)
+		descriptor = text(&problems, members, descriptorKey, false)
 	}
-	d.Tag, d.Memo = clean["tag"], clean["transfer_memo"]
+	typed := text(&problems, members, "address", descriptor == "" && members[descriptorKey] == nil || !wallets)
+	if descriptor != "" && typed != "" {
+		problems.Add("invalid_parameter", base+"/"+descriptorKey, "Give an address or a descriptor, not both.")
+	}
+	d.Network = text(&problems, members, "network", len(on) > 1)
 	refuseUnknown(&problems, base, members, known...)
 	at := slices.IndexFunc(on, func(n network) bool { return n.name == d.Network })
 	switch {
@@ -186,13 +152,27 @@ func (s Setup) checkCrypto(d Destination, members map[string]any) (Destination, 
 			problems.Add("address_invalid", base+"/address", why)
 		}
 	}
+	clean := map[string]string{"network": d.Network}
+	if descriptor != "" && typed == "" && at >= 0 {
+		d.Rail = on[at].rail
+		r, err := bitcoin.ParseReceiver(descriptor, on[at].name)
+		if err == nil {
+			d.Address, err = r.Address(0)
+		}
+		if err != nil {
+			problems.Add("address_invalid", base+"/"+descriptorKey, err.Error())
+		}
+		clean[descriptorKey] = maskText(descriptor)
+	}
 	if err := problems.Err(); err != nil {
 		return d, nil, err
 	}
-	clean["address"], clean["network"] = d.Address, d.Network
-	data, err := json.Marshal(clean)
-	d.Data = data
-	return d, data, err
+	clean["address"] = d.Address
+	var err error
+	if d.Data, err = json.Marshal(clean); err != nil || descriptor == "" {
+		return d, nil, err
+	}
+	return d, []byte(descriptor), nil
 }
 
 // address reads an address on a network.
@@ -206,7 +186,7 @@ func (s Setup) address(text string, on network) (addr, why string) {
 	case on.rail == RailBitcoin:
 		addr, why = bitcoinAddress(text, on.name)
 	default:
-		addr, why = addressForms[on.rail](text)
+		addr, why = evmAddress(text)
 	}
 	if why == "" && slices.Contains(tokenContracts, addr) {
 		return "", "This is the contract of a token. What is sent there is lost."
@@ -233,36 +213,25 @@ func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string)
 	return addr, err
 }
 
-// side is a member of distribution_data in addition to the address, such as a memo. An exchange needs it to tell
-// customers with the same address apart.
-type side struct {
-	key, label, example string
-	read                func(string) (value, why string)
-}
-
-var sides = map[money.Asset][]side{
-	"XRP": {{"tag", "Destination tag; leave it out only where the receiver has none", "123456", destinationTag}},
-	"XLM": {{"transfer_memo", "Memo; leave it out only where the receiver has none", "123456", stellarMemo}},
-}
-
 // cryptoFields are the members of distribution_data for a symbol on chains.
-func (s Setup) cryptoFields(symbol money.Asset) []Field {
+func (s Setup) cryptoFields(symbol money.Asset, oneAddress bool) []Field {
 	on := s.networks(symbol)
 	if len(on) == 0 {
 		return nil
 	}
 	fields := []Field{{Key: "address", Label: "Address", Type: "text", Required: true, MaxLength: maxAddress,
 		Example: on[0].example(), Rail: on[0].rail}}
+	if symbol == money.BTC && !oneAddress {
+		fields[0].Required, fields[0].OneOf = false, "receiver"
+		fields = append(fields, Field{Key: descriptorKey, Type: "text", OneOf: "receiver", MaxLength: maxDescriptor,
+			Label: "Extended public key or output descriptor, for a new address per payment", Rail: on[0].rail})
+	}
 	if len(on) > 1 {
 		f := Field{Key: "network", Label: "Network", Type: "select", Required: true, Example: on[0].name, Rail: on[0].rail}
 		for _, n := range on {
 			f.Options = append(f.Options, Option{n.name, n.name})
 		}
 		fields = append(fields, f)
-	}
-	for _, m := range sides[symbol] {
-		fields = append(fields, Field{Key: m.key, Label: m.label, Type: "text", MaxLength: 28, Example: m.example,
-			Rail: on[0].rail})
 	}
 	return fields
 }

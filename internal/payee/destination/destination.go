@@ -3,7 +3,8 @@
 //
 // An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid, and
 // not to the companies that pay. The first destination is allocated 100, later ones 0 until all are set together, so
-// allocations always total 100. A destination can be deleted only at allocation 0.
+// allocations always total 100. A destination can have a fixed amount instead: it is paid first, and the allocations
+// divide the rest. A destination can be deleted only if it takes no part of the payments.
 //
 // The required fields of each currency and country come from package country: they are returned by [Fields], used for
 // validation, and quoted in problems. Bank data is encrypted ([identity.Sealer]) and masked in everything that is
@@ -15,7 +16,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -30,7 +30,7 @@ import (
 // Errors returned to callers.
 var (
 	ErrCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
-		"There is no way to pay this currency out in the payee's country.")
+		"This service does not pay out this currency in the payee's country. GET /api/currencies lists those that it pays.")
 	ErrProfile = apierr.New(apierr.Conflict, "profile_incomplete",
 		"The payee's profile has no country. Set it first: it decides what a bank destination consists of.")
 	ErrLimit = apierr.New(apierr.Invalid, "distribution_limit",
@@ -38,6 +38,9 @@ var (
 	ErrTotal      = apierr.New(apierr.Invalid, "allocation_total", "The allocations must total exactly 100.")
 	ErrAllocation = apierr.New(apierr.Invalid, "allocation_invalid",
 		"An allocation is a whole number of percent from 0 to 100, and each destination is named once.")
+	ErrFixed = apierr.New(apierr.Invalid, "allocation_invalid",
+		"A destination gets a percentage, a fixed amount, or the remainder: set only one of them.")
+	ErrRemainder  = apierr.New(apierr.Invalid, "allocation_invalid", "Only one destination can get the remainder.")
 	ErrOwnAddress = apierr.New(apierr.Invalid, "address_invalid",
 		"This is an address of this service itself. Give an address of the payee's own.")
 	ErrNotZero = apierr.New(apierr.Conflict, "allocation_not_zero",
@@ -55,15 +58,9 @@ const (
 
 // Rails that pay destinations.
 const (
-	RailBitcoin     = "bitcoin"
-	RailEVM         = "evm"
-	RailSolana      = "solana"
-	RailTron        = "tron"
-	RailLitecoin    = "litecoin"
-	RailBitcoinCash = "bitcoin-cash"
-	RailXRP         = "xrpl"
-	RailStellar     = "stellar"
-	RailBank        = "bank"
+	RailBitcoin = "bitcoin"
+	RailEVM     = "evm"
+	RailBank    = "bank"
 )
 
 // Destination is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
@@ -77,19 +74,22 @@ type Destination struct {
 	Scheme     string          `json:"scheme,omitempty"` // a payment scheme of the bank's country, such as "ach" or "pix"
 	Country    string          `json:"country,omitempty"`
 	Network    string          `json:"network,omitempty"`
-	Address    string          `json:"address,omitempty"` // address on a blockchain; "" for a bank destination
-	Tag        string          `json:"tag,omitempty"`
-	Memo       string          `json:"transfer_memo,omitempty"`
-	Data       json.RawMessage `json:"data"` // destination data, with bank data masked
+	Address    string          `json:"address,omitempty"` // address on a blockchain, the first one if [Destination.Fresh]
+	Data       json.RawMessage `json:"data"`              // destination data, with bank data masked
 	Sealed     string          `json:"sealed,omitempty"`
-	Allocation int             `json:"allocation"`
+	Allocation int             `json:"allocation"` // percentage of what the fixed amounts leave of a payment
+	Fixed      money.Amount    `json:"-"`          // paid first, of each payment in its currency; the zero Amount for none
 	Created    time.Time       `json:"created"`
 	Correction *Correction     `json:"-"` // correction that a bank requested, or nil; never in a stored snapshot
+	Check      *AccountCheck   `json:"-"` // newest check of the bank account, or nil; never in a stored snapshot
 }
 
+// Used reports whether the destination takes a part of payments.
+func (d Destination) Used() bool { return d.Allocation > 0 || d.Fixed.Sign() > 0 }
+
 // Payable reports whether this installation pays out an asset on a network, or on any network for "": bank
-// currencies, Bitcoin, and the assets of the configured EVM networks. Destinations in other assets can be stored, but
-// no payroll can pay them.
+// currencies, Bitcoin, and the assets of the configured EVM networks. Other destinations are refused; one becomes
+// unpayable if the operator removes its network.
 func (s Setup) Payable(symbol money.Asset, network string) bool {
 	on := s.Accounts.Carrying(symbol)
 	return !symbol.IsCrypto() || symbol == money.BTC || slices.Contains(on, network) || network == "" && len(on) > 0
@@ -114,6 +114,8 @@ type CreateParams struct {
 	Symbol  string
 	Kind    string          // "" or what the symbol is: crypto or fiat
 	Data    json.RawMessage // an object with exactly the members that the symbol requires
+
+	oneAddress bool // a descriptor is refused
 }
 
 // Create adds a destination to a user or recipient that the principal may act for. It returns all problems of the
@@ -129,10 +131,8 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 		return Destination{}, err
 	}
 	d.ID, d.OwnerID, d.Created = tx.NewID("dst"), owner.ID, tx.Now()
-	if d.Kind == Fiat {
-		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
-			return Destination{}, err
-		}
+	if err := setup.seal(&d, clean); err != nil {
+		return Destination{}, err
 	}
 	count, version, err := countIn(ctx, tx, owner.ID)
 	if err != nil {
@@ -144,7 +144,7 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	if err := insert(ctx, tx, d); err != nil {
 		return Destination{}, err
 	}
-	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d.Allocation), "created")
+	db.History(tx, by.CompanyID, d.ID, version, "", allocated(d), "created")
 	if err := tell(ctx, tx, by, owner, version, mail.Added, change{after: &d}); err != nil {
 		return Destination{}, err
 	}
@@ -181,16 +181,14 @@ func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	if err != nil {
 		return Destination{}, err
 	}
-	d.ID, d.OwnerID, d.Created, d.Allocation = old.ID, old.OwnerID, old.Created, old.Allocation
-	if d.Kind == Fiat {
-		if d.Sealed, err = setup.Sealer.Seal(sealedAt(d), clean); err != nil {
-			return Destination{}, err
-		}
+	d.ID, d.OwnerID, d.Created, d.Allocation, d.Fixed = old.ID, old.OwnerID, old.Created, old.Allocation, old.Fixed
+	if err := setup.seal(&d, clean); err != nil {
+		return Destination{}, err
 	}
 	if err := replace(ctx, tx, d); err != nil {
 		return Destination{}, err
 	}
-	db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(d.Allocation), "updated")
+	db.History(tx, by.CompanyID, d.ID, version, allocated(old), allocated(d), "updated")
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }
 
@@ -209,35 +207,43 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 	return old, changed, err
 }
 
+// Check returns the error that Create would return for the data of a destination, without storing it.
+func Check(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) error {
+	owner, err := payee.Owner(ctx, tx, by, p.OwnerID)
+	if err != nil {
+		return err
+	}
+	_, _, err = setup.checked(ctx, tx, p, owner.Country)
+	return err
+}
+
 // checked is check with the rule that needs the database: addresses of the service itself are rejected, because a
 // payment to one would look like a deposit.
 func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Destination, []byte, error) {
 	d, clean, err := s.check(p, country)
-	name := s.Chain
-	if _, ok := s.Accounts.Lookup(d.Network); ok && d.Rail == RailEVM {
-		name = d.Network
-	} else if d.Rail != RailBitcoin {
-		name = ""
-	}
-	if err != nil || name == "" {
+	if err != nil {
 		return d, clean, err
 	}
-	own, err := chain.IsOwnAddress(ctx, tx, name, d.Address)
-	if err != nil {
-		return d, nil, err
+	var chains []string
+	switch d.Rail {
+	case RailBitcoin:
+		chains = []string{s.Chain}
+	case RailEVM: // one key has the same address on every EVM network, including those that the installation does not use
+		for _, n := range s.Accounts.Networks {
+			chains = append(chains, n.Name)
+		}
 	}
-	if own {
-		return d, nil, ErrOwnAddress.At("body", base+"/address")
+	for _, name := range chains {
+		own, err := chain.IsOwnAddress(ctx, tx, name, d.Address)
+		if err != nil {
+			return d, nil, err
+		}
+		if own {
+			return d, nil, ErrOwnAddress.At("body", base+"/address")
+		}
 	}
 	return d, clean, nil
 }
-
-func sealedAt(d Destination) identity.SealContext {
-	return identity.SealContext{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
-}
-
-// allocated returns the text by which the history describes an allocation.
-func allocated(percent int) string { return "allocation " + strconv.Itoa(percent) }
 
 // changeable returns an owner whose destinations the principal may change.
 func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payee.Payee, error) {
@@ -252,98 +258,7 @@ func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	return owner, company.Active()
 }
 
-// Share is a requested allocation: the text of the number, so that 33.333 is refused and not rounded.
-type Share struct {
-	DistributionID string
-	Allocation     json.Number
-}
-
-// percents checks the rules that need no database and returns the percentages by ID.
-func percents(shares []Share) (map[string]int, error) {
-	var problems apierr.List
-	if len(shares) == 0 {
-		problems.Add("missing_field", "/allocations", "Name 1 to 3 destinations with their allocations.")
-		return nil, problems.Err()
-	}
-	if len(shares) > Most {
-		return nil, ErrLimit.At("body", "/allocations")
-	}
-	total, wanted := 0, make(map[string]int, len(shares))
-	for i, s := range shares {
-		at := "/allocations/" + strconv.Itoa(i)
-		n, err := strconv.Atoi(s.Allocation.String())
-		if err != nil || n < 0 || n > 100 {
-			problems.Add(ErrAllocation.Code, at+"/allocation", ErrAllocation.Detail)
-		}
-		if _, twice := wanted[s.DistributionID]; twice {
-			problems.Add(ErrAllocation.Code, at+"/distribution_id", ErrAllocation.Detail)
-		}
-		wanted[s.DistributionID] = n
-		total += n
-	}
-	if err := problems.Err(); err != nil {
-		return nil, err
-	}
-	if total != 100 {
-		return nil, ErrTotal.At("body", "/allocations")
-	}
-	return wanted, nil
-}
-
-// SetAllocations sets all allocations of an owner at once: the named ones, and 0 for the rest. It returns
-// ErrAllocation or ErrTotal for wrong numbers, ErrLimit for more than three, and apierr.NotFoundErr for destinations
-// that the owner does not have; then nothing changes.
-func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string,
-	shares []Share) ([]Destination, error) {
-	owner, err := changeable(ctx, tx, by, ownerID)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := percents(shares)
-	if err != nil {
-		return nil, err
-	}
-	version, err := queueUp(ctx, tx, owner.ID)
-	if err != nil {
-		return nil, err
-	}
-	all, err := ForOwners(ctx, tx, []string{owner.ID})
-	if err != nil {
-		return nil, err
-	}
-	own := all[owner.ID]
-	known := 0
-	for _, d := range own {
-		if _, ok := wanted[d.ID]; ok {
-			known++
-		}
-	}
-	if known != len(wanted) {
-		return nil, apierr.NotFoundErr
-	}
-	var changes []change
-	for i := range own {
-		d := &own[i]
-		if wanted[d.ID] == d.Allocation {
-			continue
-		}
-		if err := setAllocation(ctx, tx, *d, wanted[d.ID]); err != nil {
-			return nil, err
-		}
-		db.History(tx, by.CompanyID, d.ID, version, allocated(d.Allocation), allocated(wanted[d.ID]), "allocations set")
-		before := *d
-		d.Allocation = wanted[d.ID]
-		changes = append(changes, change{&before, d})
-	}
-	if len(changes) > 0 {
-		if err := tell(ctx, tx, by, owner, version, mail.Reallocated, changes...); err != nil {
-			return nil, err
-		}
-	}
-	return own, payee.ActivateEverywhere(ctx, tx, by, owner)
-}
-
-// Delete removes a destination whose allocation is 0. It returns ErrNotZero for another allocation and
+// Delete removes a destination that takes no part of the payments. It returns ErrNotZero for another one and
 // apierr.NotFoundErr for an unknown destination.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
 	owner, err := changeable(ctx, tx, by, ownerID)
@@ -358,23 +273,26 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 	if err != nil {
 		return err
 	}
-	if d.Allocation != 0 {
+	if d.Used() {
 		return ErrNotZero
 	}
 	if err := remove(ctx, tx, owner.ID, id); err != nil {
 		return err
 	}
-	db.History(tx, by.CompanyID, id, version, allocated(0), "deleted", "deleted")
+	db.History(tx, by.CompanyID, id, version, allocated(d), "deleted", "deleted")
 	return tell(ctx, tx, by, owner, version, mail.Removed, change{before: &d})
 }
 
 // SamePlace reports whether two destinations are the same account as entered. Bank data that was entered again counts
 // as different, even if nothing in it changed.
-func (d Destination) SamePlace(e Destination) bool {
-	place := func(d Destination) [8]string {
-		return [8]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Tag + "/" + d.Memo, d.Sealed}
+func (d Destination) SamePlace(e Destination) bool { return d.Place() == e.Place() }
+
+// Place returns what identifies the account of a destination.
+func (d Destination) Place() [7]string {
+	if d.Fresh() {
+		d.Address = "" // that of one payment, or the first one
 	}
-	return place(d) == place(e)
+	return [7]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Sealed}
 }
 
 // find reads one destination of an owner.
@@ -453,7 +371,8 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id stri
 	return Destination{}, apierr.NotFoundErr
 }
 
-// Reveal decrypts the bank data of a destination, for a payment or for its owner. d may be a stored snapshot.
+// Reveal decrypts the bank data of a destination, for a payment or for its owner. d may be a stored snapshot. The
+// descriptor of a wallet stays masked.
 func Reveal(s *identity.Sealer, d Destination) (json.RawMessage, error) {
 	if d.Kind == Crypto {
 		return d.Data, nil

@@ -117,7 +117,7 @@ func TestLifeOfDestinations(t *testing.T) {
 				t.Errorf("the payee: %+v %v", r, err)
 			}
 			var sealed, all string
-			if err := tx.QueryRow(ctx, "SELECT sealed, address || masked || tag FROM destinations WHERE owner_id = $1",
+			if err := tx.QueryRow(ctx, "SELECT sealed, address || masked FROM destinations WHERE owner_id = $1",
 				w.payee).Scan(&sealed, &all); err != nil {
 				return err
 			}

@@ -39,6 +39,7 @@ type Field struct {
 	Example   string      `json:"example,omitempty"`
 	Options   []Option    `json:"options,omitempty"`    // choices of a select field
 	DependsOn *Dependency `json:"depends_on,omitempty"` // the field is required only if another member has this value
+	OneOf     string      `json:"one_of,omitempty"`     // exactly one of the fields with this value is required
 	Checksum  string      `json:"checksum,omitempty"`
 	Rail      string      `json:"rail"`
 	Fields    []Field     `json:"fields,omitempty"` // members of a group, which is an object

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -53,16 +54,18 @@ func insert(ctx context.Context, tx *db.Tx, d Destination) error {
 	at := db.Micros(d.Created)
 	return tx.Insert(ctx, "destinations", []string{"owner_id", "destination_id", "kind", "symbol", "rail", "scheme",
 		"country", "network",
-		"address", "tag", "transfer_memo", "sealed", "masked", "allocation", "created_at", "updated_at"},
+		"address", "sealed", "masked", "allocation", "created_at", "updated_at"},
 		[][]any{{d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
-			d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), int64(d.Allocation), at, at}})
+			d.Address, d.Sealed, string(d.Data), int64(d.Allocation), at, at}})
 }
 
-// setAllocation stores the allocation of a destination that was read after queueUp.
-func setAllocation(ctx context.Context, tx *db.Tx, d Destination, percent int) error {
-	n, err := tx.Exec(ctx, `UPDATE destinations SET allocation = $3, updated_at = $4
+// setAllocation stores the part of a destination that was read, as old, after queueUp.
+func setAllocation(ctx context.Context, tx *db.Tx, old, d Destination) error {
+	n, err := tx.Exec(ctx, `UPDATE destinations SET allocation = $3, updated_at = $4, fixed_amount = $6,
+			fixed_currency = $7
 		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $5`,
-		d.OwnerID, d.ID, int64(percent), db.Micros(tx.Now()), int64(d.Allocation))
+		d.OwnerID, d.ID, int64(d.Allocation), db.Micros(tx.Now()), int64(old.Allocation), d.Fixed.Units(),
+		string(d.Fixed.Asset()))
 	if err == nil && n != 1 {
 		return errors.New("destination: an allocation changed concurrently")
 	}
@@ -73,11 +76,11 @@ func setAllocation(ctx context.Context, tx *db.Tx, d Destination, percent int) e
 func replace(ctx context.Context, tx *db.Tx, d Destination) error {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7,
 		network = $8,
-			address = $9, tag = $10, transfer_memo = $11, sealed = $12, masked = $13, updated_at = $14, correction = '',
-				correction_for = ''
-		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $15`,
+			address = $9, sealed = $10, masked = $11, updated_at = $12, correction = '', correction_for = '',
+			account_check = ''
+		WHERE owner_id = $1 AND destination_id = $2 AND allocation = $13`,
 		d.OwnerID, d.ID, d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Country, d.Network,
-		d.Address, d.Tag, d.Memo, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
+		d.Address, d.Sealed, string(d.Data), db.Micros(tx.Now()), int64(d.Allocation))
 	if err == nil && n != 1 {
 		return errors.New("destination: changed concurrently")
 	}
@@ -99,6 +102,20 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Destination, c Correction, 
 	return err
 }
 
+// setCheck stores the check of a destination, unless its data has changed, and reports whether it did.
+func setCheck(ctx context.Context, tx *db.Tx, d Destination, check string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $4
+		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $3`, d.OwnerID, d.ID, d.Sealed, check)
+	return n == 1, err
+}
+
+// checked returns the owners of destinations whose names were compared with those of the accounts' holders.
+func checked(ctx context.Context, tx *db.Tx) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations
+		WHERE account_check LIKE '%"verification_of_payee"%' ORDER BY owner_id`)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // asked returns the IDs of recipients without a login with open corrections after payments of a company.
 func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations WHERE correction_for = $1
@@ -107,10 +124,10 @@ func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]strin
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// remove deletes a destination, if its allocation is 0.
+// remove deletes a destination, if it takes no part of the payments.
 func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
-	n, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1 AND destination_id = $2 AND allocation = 0",
-		ownerID, id)
+	n, err := tx.Exec(ctx, `DELETE FROM destinations WHERE owner_id = $1 AND destination_id = $2 AND allocation = 0
+		AND fixed_amount = 0`, ownerID, id)
 	if err == nil && n != 1 {
 		return ErrNotZero
 	}
@@ -181,20 +198,74 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]De
 	found := make(map[string][]Destination, len(owners))
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
 	return found, db.EachIn(ctx, tx, owners, `SELECT owner_id, destination_id, kind, symbol, rail, scheme, country,
-			network, address, tag, transfer_memo, sealed, masked, allocation, created_at, correction
+			network, address, sealed, masked, allocation, fixed_amount, fixed_currency, created_at,
+			correction, account_check
 		FROM destinations WHERE owner_id IN %s ORDER BY owner_id, created_at, destination_id`, nil, func(r *db.Rows) error {
 		var d Destination
-		var symbol, masked, correction string
-		var created int64
+		var symbol, masked, fixedCurrency, correction, check string
+		var fixed, created int64
 		err := r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,
-			&d.Address, &d.Tag, &d.Memo, &d.Sealed, &masked, &d.Allocation, &created, &correction)
+			&d.Address, &d.Sealed, &masked, &d.Allocation, &fixed, &fixedCurrency, &created,
+			&correction, &check)
+		d.Fixed = money.New(money.Asset(fixedCurrency), fixed)
 		d.Symbol, d.Data, d.Created = money.Asset(symbol), json.RawMessage(masked), db.Time(created)
 		if err == nil && correction != "" {
 			err = json.Unmarshal([]byte(correction), &d.Correction)
 		}
+		if err == nil && check != "" {
+			err = json.Unmarshal([]byte(check), &d.Check)
+		}
 		found[d.OwnerID] = append(found[d.OwnerID], d)
 		return err
 	})
+}
+
+// selectAddress returns the address of a payment at a destination, or "".
+func selectAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet string) (address string, err error) {
+	err = tx.QueryRow(ctx, `SELECT address FROM destination_addresses WHERE company_id = $1 AND payment_id = $2
+		AND destination_id = $3 AND wallet_id = $4`, of.CompanyID, of.PaymentID, id, wallet).Scan(&address)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return address, err
+}
+
+// lastPositions returns the position of the last assigned address of a wallet, and of the last one with a confirmed
+// payment; -1 for none.
+func lastPositions(ctx context.Context, tx *db.Tx, wallet string) (last, paid int64, err error) {
+	if err = tx.QueryRow(ctx, "SELECT COALESCE(MAX(position), -1) FROM destination_addresses WHERE wallet_id = $1",
+		wallet).Scan(&last); err != nil {
+		return last, paid, err
+	}
+	err = tx.QueryRow(ctx, `SELECT a.position FROM destination_addresses a
+		WHERE a.wallet_id = $1 AND EXISTS (SELECT 1 FROM outputs o WHERE o.company_id = a.company_id
+			AND o.payroll_id = a.payroll_id AND o.payment_id = a.payment_id AND o.address = a.address
+			AND o.state = 'fulfilled')
+		ORDER BY a.position DESC LIMIT 1`, wallet).Scan(&paid)
+	if errors.Is(err, db.ErrNoRows) {
+		return last, -1, nil
+	}
+	return last, paid, err
+}
+
+// insertAddress assigns an address to a payment. The primary key lets only one of two concurrent transactions take a
+// position.
+func insertAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet string, position int64,
+	address string) error {
+	_, err := tx.Exec(ctx, `INSERT INTO destination_addresses (wallet_id, position, company_id, payroll_id, payment_id,
+			destination_id, address, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, wallet, position, of.CompanyID, of.PayrollID, of.PaymentID, id, address,
+		db.Micros(tx.Now()))
+	return err
+}
+
+// deleteUnusedAddresses deletes the addresses of a payment to which it has no output.
+func deleteUnusedAddresses(ctx context.Context, tx *db.Tx, of AddressOwner) error {
+	_, err := tx.Exec(ctx, `DELETE FROM destination_addresses WHERE company_id = $1 AND payment_id = $2 AND payroll_id = $3
+		AND NOT EXISTS (SELECT 1 FROM outputs o WHERE o.company_id = destination_addresses.company_id
+			AND o.payroll_id = destination_addresses.payroll_id AND o.payment_id = destination_addresses.payment_id
+			AND o.address = destination_addresses.address)`, of.CompanyID, of.PaymentID, of.PayrollID)
+	return err
 }
 
 // Erase deletes an owner's destinations. Payouts and the history keep them masked, under the owner's ID.
@@ -205,4 +276,94 @@ func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
 	}
 	_, err := tx.Exec(ctx, "DELETE FROM destinations WHERE owner_id = $1", ownerID)
 	return err
+}
+
+// upsertRequest stores a request to a payee. It returns ErrAsked if the last one is less than requestPeriod ago.
+func upsertRequest(ctx context.Context, tx *db.Tx, companyID, recipientID, digest string, expires time.Time) error {
+	n, err := tx.Exec(ctx, `INSERT INTO destination_requests (company_id, recipient_id, token_digest, sent_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (company_id, recipient_id) DO UPDATE SET token_digest = excluded.token_digest,
+			sent_at = excluded.sent_at, expires_at = excluded.expires_at, draft = '', code_digest = '', code_expires_at = 0,
+			codes = 0, attempts = 0
+		WHERE destination_requests.sent_at <= $6`, companyID, recipientID, digest, db.Micros(tx.Now()), db.Micros(expires),
+		db.Micros(tx.Now().Add(-requestPeriod)))
+	if err == nil && n == 0 {
+		return ErrAsked
+	}
+	return err
+}
+
+func selectRequest(ctx context.Context, tx *db.Tx, digest string) (r Request, recipientID string, err error) {
+	r.digest = digest
+	var expires, codeExpires int64
+	err = tx.QueryRow(ctx, `SELECT company_id, recipient_id, expires_at, draft, code_digest, code_expires_at, codes,
+		attempts FROM destination_requests WHERE token_digest = $1 AND expires_at > $2`, digest, db.Micros(tx.Now())).Scan(
+		&r.CompanyID, &recipientID, &expires, &r.draft, &r.code, &codeExpires, &r.codes, &r.tries)
+	if errors.Is(err, db.ErrNoRows) {
+		return r, "", apierr.NotFoundErr
+	}
+	r.Expires, r.codeExpires, r.Entered = db.Time(expires), db.Time(codeExpires), r.draft != ""
+	return r, recipientID, err
+}
+
+// setDraft stores entered details and the digest of their code.
+func setDraft(ctx context.Context, tx *db.Tx, r Request, draft, code string, expires time.Time) error {
+	n, err := tx.Exec(ctx, `UPDATE destination_requests SET draft = $4, code_digest = $5, code_expires_at = $6,
+			codes = codes + 1
+		WHERE company_id = $1 AND recipient_id = $2 AND token_digest = $3 AND codes < $7 AND attempts < $8`,
+		r.CompanyID, r.Owner.ID, r.digest, draft, code, db.Micros(expires), int64(maxCodes), int64(maxAttempts))
+	if err == nil && n != 1 {
+		return ErrCodes
+	}
+	return err
+}
+
+// countAttempt counts an attempt to enter the code.
+func countAttempt(ctx context.Context, tx *db.Tx, r Request) error {
+	n, err := tx.Exec(ctx, `UPDATE destination_requests SET attempts = attempts + 1
+		WHERE company_id = $1 AND recipient_id = $2 AND token_digest = $3 AND attempts < $4`,
+		r.CompanyID, r.Owner.ID, r.digest, int64(maxAttempts))
+	if err == nil && n != 1 {
+		return ErrCodes
+	}
+	return err
+}
+
+// useRequest ends a link whose code was entered.
+func useRequest(ctx context.Context, tx *db.Tx, r Request) error {
+	n, err := tx.Exec(ctx, `UPDATE destination_requests SET token_digest = '', draft = '', code_digest = ''
+		WHERE company_id = $1 AND recipient_id = $2 AND token_digest = $3 AND code_digest = $4`,
+		r.CompanyID, r.Owner.ID, r.digest, r.code)
+	if err == nil && n != 1 {
+		return apierr.NotFoundErr
+	}
+	return err
+}
+
+func deleteDrafts(ctx context.Context, tx *db.Tx) error {
+	_, err := tx.Exec(ctx, `UPDATE destination_requests SET draft = '', code_digest = ''
+		WHERE draft <> '' AND code_expires_at <= $1`, db.Micros(tx.Now()))
+	return err
+}
+
+// AskedAt returns when payees of a company were last asked where to be paid.
+func AskedAt(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]time.Time, error) {
+	asked := map[string]time.Time{}
+	return asked, db.EachIn(ctx, tx, ids, `SELECT recipient_id, sent_at FROM destination_requests
+		WHERE company_id = $1 AND recipient_id IN %s`, []any{companyID}, func(r *db.Rows) error {
+		var id string
+		var at int64
+		err := r.Scan(&id, &at)
+		asked[id] = db.Time(at)
+		return err
+	})
+}
+
+// ReplacedByLink reports whether a destination of an owner was replaced through a link in a mail since a time.
+func ReplacedByLink(ctx context.Context, tx *db.Tx, ownerID string, since time.Time) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM destination_changes
+		WHERE owner_id = $1 AND action = $2 AND actor_kind = $3 AND at >= $4`,
+		ownerID, mail.Replaced, string(identity.KindLink), db.Micros(since)).Scan(&n)
+	return n > 0, err
 }

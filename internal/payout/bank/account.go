@@ -32,10 +32,14 @@ const (
 const (
 	FormatIncrease = "increase"
 	FormatColumn   = "column"
+	FormatWise     = "wise"
 )
 
 // apiSuffix ends the names of files for an API.
 const apiSuffix = ".json"
+
+// nachaSuffix ends the names of NACHA files.
+const nachaSuffix = ".ach"
 
 // maxPayments is the largest number of payments in one file.
 const maxPayments = 10_000
@@ -86,9 +90,18 @@ type Account struct {
 	// Increase, and no instant payments for Column.
 	InstantLimit string `json:"instant_limit,omitempty"`
 
+	// Profile is the ID of the business profile that owns the balance Number, for Wise.
+	Profile string `json:"profile,omitempty"`
+	// Pays are further currencies that are paid from the balance, exchanged by the bank, for Wise.
+	Pays []money.Asset `json:"pays,omitempty"`
+
+	// Debits are the rules for direct debits to this account; nil means none.
+	Debits *Debits `json:"debits,omitempty"`
+
 	zone    *time.Location
 	cutOff  time.Duration
 	sameDay []time.Duration // deadlines of SameDay, 0 for none
+
 }
 
 // Instant are the rules for the SEPA instant payments of an account. Payments over the limit or outside the hours are
@@ -152,11 +165,17 @@ func ReadAccounts(in io.Reader) ([]Account, error) {
 		if err := a.prepare(); err != nil {
 			problems = append(problems, fmt.Errorf("bank account %d (%s): %w", i+1, a.ID, err))
 		}
-		if key := string(a.Currency) + a.Format; ids[a.ID] || of[key] {
-			problems = append(problems, fmt.Errorf("bank account %d (%s): another account has this id, or pays %s by %s", i+1,
-				a.ID, a.Currency, a.Format))
-		} else {
-			ids[a.ID], of[key] = true, true
+		if ids[a.ID] {
+			problems = append(problems, fmt.Errorf("bank account %d (%s): another account has this id", i+1, a.ID))
+		}
+		ids[a.ID] = true
+		for _, currency := range append([]money.Asset{a.Currency}, a.Pays...) {
+			if key := string(currency) + a.Format; of[key] {
+				problems = append(problems, fmt.Errorf("bank account %d (%s): another account pays %s by %s", i+1, a.ID, currency,
+					a.Format))
+			} else {
+				of[key] = true
+			}
 		}
 	}
 	return all, errors.Join(problems...)
@@ -200,6 +219,9 @@ func (a *Account) prepare() error {
 			bad("%w", err)
 		}
 	}
+	if err := a.prepareDebits(); err != nil {
+		bad("%w", err)
+	}
 	switch a.Format {
 	case FormatNACHA:
 		if a.Currency != money.USD || !nacha.ValidRoutingNumber(a.Routing) || a.CompanyID == "" || len(a.CompanyID) > 10 ||
@@ -239,11 +261,25 @@ func (a *Account) prepare() error {
 		if _, err := money.Parse(a.Currency, cmp.Or(a.InstantLimit, "0")); err != nil {
 			bad("instant_limit %q is not an amount such as 25000.00", a.InstantLimit)
 		}
+	case FormatWise:
+		if !isNumber(a.Profile) || !isNumber(a.Number) {
+			bad("profile and number must be the numeric IDs of the profile and the balance at Wise")
+		}
+		for _, x := range a.Pays {
+			if _, known := money.Lookup(string(x)); !known || x.IsCrypto() {
+				bad("%q in pays is not a currency", x)
+			}
+		}
 	default:
-		bad("format %q is neither nacha, pain.001, increase nor column", a.Format)
+		bad("format %q is neither nacha, pain.001, increase, column nor wise", a.Format)
+	}
+	if len(a.Pays) > 0 && a.Format != FormatWise {
+		bad("pays is only for accounts with format wise")
 	}
 	return errors.Join(problems...)
 }
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 func timeOfDay(t time.Time) time.Duration {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
@@ -306,6 +342,15 @@ func (a Account) maxReturnFee() (money.Amount, error) {
 	return money.Parse(a.Currency, a.ReturnFee)
 }
 
+// MaxReturnFee returns the most that the bank may withhold from a returned payment, or take with a returned debit.
+func (a Account) MaxReturnFee() money.Amount {
+	fee, err := a.maxReturnFee()
+	if err != nil {
+		return money.Zero(a.Currency)
+	}
+	return fee
+}
+
 // Identifiers returns the account's IBAN or, if it has none, its local number.
 func (a Account) Identifiers() (iban, number string) {
 	if iso20022.IsIBAN(a.Number) {
@@ -315,7 +360,9 @@ func (a Account) Identifiers() (iban, number string) {
 }
 
 // ByAPI reports whether payments are ordered by calls to the bank's API.
-func (a Account) ByAPI() bool { return a.Format == FormatIncrease || a.Format == FormatColumn }
+func (a Account) ByAPI() bool {
+	return a.Format == FormatIncrease || a.Format == FormatColumn || a.Format == FormatWise
+}
 
 // AllowsInstant reports whether an amount may be paid by an instant payment.
 func (a Account) AllowsInstant(x money.Amount) bool {
@@ -325,20 +372,20 @@ func (a Account) AllowsInstant(x money.Amount) bool {
 
 // ChooseAccount returns the account from which a destination is paid by a company of a country: for ACH destinations in
 // the United States an account with an API or, if there is none, for NACHA files, otherwise an account for credit
-// transfers. The payments of a company abroad would be international ACH transactions (IAT), which neither files nor
-// calls contain; they need an account for credit transfers.
+// transfers or, if there is none, at Wise. The payments of a company abroad would be international ACH transactions
+// (IAT), which neither files nor calls contain; they need an account for credit transfers.
 func ChooseAccount(accounts []Account, asset money.Asset, country, scheme, payerCountry string) (Account, bool) {
-	formats := []string{FormatPain}
+	formats := []string{FormatPain, FormatWise}
 	switch {
 	case asset == money.USD && country == "US" && scheme == "fedwire":
 		formats = []string{FormatIncrease, FormatColumn, FormatPain}
 	case asset == money.USD && country == "US" && scheme == "ach" && // it has all data for a credit transfer
 		(payerCountry == "" || slices.Contains(unitedStates, payerCountry)):
-		formats = []string{FormatIncrease, FormatColumn, FormatNACHA, FormatPain}
+		formats = []string{FormatIncrease, FormatColumn, FormatNACHA, FormatPain, FormatWise}
 	}
 	for _, format := range formats {
 		for _, a := range accounts {
-			if a.Currency == asset && a.Format == format {
+			if (a.Currency == asset || slices.Contains(a.Pays, asset)) && a.Format == format {
 				return a, true
 			}
 		}
@@ -389,6 +436,7 @@ type Payment struct {
 	Data    json.RawMessage // fields of the destination
 	Details payout.Details
 	Instant bool // SEPA instant payment, which the file pays at once
+	Prenote bool // ACH entry of zero that only checks the account
 }
 
 // Message is an encoded payment file.
@@ -486,10 +534,16 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 	}
 	var err error
 	if a.Format == FormatNACHA {
-		f.Name = FileReference(number) + ".ach"
+		f.Name = FileReference(number) + nachaSuffix
 		out := a.nacha(number, now)
 		for i, p := range payments {
 			t, d := transfers[i], p.Details
+			if p.Prenote {
+				out.Entries = append(out.Entries, nacha.Entry{ID: t.ID, Name: t.Creditor.Name, Routing: t.routing,
+					Account: t.Creditor.Account, Savings: t.savings, Company: t.Company, Prenote: true,
+					Description: nacha.Prenote, Effective: f.Execute})
+				continue
+			}
 			out.Payer = d.Payer // a file belongs to one company
 			day, window := a.settlement(now, t.Amount.Units())
 			if i == 0 || day.After(f.Execute) {
@@ -551,6 +605,7 @@ func (a Account) nacha(number int64, now time.Time) nacha.File {
 // transfer is a payment with the fields of its destination.
 type transfer struct {
 	iso20022.Transfer
+	holder  string // name of the account's holder, in Latin letters
 	routing string // routing number of a bank in the United States
 	savings bool
 }
@@ -562,7 +617,8 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	}
 	get := func(key string) string { s, _ := d[key].(string); return strings.TrimSpace(s) }
 	t.Amount, t.Company, t.savings = p.Amount, get("account_holder_type") == "business", get("account_type") == "savings"
-	t.Creditor.Name, t.routing = latin(get("account_holder_name")), get("routing_number")
+	t.holder, t.routing = latin(get("account_holder_name")), get("routing_number")
+	t.Creditor.Name = t.holder
 	if kana := get("account_holder_kana"); kana != "" {
 		t.Creditor.Name = kana
 	}
@@ -603,7 +659,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 		t.Address = iso20022.Address{Street: at("address_line1"), Line: at("address_line2"), PostCode: at("postal_code"),
 			Town: at("city"), State: at("state"), Country: at("country")}
 	}
-	t.Remittance, t.UltimateDebtor = remittance(p.Details), latin(p.Details.Payer)
+	t.Remittance, t.UltimateDebtor, t.UltimateLEI = remittance(p.Details), latin(p.Details.Payer), p.Details.PayerLEI
 	if from := p.Details; latin(from.PayerTown) != "" && from.PayerCountry != "" {
 		t.UltimateAddress = iso20022.Address{Street: latin(from.PayerStreet), PostCode: latin(from.PayerPostCode),
 			Town: latin(from.PayerTown), State: latin(from.PayerState), Country: from.PayerCountry}
@@ -656,7 +712,7 @@ func (a Account) scheme() iso20022.Scheme {
 // fileKey identifies the file that a payment belongs to, among those made at one time. A pain.001 file has one category
 // purpose, so that the bank can book wages as such.
 func (a Account) fileKey(p Payment) string {
-	key := a.ID + " " + string(a.Currency) + " " + a.Format
+	key := a.ID + " " + string(p.Amount.Asset()) + " " + a.Format
 	if a.Format == FormatPain {
 		key += fmt.Sprint(" ", purposeCode(p.Details.Purpose), p.Instant)
 	}

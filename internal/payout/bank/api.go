@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
 // An API executes single payments by calls to a bank, instead of payment files. The payments of one call of Prepare
@@ -39,6 +40,8 @@ type API interface {
 	Find(ctx context.Context, o Order) (Transfer, error)
 	// Get returns a transfer by its ID.
 	Get(ctx context.Context, o Order, id string) (Transfer, error)
+	// Statement returns the entries of an account from a time on and before another, or [errors.ErrUnsupported].
+	Statement(ctx context.Context, a Account, from, to time.Time) (Statement, error)
 }
 
 // Errors of an API.
@@ -53,7 +56,14 @@ type Order struct {
 	Reference string // S0000012P00003
 	Method    string
 	Payment
+	Debit nacha.Debit // collects the amount from the account instead of paying it; "" for a payment
+	Retry bool        // a debit that repeats a returned one
+	// Reverses is the bank's ID of the ACH transfer that this order takes back for one of [ReversalReasons], or "".
+	Reverses, Reason string
 }
+
+// Collects reports whether the order takes money from the account: a direct debit or a reversal.
+func (o Order) Collects() bool { return o.Debit != "" || o.Reverses != "" }
 
 // Key returns the idempotency key of the order's transfer, such as S0000012P00003-ach.
 func (o Order) Key() string { return o.Reference + "-" + o.Method }
@@ -71,18 +81,32 @@ const (
 
 // Transfer is a payment at a bank, as its API reports it.
 type Transfer struct {
-	ID       string
-	Status   TransferStatus
-	Code     string       // the bank's reason for a rejection or return, such as R03 or AC04
-	Info     string       // the bank's text
-	Back     money.Amount // amount that came back; without an asset it is the whole amount
-	Fallback string       // the method that may pay a rejected transfer, or ""
-	Final    bool         // no return can follow
-	Changes  []Wanted     // corrections of the destination that the payee's bank asks for
+	ID     string
+	Status TransferStatus
+	Code   string       // the bank's reason for a rejection or return, such as R03 or AC04
+	Info   string       // the bank's text
+	Back   money.Amount // amount that came back; without an asset it is the whole amount
+	// Cost is what left the account for a transfer that is paid, with the bank's price, in the account's currency; without
+	// an asset it is the payment's amount. Price is the part of it that is the bank's price, or without an asset.
+	Cost, Price money.Amount
+	Fallback    string   // the method that may pay a rejected transfer, or ""
+	Final       bool     // no return can follow
+	Changes     []Wanted // corrections of the destination that the payee's bank asks for
 }
 
 // Wanted is a notification of change.
 type Wanted struct{ Code, Data string } // Data as [nacha.Correction.Corrected] returns it
+
+// addChange adds a notification of change of a payment. One that does not correct the destination is a problem for
+// staff.
+func (b *fileUpdate) addChange(ref Reference, w Wanted) {
+	if _, err := (nacha.Response{Code: w.Code, Corrected: w.Data}).Correction(); err != nil {
+		b.problem("payment %d has the notification of change %q, which corrects no destination; ask the bank", ref.Position,
+			w.Code)
+		return
+	}
+	b.apply(fact{ref: ref, kind: changed, code: w.Code, info: w.Data})
+}
 
 // Payee has the fields of a destination that an API in the United States needs.
 type Payee struct {
@@ -91,26 +115,47 @@ type Payee struct {
 	Address                iso20022.Address
 }
 
-// Payer returns the name of the company that pays, transliterated, or the account holder's if it is unknown.
-func (o Order) Payer() string { return cmp.Or(latin(o.Details.Payer), latin(o.Account.Name)) }
+// Payer returns the name of the company that pays, transliterated, or the account holder's if it is unknown or
+// collects a debit.
+func (o Order) Payer() string {
+	if o.Debit != "" {
+		return latin(o.Account.Name)
+	}
+	return cmp.Or(latin(o.Details.Payer), latin(o.Account.Name))
+}
 
 // Remittance returns the text that the payee sees, at most 140 ASCII characters and not empty.
 func (o Order) Remittance() string { return cmp.Or(remittance(o.Details), o.Payer()) }
 
-// EntryDescription returns the company entry description of an ACH credit, such as PAYROLL.
+// EntryDescription returns the company entry description of an ACH entry, such as PAYROLL.
 func (o Order) EntryDescription() (string, error) {
+	switch {
+	case o.Debit != "":
+		return debitDescription(o.Retry), nil
+	case o.Reverses != "":
+		return nacha.Reversal, nil
+	}
 	to, err := o.Payee()
 	return entryDescription(o.Details.Purpose, to.Business), err
 }
 
 // Payee returns the fields of the payment's destination, transliterated, or an error if one is missing.
 func (p Payment) Payee() (Payee, error) {
-	t, err := Account{}.transfer(p)
-	if err == nil && t.routing == "" {
+	to, err := p.Receiver()
+	if err == nil && to.Routing == "" {
 		err = errDestination
 	}
-	return Payee{t.Creditor.Name, t.routing, t.Creditor.Account, t.savings, t.Company, t.Address}, err
+	return to, err
 }
+
+// Receiver returns the fields of the payment's destination, transliterated, which may lack a routing number.
+func (p Payment) Receiver() (Payee, error) {
+	t, err := Account{}.transfer(p)
+	return Payee{t.holder, t.routing, t.Creditor.Account, t.savings, t.Company, t.Address}, err
+}
+
+// methodACH is the method of ACH transfers at every bank with an API.
+const methodACH = "ach"
 
 // States of a transfer in bank_transfers.
 const (
@@ -143,6 +188,9 @@ type storedOrder struct {
 	Scheme  string          `json:"scheme"`
 	Data    json.RawMessage `json:"data"`
 	Details payout.Details  `json:"details"`
+	// Reverses and Reason are those of a reversal.
+	Reverses string `json:"reverses,omitempty"`
+	Reason   string `json:"reason,omitempty"`
 }
 
 // encodeOrders returns the body of a file for an API.
@@ -152,7 +200,7 @@ func (a Account) encodeOrders(payments []Payment) ([]byte, error) {
 		if _, err := a.transfer(p); err != nil {
 			return nil, fmt.Errorf("payment %d: %w", i+1, err)
 		}
-		all[i] = storedOrder{p.Amount.Units(), p.Country, p.Scheme, p.Data, p.Details}
+		all[i] = storedOrder{Units: p.Amount.Units(), Country: p.Country, Scheme: p.Scheme, Data: p.Data, Details: p.Details}
 	}
 	return json.Marshal(all)
 }
@@ -170,7 +218,8 @@ func (r *Rail) orders(f File, a Account) ([]Order, error) {
 	all := make([]Order, len(stored))
 	for i, s := range stored {
 		all[i] = Order{Account: a, Reference: PaymentReference(f.Number, i+1), Payment: Payment{
-			Amount: money.New(f.Total.Asset(), s.Units), Country: s.Country, Scheme: s.Scheme, Data: s.Data, Details: s.Details}}
+			Amount: money.New(f.Total.Asset(), s.Units), Country: s.Country, Scheme: s.Scheme, Data: s.Data, Details: s.Details},
+			Reverses: s.Reverses, Reason: s.Reason}
 	}
 	return all, nil
 }
@@ -205,13 +254,18 @@ func (r *Rail) sendByAPI(ctx context.Context, d *db.DB, f File, a Account, api A
 		claimed := false
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			claimed = false
-			why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset())
+			why, err := payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset(), f.Currency)
 			if err != nil {
 				return err
 			}
 			if why != "" {
 				enqueueSend(tx, f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
 				return countAttempt(ctx, tx, f)
+			}
+			if f.Kind == KindReversals {
+				if why, err := r.recheckReversal(ctx, tx, f); err != nil || why != "" {
+					return err
+				}
 			}
 			if claimed, err = claim(ctx, tx, f, "api"); err != nil || !claimed {
 				return err
@@ -265,7 +319,11 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		clear(first)
 		late = tx.Now().Sub(f.Created) > keyLife
-		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset()); err != nil || paused != "" {
+		paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset(), f.Currency)
+		if err == nil && paused == "" && f.Kind == KindReversals {
+			paused, err = r.recheckReversal(ctx, tx, f)
+		}
+		if err != nil || paused != "" {
 			return err
 		}
 		for i, row := range rows {
@@ -351,7 +409,7 @@ func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, res
 			r.c.Log.WarnContext(ctx, "a call to the bank failed", "payment", PaymentReference(f.Number, row.position),
 				"attempts", current.attempts, "error", res.err)
 			if errors.Is(res.err, ErrOther) {
-				if err := pauseOther(ctx, tx, PaymentReference(f.Number, row.position), row.method); err != nil {
+				if err := PauseOther(ctx, tx, PaymentReference(f.Number, row.position)+"-"+row.method); err != nil {
 					return false, err
 				}
 			}
@@ -373,10 +431,10 @@ func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, res
 			current.checkAt = nextCheck(tx.Now(), current.createdAt)
 			accepted = append(accepted, row.position)
 			if t.Status == TransferPaid || t.Status == TransferReturned {
-				b.apply(fact{ref: ref, kind: paid})
+				b.apply(fact{ref: ref, kind: paid, cost: t.Cost, price: t.Price})
 			}
 			for _, w := range t.Changes {
-				b.apply(fact{ref: ref, kind: changed, code: w.Code, info: w.Data})
+				b.addChange(ref, w)
 			}
 			if t.Status == TransferReturned {
 				b.apply(fact{ref: ref, kind: returned, code: t.Code, info: t.Info, amount: t.Back})
@@ -411,6 +469,9 @@ func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, res
 	if err := r.storeProblems(ctx, tx, b); err != nil {
 		return false, err
 	}
+	if err := b.writeReversal(ctx, tx); err != nil {
+		return false, err
+	}
 	if otherWay && !sending || failed && sending {
 		enqueueSend(tx, f, tx.Now().Add(payout.Backoff(r.c.Retry, f.Attempts)))
 		if err := countAttempt(ctx, tx, f); err != nil {
@@ -434,13 +495,13 @@ func (r *Rail) storeProblems(ctx context.Context, tx *db.Tx, b *fileUpdate) erro
 		Kind: "api", Problems: b.problems, Settled: true})
 }
 
-// pauseOther pauses all payouts because the bank has another payment with the key of one of ours: the database was
-// restored from an older backup, or two installations use one account.
-func pauseOther(ctx context.Context, tx *db.Tx, payment, method string) error {
+// PauseOther pauses all payouts because the bank has another payment with the idempotency key of one of ours: the
+// database was restored from an older backup, or two installations use one account.
+func PauseOther(ctx context.Context, tx *db.Tx, key string) error {
 	if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
 		return err
 	}
-	return payout.SetPaused(ctx, tx, "the bank has another payment with the key "+payment+"-"+method)
+	return payout.SetPaused(ctx, tx, "the bank has another payment with the key "+key)
 }
 
 // advancePositions changes the state of the outputs at some positions of a file that the bank has not paid.
@@ -554,7 +615,7 @@ func postponeCheck(ctx context.Context, tx *db.Tx, f File, res result) error {
 		return err
 	}
 	if errors.Is(res.err, ErrOther) {
-		if err := pauseOther(ctx, tx, PaymentReference(f.Number, res.row.position), current.method); err != nil {
+		if err := PauseOther(ctx, tx, PaymentReference(f.Number, res.row.position)+"-"+current.method); err != nil {
 			return err
 		}
 	}

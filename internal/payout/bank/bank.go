@@ -77,6 +77,13 @@ const (
 	Returned = "returned" // the bank paid it and the money came back
 )
 
+// Kinds of files.
+const (
+	KindPayments  = "payments"
+	KindPrenotes  = "prenotes"  // entries of zero that check accounts, see check.go
+	KindReversals = "reversals" // debits that reverse payments, see reversal.go
+)
+
 // Reasons of failed outputs, in addition to the codes of banks.
 const (
 	reasonDestination = "destination_incomplete"
@@ -103,10 +110,22 @@ type Config struct {
 	Details func(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]payout.Details, error)
 	// Changed is called with an output and the correction that the payee's bank asks for.
 	Changed func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error
+	// Checked is called with the result of a check of a destination's account. It returns false for a destination whose
+	// checks are not stored.
+	Checked func(ctx context.Context, tx *db.Tx, c Checked) (kept bool, err error)
+	// Verifier compares payees' names with those of the holders of accounts. Optional: without it, names are compared
+	// only by the banks that report it on a payment.
+	Verifier Verifier
 	// Statement books the entries of a statement or notification that are not about our payments: incoming money,
 	// balances, and returned parts of payments. It may be called repeatedly with the same statement, and returns
 	// problems for staff. Optional: without it, each such entry is a problem.
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
+	// Debits applies what the bank reports about direct debits, and returns problems for staff. It may be called
+	// repeatedly with the same facts. Optional: without it, each fact is a problem.
+	Debits func(ctx context.Context, d *db.DB, facts []DebitFact) (problems []string, err error)
+	// DebitReferences returns the references of direct debits by the bank's IDs of their transfers, for accounts with an
+	// API. Required with Debits.
+	DebitReferences func(ctx context.Context, tx *db.Tx, account string, transfers []string) (map[string]string, error)
 	// Simulate lets a simulated bank process files before responses are read. Optional; nil for a real bank.
 	Simulate func(ctx context.Context) error
 	Retry    time.Duration // delay after the first failed attempt to submit a file; default 5 s
@@ -125,10 +144,13 @@ func New(c Config) (*Rail, error) {
 		return nil, errors.New("bank: the drop is missing")
 	case slices.ContainsFunc(c.Accounts, func(a Account) bool { return a.ByAPI() && c.APIs[a.ID] == nil }):
 		return nil, errors.New("bank: an account's API is missing")
+	case (c.Debits == nil) != (c.DebitReferences == nil):
+		return nil, errors.New("bank: one of Debits and DebitReferences is missing")
 	case len(c.Accounts) == 0:
 		return nil, errors.New("bank: no bank account of the operator is configured")
-	case c.Sealer == nil || c.Reveal == nil || c.Details == nil || c.Changed == nil || c.Log == nil:
-		return nil, errors.New("bank: Sealer, Reveal, Details, Changed or Log is missing")
+	case c.Sealer == nil || c.Reveal == nil || c.Details == nil || c.Changed == nil || c.Checked == nil ||
+		c.Log == nil:
+		return nil, errors.New("bank: Sealer, Reveal, Details, Changed, Checked or Log is missing")
 	}
 	if c.Retry == 0 {
 		c.Retry = 5 * time.Second
@@ -145,8 +167,15 @@ func (r *Rail) Jobs() job.Table { return job.Table{jobChange: {Tx: r.handleChang
 // Periodic implements payout.Rail.
 func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	return []job.Periodic{
+		{Name: "bank.reversals", Every: time.Minute,
+			Run: func(ctx context.Context) error { return r.makeReversals(ctx, d) }},
+		{Name: "bank.prenotes", Every: time.Minute,
+			Run: func(ctx context.Context) error { return r.workPrenotes(ctx, d) }},
 		{Name: "bank.files", Every: time.Minute, Run: func(ctx context.Context) error { return r.wake(ctx, d) }},
 		{Name: "bank.responses", Every: 30 * time.Second, Run: func(ctx context.Context) error { return r.Collect(ctx, d) }},
+		{Name: "bank.statements", Every: 10 * time.Minute, Run: func(ctx context.Context) error {
+			return r.readStatements(ctx, d)
+		}},
 	}
 }
 
@@ -217,6 +246,9 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 				"company_id", o.CompanyID, "currency", o.Amount.Asset())
 			continue
 		}
+		if stopped[a.Currency] { // the bank would exchange it
+			continue
+		}
 		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Details: details[o.ID],
 			Instant: a.PaysInstantly(tx.Now(), o.Amount) && !refused[o.ID]}
 		if err := a.Check(tx.Now(), p); err != nil {
@@ -250,7 +282,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 
 // makeFile encodes and stores one file and enqueues a job to send it.
 func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout.Output, payments []Payment) error {
-	number, err := nextNumber(ctx, tx)
+	number, err := NextNumber(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -258,7 +290,7 @@ func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout
 	if err != nil {
 		return fmt.Errorf("file %d: %w", number, err)
 	}
-	total := money.Zero(a.Currency)
+	total := money.Zero(payments[0].Amount.Asset())
 	for _, p := range payments {
 		if total, err = total.Add(p.Amount); err != nil {
 			return err
@@ -267,7 +299,8 @@ func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout
 	f := File{
 		CompanyID: outs[0].CompanyID, ID: tx.NewID("bfl"), Number: number, Account: a.ID, Name: made.Name, Total: total,
 		Payments: int64(len(outs)), Execute: made.Execute.Format(time.DateOnly), Checksum: checksum(made.Body),
-		State: Prepared, Version: 1, Instant: made.Instant,
+		State: Prepared, Version: 1, Instant: made.Instant, Currency: a.Currency,
+		Kind: KindPayments,
 	}
 	if f.sealed, err = r.c.Sealer.Seal(sealedAt(f), made.Body); err != nil {
 		return err
@@ -352,7 +385,10 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 	if f.State != UnknownOutcome {
 		return nil
 	}
-	response := r.c.Drop.Release(ctx, f.Name, f.token)
+	response, err := r.release(ctx, d, f)
+	if err != nil {
+		return err
+	}
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return r.record(ctx, tx, f, response)
 	}); err != nil {
@@ -362,6 +398,29 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 		return nil
 	}
 	return r.Collect(ctx, d)
+}
+
+// release makes the staged copy of a file visible to the bank. A reversal that must no longer be sent is only looked
+// for.
+func (r *Rail) release(ctx context.Context, d *db.DB, f File) (payout.Answer, error) {
+	if f.Kind != KindReversals {
+		return r.c.Drop.Release(ctx, f.Name, f.token), nil
+	}
+	why := ""
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		why, err = r.recheckReversal(ctx, tx, f)
+		return err
+	}); err != nil {
+		return payout.Answer{}, err
+	}
+	if why == "" {
+		return r.c.Drop.Release(ctx, f.Name, f.token), nil
+	}
+	found, err := r.c.Drop.Find(ctx, f.Name)
+	if err == nil && found {
+		return payout.Answer{Outcome: payout.Accepted}, nil
+	}
+	return payout.Answer{Reason: "not sent again, because " + why}, err
 }
 
 // stage writes a copy of the file to the drop and records its token as the valid one. It reports false if this process
@@ -394,6 +453,11 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 		staged = false
 		if paused, err = payout.PayoutsAllowed(ctx, tx, r.c.Log, f.Total.Asset()); err != nil || paused != "" {
 			return err
+		}
+		if f.Kind == KindReversals {
+			if why, err := r.recheckReversal(ctx, tx, *f); err != nil || why != "" {
+				return err
+			}
 		}
 		staged, err = claim(ctx, tx, *f, token)
 		return err

@@ -30,6 +30,8 @@ const payee = `{"account_holder_name":"Ada","account_holder_type":"individual","
 // unchanged ignores requested corrections.
 func unchanged(context.Context, *db.Tx, payout.Output, string, nacha.Correction) error { return nil }
 
+func unchecked(context.Context, *db.Tx, bank.Checked) (bool, error) { return true, nil }
+
 // fixture is a rail with a local drop and prepared outputs.
 type fixture struct {
 	*payouttest.Fixture
@@ -41,7 +43,8 @@ type fixture struct {
 func config(f *payouttest.Fixture, drop *bank.Drop) bank.Config {
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	f.Must(err)
-	return bank.Config{Log: f.Log, Changed: unchanged, Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer,
+	return bank.Config{Log: f.Log, Changed: unchanged, Checked: unchecked, Drop: drop,
+		Accounts: bank.SandboxAccounts(), Sealer: sealer,
 		Details: func(context.Context, *db.Tx, string, []payout.Output) (map[string]payout.Details, error) {
 			return nil, nil
 		},
@@ -466,9 +469,10 @@ func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 		}
 		b.Write(func(ctx context.Context, tx *db.Tx) error { return bank.SkipNumbers(ctx, tx, 1000) })
 		b.prepare()
+		currency := money.EUR
 		found := func(output, name string) error {
 			return b.DB.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
-				_, err := bank.MarkPaid(ctx, tx, output, name, "sandbox")
+				_, err := bank.MarkPaid(ctx, tx, output, name, bank.Account{ID: "sandbox", Currency: currency})
 				return err
 			})
 		}
@@ -485,6 +489,11 @@ func TestARestoredBackupPaysEachOutputOnce(t *testing.T) {
 				b.Errorf("%s by %s: %v, want %v", c.output, c.name, err, c.want)
 			}
 		}
+		currency = money.USD
+		if err := found("out_again_2", "S0000008P00001"); !errors.Is(err, bank.ErrOtherCurrency) {
+			b.Errorf("by an account in dollars: %v", err)
+		}
+		currency = money.EUR
 		if o := b.Load("out_again_0"); o.State != payout.Fulfilled || b.balance(ledger.Bank, "sandbox") != eur(-1000) ||
 			b.balance(ledger.OutputPayable, o.ID) != eur(0) {
 			b.Errorf("%+v, %s at the bank", o, b.balance(ledger.Bank, "sandbox"))

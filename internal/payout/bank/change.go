@@ -40,6 +40,13 @@ func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return nil //nolint:nilerr // the response already lists the problem
 	}
+	p, err := lockPrenote(ctx, tx, some[0].OutputID)
+	if !errors.Is(err, db.ErrNoRows) {
+		if err == nil {
+			err = r.correct(ctx, tx, p, in.Code, c)
+		}
+		return err
+	}
 	o, err := payout.Get(ctx, tx, j.CompanyID, some[0].OutputID)
 	if errors.Is(err, db.ErrNoRows) {
 		return nil

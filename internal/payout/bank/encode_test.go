@@ -42,6 +42,8 @@ func TestAFileSaysWhatItPays(t *testing.T) {
 		d.Purpose, d.Description, d.Invoice = p, description, invoice
 		return d
 	}
+	named := payer
+	named.PayerLEI = "506700GE1G29325QX363"
 	townless := payer
 	townless.PayerTown = ""
 	for name, c := range map[string]struct {
@@ -67,6 +69,8 @@ func TestAFileSaysWhatItPays(t *testing.T) {
 		"outside SEPA the payer has an address": {"CHF", francs, payer,
 			[]string{"<UltmtDbtr> <Nm>Muller Sohne</Nm> <PstlAdr> <StrtNm>Grosse Strasse 1</StrtNm> <PstCd>80331</PstCd> " +
 				"<TwnNm>Munchen</TwnNm> <Ctry>DE</Ctry>"}, nil},
+		"an LEI": {money.EUR, euros, named, []string{"<UltmtDbtr> <Nm>Muller Sohne</Nm> <Id> <OrgId> " +
+			"<LEI>506700GE1G29325QX363</LEI> </OrgId> </Id> </UltmtDbtr>"}, nil},
 		"an address without a town is not written": {"CHF", francs, townless,
 			[]string{"<UltmtDbtr> <Nm>Muller Sohne</Nm> </UltmtDbtr>"}, nil},
 	} {

@@ -14,12 +14,14 @@ import (
 var (
 	ErrNotQueued = errors.New("this output is not queued for payout by bank; only queued outputs can be marked as paid")
 	ErrKnown     = errors.New("the outcome of this payment is known to the database")
+	// ErrOtherCurrency is returned for an account that could pay only after an exchange, whose price is not known.
+	ErrOtherCurrency = errors.New("the account is in another currency than the output")
 )
 
 // MarkPaid marks a queued output as paid, on the word of staff, by a payment such as S0000012P00003 that is missing
 // because the database was restored from an older backup. Payouts must be paused. Each payment can be used for one
-// output. The amount is posted as paid from the operator's account.
-func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name, account string) (payout.Output, error) {
+// output. The amount is posted as paid from the operator's account, which must be in the currency of the output.
+func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name string, account Account) (payout.Output, error) {
 	if err := payout.RequirePaused(ctx, tx); err != nil {
 		return payout.Output{}, err
 	}
@@ -47,13 +49,17 @@ func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name, account string) (p
 	if err != nil {
 		return payout.Output{}, err
 	}
+	if account.Currency != o.Amount.Asset() {
+		return payout.Output{}, fmt.Errorf("%w: %s is in %s, the output in %s", ErrOtherCurrency, account.ID,
+			account.Currency, o.Amount.Asset())
+	}
 	o.TxID, o.Vout = name, 0
 	if err := payout.MarkPaid(ctx, tx, o, "found at the bank"); err != nil {
 		return payout.Output{}, err
 	}
 	return o, ledger.Post(tx, ledger.Journal{
 		CompanyID: o.CompanyID, SourceType: SourceFound, SourceID: o.ID, Purpose: "found " + name, Lines: []ledger.Line{
-			ledger.Debit(ledger.OutputPayable, o.ID, o.Amount), ledger.Credit(ledger.Bank, account, o.Amount),
+			ledger.Debit(ledger.OutputPayable, o.ID, o.Amount), ledger.Credit(ledger.Bank, account.ID, o.Amount),
 		},
 	})
 }

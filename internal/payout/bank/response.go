@@ -48,12 +48,16 @@ type fact struct {
 	info    string       // the bank's text; for a change, the corrected data; for a verification, the holder's name
 	amount  money.Amount // without an asset if the response does not state the amount
 	certain bool         // entered by staff, not read from a response
+	cost    money.Amount // for paid: what left the account, with the bank's price; without an asset it is the amount
+	price   money.Amount // for paid: the part of cost that is the bank's price, or without an asset
+	debit   bool         // about a debit of the payee's account, not about a credit
 }
 
 // responseContent is the parsed content of a response file.
 type responseContent struct {
 	kind        string
 	facts       []fact
+	debits      []DebitFact
 	unmatched   []string // entries about other payments; problems unless Config.Statement reads them
 	problems    []string
 	isStatement bool // the file is a complete camt.053 or camt.054 message
@@ -131,7 +135,7 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	if err := r.apply(ctx, d, body, &s); err != nil {
 		return err
 	}
-	a.Kind, a.Facts, a.Problems, a.Settled = s.kind, int64(len(s.facts)), s.problems, !s.pending
+	a.Kind, a.Facts, a.Problems, a.Settled = s.kind, int64(len(s.facts)+len(s.debits)), s.problems, !s.pending
 	if len(s.problems) > 0 && (!s.incomplete || !s.pending) {
 		r.c.Log.ErrorContext(ctx, "a bank's response needs a person", "response", name, "problems", s.problems)
 	}
@@ -175,7 +179,7 @@ func parseResponse(body []byte) (s responseContent) {
 			})
 			s.isStatement = err == nil && kind != iso20022.AccountReport
 			if err != nil {
-				s.incomplete, s.facts, s.unmatched = true, nil, nil // an incomplete statement is not used
+				s.incomplete, s.facts, s.debits, s.unmatched = true, nil, nil, nil // an incomplete statement is not used
 				s.problem("the file cannot be read to its end: %v", err)
 			}
 		default:
@@ -195,11 +199,20 @@ func (s *responseContent) returns(body []byte) {
 	}
 	for _, a := range file.Responses {
 		ref, ours := FindReference(a.ID)
+		debit, isDebit := FindDebit(a.ID)
 		switch {
+		case isDebit && a.Debit && !a.IsChange() && !a.Dishonored():
+			s.debits = append(s.debits, DebitFact{Number: debit, Outcome: DebitReturned, Code: a.Code, Info: a.Info,
+				Amount: money.New(money.USD, a.Cents)})
+		case isDebit:
+			s.problem("%s (%s) for the direct debit %s: ask the company for a new mandate if its account has changed", a.Code,
+				nacha.ReasonText(a.Code), a.ID)
 		case !ours || ref.Position == 0 && !a.Debit:
 			s.problem("%s for %q, which is not a payment of this service", a.Code, a.ID)
 		case a.Dishonored():
 			s.problem("%s for %s: the bank disputes a return that this service did not make", a.Code, a.ID)
+		case a.Debit && ref.Position > 0:
+			s.facts = append(s.facts, fact{ref: ref, kind: returned, code: a.Code, info: a.Info, debit: true})
 		case a.Debit || ref.Part > 0:
 			s.problem("%s (%s): the debit of the operator's account was returned, %s", a.Code, nacha.ReasonText(a.Code), a.ID)
 		case a.IsChange():
@@ -220,6 +233,10 @@ func (s *responseContent) status(body []byte) {
 	if err != nil {
 		s.incomplete = true
 		s.problem("%v", err)
+		return
+	}
+	if debit, ok := FindDebit(st.Order); ok {
+		s.debits = append(s.debits, debitStatusFacts(debit, st)...)
 		return
 	}
 	whole, ours := FindReference(st.Order)
@@ -283,6 +300,14 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 		return
 	case !e.Final():
 		return // the entry is only announced; a booked entry follows
+	}
+	if debit, ok := DebitOf(e); ok {
+		if e.Credit && e.Returned(e.Details...) {
+			s.problem("%s: a return of %s was undone; credit the company", what, DebitReference(debit))
+			return
+		}
+		s.debits = append(s.debits, debitEntryFacts(debit, e)...)
+		return
 	}
 	before := len(s.facts)
 	for _, d := range e.Details {
@@ -365,6 +390,17 @@ func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *responseCont
 		}
 		parts = append(parts, b.parts...)
 	}
+	if len(s.debits) > 0 && r.c.Debits == nil {
+		s.problem("it reports direct debits, and none are configured")
+	} else if len(s.debits) > 0 {
+		problems, err := r.c.Debits(ctx, d, s.debits)
+		for _, p := range problems {
+			s.problem("%s", p)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if s.isStatement && r.c.Statement != nil {
 		problems, err := r.c.Statement(ctx, d, bytes.NewReader(body), parts)
 		for _, p := range problems {
@@ -389,12 +425,15 @@ type fileUpdate struct {
 	all           []*payment
 	lines         []ledger.Line
 	changed       map[int]*payment
-	fulfilled     map[string]bool   // output IDs
-	failed        map[string]string // output ID → the bank's reason
-	fallback      bool              // payments that the bank refuses to pay instantly are queued as ordinary ones
-	requeued      map[string]string // output ID → the bank's reason, of payments that are queued again
-	returned      map[string]fact   // by output ID: the return that the bank reported
-	parts         []Part            // partial amounts that came back
+	fulfilled     map[string]bool    // output IDs
+	failed        map[string]string  // output ID → the bank's reason
+	fallback      bool               // payments that the bank refuses to pay instantly are queued as ordinary ones
+	requeued      map[string]string  // output ID → the bank's reason, of payments that are queued again
+	returned      map[string]fact    // by output ID: the return that the bank reported
+	parts         []Part             // partial amounts that came back
+	prenotes      map[string]Checked // results by prenote ID
+	reversal      string             // state of the file's reversal, "" if it did not change
+	reversalCode  string
 	changes       []fact
 	verifications []fact
 	problems      []string
@@ -413,6 +452,7 @@ func newFileUpdate(ctx context.Context, tx *db.Tx, f File, fee money.Amount) (*f
 	return &fileUpdate{
 		f: f, fee: fee, all: all, changed: map[int]*payment{},
 		fulfilled: map[string]bool{}, failed: map[string]string{}, returned: map[string]fact{}, requeued: map[string]string{},
+		prenotes: map[string]Checked{},
 	}, err
 }
 
@@ -443,6 +483,12 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 		return nil, err
 	}
 	if err := r.storeVerifications(ctx, tx, b); err != nil {
+		return nil, err
+	}
+	if err := b.writeReversal(ctx, tx); err != nil {
+		return nil, err
+	}
+	if err := r.writePrenotes(ctx, tx, b); err != nil {
 		return nil, err
 	}
 	return b, b.write(ctx, tx)
@@ -496,6 +542,18 @@ func (b *fileUpdate) apply(f fact) {
 		b.problem("the response states %s %s, but the file pays %s", f.amount, a, b.f.Total.Asset())
 		return
 	}
+	if b.f.Kind == KindPrenotes {
+		b.applyPrenote(some, f)
+		return
+	}
+	if b.f.Kind == KindReversals {
+		b.applyReversal(some[0], f)
+		return
+	}
+	if f.debit {
+		b.problem("%s (%s): a debit was returned, payment %d", f.code, nacha.ReasonText(f.code), f.ref.Position)
+		return
+	}
 	switch f.kind {
 	case accepted:
 	case paid:
@@ -507,7 +565,7 @@ func (b *fileUpdate) apply(f fact) {
 			return
 		}
 		for _, p := range some {
-			b.markPaid(p)
+			b.markPaid(p, f)
 		}
 	case rejected:
 		for _, p := range some {
@@ -546,14 +604,45 @@ func due(some []*payment) money.Amount {
 	return sum
 }
 
-// markPaid records that the money of a payment left the account.
-func (b *fileUpdate) markPaid(p *payment) {
+// markPaid records that the money of a payment left the account, as f reports it. A payment that the bank exchanges is
+// not recorded unless f states its cost.
+func (b *fileUpdate) markPaid(p *payment, f fact) {
 	if p.state != Ordered {
 		return
 	}
+	if f.cost.Asset() != "" {
+		p.cost, p.price = f.cost.Units(), f.price.Units()
+	}
+	lines, err := b.costOf(p, ledger.Debit, ledger.Credit)
+	if err != nil {
+		b.problem("payment %d left the account: %v", p.position, err)
+		return
+	}
 	p.state, b.changed[p.position], b.fulfilled[p.output] = Paid, p, true
-	b.lines = append(b.lines, ledger.Debit(ledger.InTransit, b.f.ID, p.amount),
-		ledger.Credit(ledger.Bank, b.f.Account, p.amount))
+	b.lines = append(b.lines, ledger.Debit(ledger.InTransit, b.f.ID, p.amount))
+	b.lines = append(b.lines, lines...)
+}
+
+// costOf returns the lines that credit the account with what a payment cost, and balance its amount: the bank's price
+// is a fee, and the rest is the amount itself or was exchanged for it. With debit and credit swapped, they undo it.
+func (b *fileUpdate) costOf(p *payment, debit, credit func(ledger.Code, string, money.Amount) ledger.Line,
+) ([]ledger.Line, error) {
+	if p.cost == 0 && b.f.Currency == p.amount.Asset() {
+		return []ledger.Line{credit(ledger.Bank, b.f.Account, p.amount)}, nil
+	}
+	cost, price := money.New(b.f.Currency, p.cost), money.New(b.f.Currency, p.price)
+	rest, err := cost.Sub(price)
+	switch {
+	case err != nil || price.Sign() < 0 || rest.Sign() <= 0:
+		return nil, fmt.Errorf("its cost of %s with a price of %s %s is not known yet", cost, price, b.f.Currency)
+	case b.f.Currency == p.amount.Asset() && rest != p.amount:
+		return nil, fmt.Errorf("its cost of %s less the price of %s %s is not %s", cost, price, b.f.Currency, p.amount)
+	}
+	lines := []ledger.Line{debit(ledger.BankFee, b.f.Account, price), credit(ledger.Bank, b.f.Account, cost)}
+	if b.f.Currency != p.amount.Asset() {
+		lines = append(lines, debit(ledger.FXPosition, "", rest), credit(ledger.FXPosition, "", p.amount))
+	}
+	return lines, nil
 }
 
 // markRejected records that the bank did not pay a payment: the amount is owed to the payee again.
@@ -597,19 +686,31 @@ func (b *fileUpdate) markReturned(p *payment, f fact) {
 		b.problem("%s %s were returned for payment %d of %s", back, back.Asset(), p.position, p.amount)
 		return
 	}
+	b.markPaid(p, f)
+	if p.state != Paid {
+		return
+	}
 	if !f.certain && kept.Cmp(b.fee) > 0 {
-		b.markPaid(p)
 		b.parts = append(b.parts, Part{Payment: PaymentReference(b.f.Number, p.position), Amount: back})
 		return
 	}
-	b.markPaid(p)
+	lines := []ledger.Line{ledger.Debit(ledger.Bank, b.f.Account, back), ledger.Debit(ledger.BankFee, b.f.Account, kept)}
+	if p.cost > 0 { // the bank gives back what the payment cost
+		if kept.Sign() > 0 {
+			b.problem("%s %s of payment %d were returned, which cost %s %s; book the difference", back, back.Asset(),
+				p.position, money.New(b.f.Currency, p.cost), b.f.Currency)
+			return
+		}
+		if lines, err = b.costOf(p, ledger.Credit, ledger.Debit); err != nil {
+			b.problem("payment %d came back: %v", p.position, err)
+			return
+		}
+	}
 	p.state, p.reason, b.changed[p.position] = Returned, cmp.Or(f.code, "returned"), p
 	p.fee += kept.Units()
 	f.code = p.reason
 	b.returned[p.output] = f
-	b.lines = append(b.lines, ledger.Debit(ledger.Bank, b.f.Account, back),
-		ledger.Debit(ledger.BankFee, b.f.Account, kept),
-		ledger.Credit(ledger.OutputPayable, p.output, p.amount))
+	b.lines = append(append(b.lines, lines...), ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
 // recordFee posts a bank fee, once per payment, since a second fee and a repeated report of the first look the same.

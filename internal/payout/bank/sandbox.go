@@ -2,6 +2,7 @@ package bank
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,13 +19,17 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// Sandbox simulates a bank that exchanges files through a local directory. It responds to each file at once: it accepts
-// and books the file, and returns or rejects payments to special account numbers.
+// Sandbox simulates a bank that exchanges files through a local directory. It responds to each file at once: it
+// accepts and books the file, and returns or rejects payments to special account numbers.
 //
 // The last six digits of the payee's account number select the outcome of a payment: 990NNN returns it; 991NNN rejects
 // it or, for ACH, asks for a correction; 992NNN rejects it as an instant payment only. NNN is the number of the
 // ACH code (R03 is 003, C01 is 001) or the position, from 1, of the ISO reason in [SandboxReasons]. 993001 is a close
-// match of the payee's name, 993002 no match, and 993003 cannot be verified. Payments to other numbers succeed.
+// match of the payee's name, 993002 no match, and 993003 cannot be verified. 994NNN is paid, but the reversal of the
+// payment is returned with R and NNN. Payments to other numbers succeed.
+//
+// A direct debit of an account with 990NNN is credited and then returned, and one with 991NNN is rejected if it is a
+// SEPA direct debit. Debits of other accounts are credited as soon as the file is read.
 type Sandbox struct {
 	root     string
 	accounts []Account
@@ -68,6 +73,16 @@ func SandboxAccounts() []Account {
 	for i := range all {
 		all[i].zone, all[i].cutOff = time.UTC, 16*time.Hour
 	}
+	all[0].Debits = &Debits{Schemes: map[DebitScheme]DebitTerms{ACHCCD: {}, ACHWEB: {}}}
+	for i := range all {
+		if all[i].Currency == money.EUR {
+			all[i].Debits = &Debits{CreditorID: "DE98ZZZ09999999999",
+				Schemes: map[DebitScheme]DebitTerms{SEPACore: {}, SEPAB2B: {}}}
+		}
+		if err := all[i].prepareDebits(); err != nil {
+			panic(err) // cannot happen: the rules are constant
+		}
+	}
 	if newYork, err := time.LoadLocation("America/New_York"); err == nil {
 		ach := &all[0]
 		ach.zone = newYork
@@ -83,10 +98,11 @@ func SandboxReasons() []string { return iso20022.Reasons() }
 type scenario struct {
 	back, other, slow bool // slow: no instant payment, but an ordinary one
 	unverified        bool // the name of the account's holder is another one
+	keeps             bool // a reversal is returned
 	number            int
 }
 
-var tail = regexp.MustCompile(`99([0123])([0-9]{3})$`)
+var tail = regexp.MustCompile(`99([01234])([0-9]{3})$`)
 
 func scenarioOf(account string) scenario {
 	m := tail.FindStringSubmatch(strings.Map(func(r rune) rune {
@@ -99,7 +115,8 @@ func scenarioOf(account string) scenario {
 		return scenario{}
 	}
 	n, _ := strconv.Atoi(m[2])
-	return scenario{back: m[1] == "0", other: m[1] == "1", slow: m[1] == "2", unverified: m[1] == "3", number: n}
+	return scenario{back: m[1] == "0", other: m[1] == "1", slow: m[1] == "2", unverified: m[1] == "3", keeps: m[1] == "4",
+		number: n}
 }
 
 func (w scenario) iso() string {
@@ -134,6 +151,8 @@ func (s *Sandbox) ProcessFiles(now time.Time) error {
 			return err
 		case strings.HasSuffix(f.Name(), ".ach"):
 			err = s.processACH(f.Name(), body, now)
+		case bytes.Contains(body, []byte("<CstmrDrctDbtInitn>")):
+			err = s.processCollection(f.Name(), body, now)
 		default:
 			err = s.processPain(f.Name(), body, now)
 		}
@@ -217,14 +236,14 @@ func (s *Sandbox) verify(name, id string, group *element, now time.Time) error {
 	status := iso20022.Status{ID: "V" + id, Order: id, Code: "RCVC"}
 	for _, t := range group.all("CdtTrfTxInf") {
 		p := iso20022.PaymentStatus{ID: t.text("PmtId/EndToEndId"), Code: "RCVC"}
-		w := scenarioOf(t.text("CdtrAcct/Id/IBAN"))
-		switch {
-		case w.unverified && w.number == 1:
-			p.Code, p.Reasons = "RVMC", []iso20022.Reason{{Code: "NARR", Info: []string{t.text("Cdtr/Nm") + " Sandbox"}}}
-		case w.unverified && w.number == 2:
+		switch result, name := verificationOf(t.text("CdtrAcct/Id/IBAN"), t.text("Cdtr/Nm")); result {
+		case iso20022.CloseMatch:
+			p.Code, p.Reasons = "RVMC", []iso20022.Reason{{Code: "NARR", Info: []string{name}}}
+		case iso20022.NoMatch:
 			p.Code = "RVNM"
-		case w.unverified:
+		case iso20022.NotPossible:
 			p.Code = "RVNA"
+		case iso20022.Match:
 		}
 		if p.Code != "RCVC" {
 			status.Code = "RCVM"
@@ -235,6 +254,26 @@ func (s *Sandbox) verify(name, id string, group *element, now time.Time) error {
 		status.Payments = nil
 	}
 	return s.writeStatus(name+".0.verification.xml", status, now)
+}
+
+// VerifyName implements Verifier by the account numbers that [Sandbox] documents.
+func (s *Sandbox) VerifyName(_ context.Context, q NameQuery) (NameAnswer, error) {
+	result, name := verificationOf(q.IBAN, q.Name)
+	return NameAnswer{result, name}, nil
+}
+
+// verificationOf returns the simulated result for an account, with the holder's name for a close match.
+func verificationOf(account, name string) (iso20022.Verification, string) {
+	w := scenarioOf(account)
+	switch {
+	case !w.unverified:
+		return iso20022.Match, ""
+	case w.number == 1:
+		return iso20022.CloseMatch, name + " Sandbox"
+	case w.number == 2:
+		return iso20022.NoMatch, ""
+	}
+	return iso20022.NotPossible, ""
 }
 
 // writeStatus reports the status of an order.
@@ -280,8 +319,25 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 	}
 	var responses []nacha.Response
 	var debits []iso20022.Entry
+	var total int64
 	for _, e := range entries {
+		total += e.Cents
 		o := sandboxPayment{id: e.ID, account: e.Account, name: e.Name, trace: e.Trace, amount: money.New(money.USD, e.Cents)}
+		if e.Description == nacha.Reversal {
+			reversed, back := reversalEntries(o, e.Debit, now)
+			debits = append(debits, reversed...)
+			responses = append(responses, back...)
+			continue
+		}
+		if number, ok := FindDebit(e.ID); ok {
+			if !e.Debit { // the entry on the operator's account
+				debits = append(debits, collectedEntry(number, o.amount, now))
+			} else if w := scenarioOf(o.account); w.back {
+				responses = append(responses, nacha.Response{ID: o.id, Name: o.name, Trace: o.trace, Debit: true,
+					Code: w.ach(), Cents: o.amount.Units()})
+			}
+			continue
+		}
 		if e.Debit {
 			debits = append(debits, iso20022.Entry{Reference: o.id, Amount: o.amount, Booked: now, Valued: now,
 				Info: "ACH " + o.id,
@@ -292,10 +348,35 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 			responses = append(responses, a)
 		}
 	}
-	if err := s.statement(name, debits, now); err != nil || len(responses) == 0 {
-		return err
+	if total > 0 { // prenotes are on no statement
+		if err := s.statement(name, debits, now); err != nil {
+			return err
+		}
+	}
+	if len(responses) == 0 {
+		return nil
 	}
 	return s.writeACHResponses(name+".3.return.ach", responses, now)
+}
+
+// reversalEntries returns what the bank posts for an entry of a reversal: the credit of the operator's account or, if
+// the payee's bank returns the debit of the payee, its return.
+func reversalEntries(o sandboxPayment, debit bool, now time.Time) ([]iso20022.Entry, []nacha.Response) {
+	number, _ := FindReference(o.id)
+	file := FileReference(number.File)
+	e := iso20022.Entry{Reference: file, Servicer: "RV" + file, Amount: o.amount, Credit: true, Booked: now,
+		Valued: now, Info: "ACH " + o.id,
+		Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ACHT"}}
+	w := scenarioOf(o.account)
+	switch {
+	case !debit:
+		return []iso20022.Entry{e}, nil
+	case !w.keeps:
+		return nil, nil
+	}
+	e.Credit, e.Reversal = false, true
+	return []iso20022.Entry{e}, []nacha.Response{{ID: o.id, Name: o.name, Trace: o.trace, Debit: true,
+		Code: fmt.Sprintf("R%02d", w.number), Cents: o.amount.Units()}}
 }
 
 // refuse rejects a whole file that breaks a rule.

@@ -9,20 +9,21 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
 // File is a file of payments of one company, as stored in bank_files.
 type File struct {
 	CompanyID string
-	ID        string // also the batch ID of its outputs
-	Number    int64  // unique across companies
-	Account   string // ID of the operator's account that pays
+	ID        string      // also the batch ID of its outputs
+	Number    int64       // unique across companies
+	Account   string      // ID of the operator's account that pays
+	Currency  money.Asset // of that account; the bank exchanges it if Total has another one
 	Name      string
 	Total     money.Amount
 	Payments  int64
 	Execute   string // execution date, such as 2026-03-02
 	Instant   bool   // the payments are SEPA instant payments
+	Kind      string
 	Checksum  string // SHA-256, hexadecimal
 	State     string
 	Attempts  int64 // failed attempts to submit it
@@ -33,19 +34,19 @@ type File struct {
 	sealed    string
 }
 
-const fileColumns = `company_id, file_id, number, account, name, asset, payments, total, execute_on, instant, checksum,
-	sealed, state, token, attempts, version, created_at, sent_at`
+const fileColumns = `company_id, file_id, number, account, currency, name, asset, payments, total, execute_on, instant,
+	kind, checksum, sealed, state, token, attempts, version, created_at, sent_at`
 
 func scanFile(r interface{ Scan(...any) error }) (File, error) {
 	var (
 		f                    File
-		asset                string
+		asset, currency      string
 		total, created, sent int64
 	)
-	err := r.Scan(&f.CompanyID, &f.ID, &f.Number, &f.Account, &f.Name, &asset, &f.Payments, &total, &f.Execute,
-		&f.Instant, &f.Checksum, &f.sealed, &f.State,
+	err := r.Scan(&f.CompanyID, &f.ID, &f.Number, &f.Account, &currency, &f.Name, &asset, &f.Payments, &total, &f.Execute,
+		&f.Instant, &f.Kind, &f.Checksum, &f.sealed, &f.State,
 		&f.token, &f.Attempts, &f.Version, &created, &sent)
-	f.Total, f.Created = money.New(money.Asset(asset), total), db.Time(created)
+	f.Total, f.Created, f.Currency = money.New(money.Asset(asset), total), db.Time(created), money.Asset(currency)
 	if sent > 0 {
 		f.SentAt = db.Time(sent)
 	}
@@ -92,7 +93,7 @@ type Unconfirmed struct {
 func ListUnconfirmed(ctx context.Context, tx *db.Tx) ([]Unconfirmed, error) {
 	rows, err := tx.Query(ctx, `SELECT `+fileColumns+`, open FROM bank_files
 		JOIN (SELECT company_id AS company, file_id AS file, CAST(SUM(amount) AS BIGINT) AS open FROM bank_payments
-			WHERE state = 'ordered' GROUP BY company_id, file_id) o ON company_id = company AND file_id = file
+			WHERE state = 'ordered' AND amount > 0 GROUP BY company_id, file_id) o ON company_id = company AND file_id = file
 		WHERE state IN ('sent', 'in_doubt') ORDER BY execute_on, number`)
 	return db.Collect(rows, err, func(r *db.Rows) (u Unconfirmed, err error) {
 		var open int64
@@ -112,9 +113,9 @@ func (s scanWith) Scan(into ...any) error { return s.rows.Scan(append(into, s.la
 
 const settingFileNumber = "bank.file_number" // the last used file number
 
-// nextNumber returns the next file number. A concurrent transaction waits until this one ends, so the numbers have no
-// gaps.
-func nextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
+// NextNumber returns the next number of a file or direct debit. A concurrent transaction waits until this one ends, so
+// the numbers have no gaps.
+func NextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
 	return db.AddToSetting(ctx, tx, settingFileNumber, 1)
 }
 
@@ -137,9 +138,9 @@ func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
 
 func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, parts []int) error {
 	if _, err := tx.Exec(ctx, `INSERT INTO bank_files (`+fileColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, '', 0, 1, $14, 0)`,
-		f.CompanyID, f.ID, f.Number, f.Account, f.Name, string(f.Total.Asset()),
-		f.Payments, f.Total.Units(), f.Execute, f.Instant, f.Checksum, f.sealed, f.State,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, '', 0, 1, $16, 0)`,
+		f.CompanyID, f.ID, f.Number, f.Account, string(f.Currency), f.Name, string(f.Total.Asset()),
+		f.Payments, f.Total.Units(), f.Execute, f.Instant, f.Kind, f.Checksum, f.sealed, f.State,
 		db.Micros(tx.Now())); err != nil {
 		return err
 	}
@@ -147,10 +148,10 @@ func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, pa
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
 		rows[i] = []any{f.CompanyID, f.ID, int64(i + 1), int64(parts[i]), o.ID, o.Amount.Units(), Ordered, "", int64(0),
-			db.Micros(tx.Now())}
+			int64(0), int64(0), db.Micros(tx.Now())}
 	}
 	return tx.Insert(ctx, "bank_payments", []string{"company_id", "file_id", "position", "part", "output_id", "amount",
-		"state", "reason", "fee", "updated_at"}, rows)
+		"state", "reason", "fee", "cost", "price", "updated_at"}, rows)
 }
 
 // advance changes the state of a file, guarded by the version that was read.
@@ -208,17 +209,20 @@ type payment struct {
 	state    string
 	reason   string
 	fee      int64
+	cost     int64 // units of the account's currency that left the account; 0 unless the bank took a price or exchanged
+	price    int64 // the part of cost that is the bank's price
 }
 
 func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
-	rows, err := tx.Query(ctx, `SELECT position, part, output_id, amount, state, reason, fee FROM bank_payments
+	rows, err := tx.Query(ctx, `SELECT position, part, output_id, amount, state, reason, fee, cost, price
+		FROM bank_payments
 		WHERE company_id = $1 AND file_id = $2 ORDER BY position`, f.CompanyID, f.ID)
 	return db.Collect(rows, err, func(r *db.Rows) (*payment, error) {
 		var (
 			p                      payment
 			position, part, amount int64
 		)
-		err := r.Scan(&position, &part, &p.output, &amount, &p.state, &p.reason, &p.fee)
+		err := r.Scan(&position, &part, &p.output, &amount, &p.state, &p.reason, &p.fee, &p.cost, &p.price)
 		p.position, p.part, p.amount = int(position), int(part), money.New(f.Total.Asset(), amount)
 		return &p, err
 	})
@@ -269,11 +273,12 @@ func Latest(ctx context.Context, tx *db.Tx, companyID, outputID string) (Attempt
 func storePayments(ctx context.Context, tx *db.Tx, f File, changed []*payment) error {
 	rows := make([][]any, len(changed))
 	for i, p := range changed {
-		rows[i] = []any{int64(p.position), p.state, p.reason, p.fee}
+		rows[i] = []any{int64(p.position), p.state, p.reason, p.fee, p.cost, p.price}
 	}
 	for values, args := range db.BindRows(tx, rows, 4) {
-		if _, err := tx.Exec(ctx, `WITH v (position, state, reason, fee) AS (`+values+`)
-			UPDATE bank_payments SET state = v.state, reason = v.reason, fee = v.fee, updated_at = $3
+		if _, err := tx.Exec(ctx, `WITH v (position, state, reason, fee, cost, price) AS (`+values+`)
+			UPDATE bank_payments SET state = v.state, reason = v.reason, fee = v.fee, cost = v.cost, price = v.price,
+				updated_at = $3
 			FROM v WHERE company_id = $1 AND file_id = $2 AND bank_payments.position = v.position`,
 			append([]any{f.CompanyID, f.ID, db.Micros(tx.Now())}, args...)...); err != nil {
 			return err
@@ -402,58 +407,4 @@ func FileNumbers(ctx context.Context, tx *db.Tx) (map[string]int64, error) {
 		return struct{}{}, err
 	})
 	return of, err
-}
-
-// insertVerification stores the result of a Verification of Payee. It replaces an earlier one only if replace is set.
-func insertVerification(ctx context.Context, tx *db.Tx, f File, position int, result, sealed string,
-	replace bool) error {
-	conflict := "DO NOTHING"
-	if replace {
-		conflict = "DO UPDATE SET result = excluded.result, sealed = excluded.sealed, verified_at = excluded.verified_at"
-	}
-	return tx.Queue(ctx, `INSERT INTO bank_verifications (company_id, file_id, position, result, sealed, verified_at)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (company_id, file_id, position) `+conflict,
-		f.CompanyID, f.ID, int64(position), result, sealed, db.Micros(tx.Now()))
-}
-
-const verificationColumns = `v.company_id, v.file_id, f.number, v.position, p.output_id, v.result, v.sealed,
-	v.verified_at`
-
-const verificationTables = `bank_verifications v
-	JOIN bank_files f ON f.company_id = v.company_id AND f.file_id = v.file_id
-	JOIN bank_payments p ON p.company_id = v.company_id AND p.file_id = v.file_id AND p.position = v.position`
-
-func scanVerification(r *db.Rows) (Verification, error) {
-	var (
-		v      Verification
-		result string
-		at     int64
-	)
-	err := r.Scan(&v.file.CompanyID, &v.file.ID, &v.Number, &v.Position, &v.OutputID, &result, &v.sealed, &at)
-	v.Result, v.At = iso20022.Verification(result), db.Time(at)
-	return v, err
-}
-
-// Verifications returns results of Verification of Payee of all companies, newest first: all, or only those that are
-// no match.
-func Verifications(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Verification, error) {
-	where := "v.result <> 'match'"
-	if all {
-		where = "v.verified_at > 0"
-	}
-	rows, err := tx.Query(ctx, "SELECT "+verificationColumns+" FROM "+verificationTables+" WHERE "+where+
-		" ORDER BY v.verified_at DESC, f.number DESC, v.position LIMIT $1", int64(limit))
-	return db.Collect(rows, err, scanVerification)
-}
-
-// VerificationsOf returns the newest result for each of a company's outputs that has one, by output ID.
-func VerificationsOf(ctx context.Context, tx *db.Tx, companyID string, outputIDs []string) (map[string]Verification,
-	error) {
-	found := map[string]Verification{}
-	return found, db.EachIn(ctx, tx, outputIDs, "SELECT "+verificationColumns+" FROM "+verificationTables+`
-		WHERE p.company_id = $1 AND p.output_id IN %s ORDER BY f.number`, []any{companyID}, func(r *db.Rows) error {
-		v, err := scanVerification(r)
-		found[v.OutputID] = v
-		return err
-	})
 }

@@ -3,7 +3,9 @@ package bank
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stipend/stipend/internal/db"
 )
@@ -77,6 +79,42 @@ func storeTransfer(ctx context.Context, tx *db.Tx, f File, t bankTransfer) error
 			attempts = $8, check_at = $9
 		WHERE company_id = $1 AND file_id = $2 AND position = $3`, f.CompanyID, f.ID, int64(t.position), t.method, t.id,
 		t.state, t.reason, t.attempts, check)
+}
+
+// checkSoon makes the next check of an accepted transfer due, given the bank's ID. It does nothing if there is none.
+func checkSoon(ctx context.Context, tx *db.Tx, transferID string) error {
+	now := db.Micros(tx.Now())
+	_, err := tx.Exec(ctx, `UPDATE bank_transfers SET check_at = $2
+		WHERE transfer_id = $1 AND state = 'accepted' AND (check_at > $2 OR check_at = 0)`, transferID, now)
+	return err
+}
+
+// lastStatement returns the day of the newest statement of an account that was read, such as 2026-03-02, or "".
+func lastStatement(ctx context.Context, tx *db.Tx, a Account) (day string, err error) {
+	prefix := a.ID + " "
+	err = tx.QueryRow(ctx, `SELECT name FROM bank_responses WHERE kind = $1 AND substr(name, 1, $2) = $3
+		ORDER BY name DESC LIMIT 1`, statementKind, int64(utf8.RuneCountInString(prefix)), prefix).Scan(&day)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return strings.TrimPrefix(day, prefix), err
+}
+
+// referencesOf returns the references of our payments from an account that a statement mentions, and those of the files
+// of reversals, by the bank's ID of their transfer.
+func referencesOf(ctx context.Context, tx *db.Tx, account string, ids []string) (map[string]string, error) {
+	of := map[string]string{}
+	return of, db.EachIn(ctx, tx, ids, `SELECT t.transfer_id, f.number, t.position, f.kind FROM bank_transfers t
+		JOIN bank_files f ON f.company_id = t.company_id AND f.file_id = t.file_id
+		WHERE f.account = $1 AND t.transfer_id IN %s`, []any{account}, func(r *db.Rows) error {
+		var id, kind string
+		var number, position int64
+		err := r.Scan(&id, &number, &position, &kind)
+		if of[id] = PaymentReference(number, int(position)); kind == KindReversals {
+			of[id] = FileReference(number)
+		}
+		return err
+	})
 }
 
 // dueTransfer is an accepted transfer whose next check is due.

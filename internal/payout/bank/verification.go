@@ -2,54 +2,53 @@ package bank
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// Verification is the result of a Verification of Payee for a payment: what the payee's bank says about the payee's
-// name.
-type Verification struct {
-	Number   int64 // of the file
-	Position int64 // in the file
-	OutputID string
-	Result   iso20022.Verification
-	At       time.Time
-	file     File
-	sealed   string
-}
-
-// Name returns the name of the account's holder that the bank stated for a close match, or "".
-func (v Verification) Name(s *identity.Sealer) (string, error) {
-	if v.sealed == "" {
-		return "", nil
-	}
-	b, err := s.Open(verificationAt(v.file, int(v.Position)), v.sealed)
-	return string(b), err
-}
-
-func verificationAt(f File, position int) identity.SealContext {
-	return identity.SealContext{Table: "bank_verifications", Column: "sealed",
-		Row: f.CompanyID + "/" + f.ID + "/" + strconv.Itoa(position)}
-}
-
-// storeVerifications stores the results of a response. A result of one payment replaces earlier ones; a result of the
-// whole file is that of the payments without their own.
+// storeVerifications reports the results of Verification of Payee in a response as checks of the destinations. A result
+// of the whole file is that of the payments without one of their own. A result for a destination that has no checks, an
+// account of a company itself, is a problem for staff unless it is a match.
 func (r *Rail) storeVerifications(ctx context.Context, tx *db.Tx, b *fileUpdate) error {
+	if len(b.verifications) == 0 {
+		return nil
+	}
+	outs, err := payout.InBatches(ctx, tx, b.f.CompanyID, b.f.ID)
+	if err != nil {
+		return err
+	}
+	to := map[string]payout.Output{}
+	for _, o := range outs {
+		to[o.ID] = o
+	}
+	own := map[string]bool{}
 	for _, f := range b.verifications {
-		for _, p := range b.payments(f.ref) {
-			sealed := ""
-			if f.info != "" {
-				var err error
-				if sealed, err = r.c.Sealer.Seal(verificationAt(b.f, p.position), []byte(f.info)); err != nil {
-					return err
-				}
+		if f.ref.Position > 0 {
+			for _, p := range b.payments(f.ref) {
+				own[p.output] = true
 			}
-			if err := insertVerification(ctx, tx, b.f, p.position, f.code, sealed, f.ref.Position > 0); err != nil {
+		}
+	}
+	for _, f := range b.verifications {
+		whole, since := f.ref.Position == 0, time.Time{}
+		if whole {
+			since = b.f.Created
+		}
+		for _, p := range b.payments(f.ref) {
+			o, known := to[p.output]
+			if !known || whole && own[o.ID] {
+				continue
+			}
+			kept, err := r.c.Checked(ctx, tx, Checked{CompanyID: b.f.CompanyID, Destination: o.Destination, Method: CheckName,
+				Result: f.code, Name: f.info, Unless: since})
+			if err != nil {
 				return err
+			}
+			if !kept && f.code != string(iso20022.Match) {
+				b.problem("the payee's bank says about the name in payment %d: %s", p.position, f.code)
 			}
 		}
 	}

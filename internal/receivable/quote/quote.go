@@ -4,7 +4,8 @@
 // funding amount is rounded up once, so paying it always covers what is due; the rate that is shown is the rate that
 // was used. Only the state of a quote changes:
 //
-//	active → accepted    all of it was seen in time; confirmations are pending, so the quote cannot be replaced
+//	active → accepted    all of it was seen in time, or its object was paid in another asset; confirmations are
+//	                     pending, so the quote cannot be replaced
 //	active → expired     its time ran out, and the chain had been watched up to then
 //	active → cancelled   its object was cancelled
 //	accepted → active    the payment disappeared and there is time left
@@ -158,6 +159,37 @@ func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, o
 		}
 	}
 	return q, ok
+}
+
+// Revise replaces an active quote of an object whose amount due changed by a quote at the same rate, address and end.
+// It returns ErrTooSmall for an amount that is too small.
+func Revise(ctx context.Context, tx *db.Tx, q Quote, due money.Amount) (Quote, error) {
+	if q.State != StateActive {
+		return q, ErrState
+	}
+	next := q
+	next.ID, next.Number, next.Version, next.ValidFrom, next.Due = tx.NewID("quo"), q.Number+1, 1, tx.Now(), due
+	next.Funding = due
+	if q.Funding.Asset() != due.Asset() {
+		var err error
+		if next.Funding, err = q.Rate.Convert(due, money.Ceil); err != nil {
+			return q, err
+		}
+	}
+	if least := Least(q.Funding.Asset(), isClaim(q.ObjectID)); next.Funding.Cmp(least) < 0 {
+		return q, ErrTooSmall
+	}
+	if _, err := transition(ctx, tx, q, StateSuperseded, "what is due changed"); err != nil {
+		return q, err
+	}
+	inserted, err := insert(ctx, tx, next)
+	if err == nil && !inserted {
+		err = db.ErrConflict
+	}
+	if err != nil {
+		return q, err
+	}
+	return next, emit(tx, next, true)
 }
 
 // isClaim reports whether an object is a claim; any other is funded like a payroll.

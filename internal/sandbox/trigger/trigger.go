@@ -47,6 +47,7 @@ var triggers = map[string]trigger{
 	"recipient.created":       {"creates a recipient", only((*Client).MakeRecipient)},
 	"recipient.status_update": {"creates a recipient with a destination", only((*Client).makePayee)},
 	"distribution.changed":    {"creates a recipient with a destination", only((*Client).makePayee)},
+	"distribution.checked":    {"creates a recipient with a bank account, which the simulated bank checks", checkAccount},
 	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank asks to correct",
 		askCorrection},
 	"user.create_user":            {"creates a user", only((*Client).makeUser)},
@@ -66,6 +67,10 @@ var triggers = map[string]trigger{
 	"payroll.funding_reverted": {"creates a payroll and pays it in a block that then leaves the chain",
 		revertFunding},
 	"payroll.created":            {"creates a payroll", payrollThen()},
+	"payroll.updated":            {"creates a payroll and changes its reference", payrollThen(rename)},
+	"schedule.created":           {"creates a schedule and ends it", runSchedule},
+	"schedule.run_update":        {"creates a schedule, skips a run and ends the schedule", runSchedule},
+	"schedule.status_update":     {"creates a schedule and ends it", runSchedule},
 	"payroll.funding_detected":   {"creates a payroll and pays it", payrollThen(Pay("exact"))},
 	"payroll.status_update":      {"creates a payroll and pays it", payrollThen(Pay("exact"))},
 	"user.payment_status_update": {"creates a payroll and pays it", payrollThen(Pay("exact"))},
@@ -81,6 +86,11 @@ var triggers = map[string]trigger{
 		"in bitcoin", withdraw},
 	"withdrawal.status_update": {"pays too much for a payroll, and withdraws the excess to the company's first " +
 		"destination in bitcoin", withdraw},
+	"direct_debit_mandate.status_update": {"accepts a mandate for direct debits, and revokes it", acceptMandate},
+	"direct_debit.created": {"accepts a mandate, debits the account, and revokes the mandate, which cancels the debit",
+		debit},
+	"direct_debit.status_update": {"accepts a mandate, debits the account, and revokes the mandate, which cancels the " +
+		"debit", debit},
 	"claim.created":       {"creates a claim", claimThen()},
 	"claim.status_update": {"creates a claim and pays it", claimThen(payClaim("exact"))},
 	"claim.quote_expired": {"creates a claim and lets its quote expire (advances the clock)", claimThen(outliveClaim)},
@@ -91,6 +101,9 @@ var triggers = map[string]trigger{
 		payWallet},
 	"wallet.status_update":     {"requests a wallet in a currency that the sandbox does not have", requestWallet("XRP")},
 	"merchant.settings_update": {"saves the merchant settings unchanged", saveSettings},
+	"merchant.branding_update": {"saves the branding unchanged", saveBranding},
+	"payment_link.created":     {"creates a payment link and ends it", makePaymentLink},
+	"payment_link.updated":     {"creates a payment link and ends it", makePaymentLink},
 	"payer.created":            {"creates a user with a payer", makePayer},
 	"payer.status_update":      {"creates a user with a payer, and deletes the payer", deletePayer},
 	"refund.created": {"creates a claim, pays too much, and offers the excess as a refund",
@@ -271,6 +284,40 @@ func (c *Client) makePayroll(ctx context.Context, payee string, of fields) (made
 	of["to_pay"] = []fields{{"user_id": payee, "amount_fiat": json.Number("100.00")}}
 	err = c.Post(ctx, "/api/company/payroll/create", of, &made)
 	return made, err
+}
+
+// rename changes the reference of a payroll.
+func rename(ctx context.Context, c *Client, p Made) error {
+	change := fields{"payroll_id": p.PayrollID, "external_id": uuid.NewString()}
+	return c.Post(ctx, "/api/company/payroll/update", change, nil)
+}
+
+// runSchedule creates a schedule that begins tomorrow, skips its first run and ends it. It advances the clock by a
+// second, whose response has the time of the sandbox.
+func runSchedule(ctx context.Context, c *Client) error {
+	payee, err := c.makePayee(ctx)
+	if err != nil {
+		return err
+	}
+	var clock struct {
+		Now time.Time `json:"now"`
+	}
+	if err := c.Post(ctx, "/api/sandbox/clock", fields{"advance_seconds": 1}, &clock); err != nil {
+		return err
+	}
+	tomorrow := clock.Now.UTC().AddDate(0, 0, 1).Format(time.DateOnly)
+	id, err := c.create(ctx, "/api/company/payroll/schedule/create", "schedule_id", fields{
+		"name": "Example", "frequency": "weekly", "start_date": tomorrow, "working_day": "none",
+		"to_pay": []fields{{"user_id": payee, "amount_fiat": json.Number("100.00")}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Post(ctx, "/api/company/payroll/schedule/run", fields{
+		"schedule_id": id, "day": tomorrow, "status": "skipped"}, nil); err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/company/payroll/schedule/update", fields{"schedule_id": id, "status": "ended"}, nil)
 }
 
 // Pay returns a step that pays a payroll with a deposit of a kind.
@@ -466,6 +513,7 @@ func acceptInvitation(ctx context.Context, c *Client) error {
 				return true, c.fillIn(ctx, link+"/accept", url.Values{
 					"first_name": {"Ada"}, "last_name": {"Example"}, "date_of_birth": {"1990-01-31"}, "country": {"DE"},
 					"street_address": {"Beispielweg 1"}, "city": {"Berlin"}, "zip": {"10115"},
+					"new_password": {link}, // as hard to guess as the link
 				})
 			}
 		}

@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 )
 
@@ -29,6 +30,12 @@ func returnPayout(ctx context.Context, c *Client) error {
 				fields{"subpayroll_id": detail.Payments[0].ID, "reason": "AC04"}, nil)
 		})
 	})(ctx, c)
+}
+
+// checkAccount creates a recipient whose bank account belongs to someone with a similar name.
+func checkAccount(ctx context.Context, c *Client) error {
+	_, err := c.makeBankPayee(ctx, "DE", "EUR", fields{"iban": "DE35370400440000993001"})
+	return err
 }
 
 // askCorrection pays to an account number for which the simulated bank asks for a correction.
@@ -65,4 +72,30 @@ func reverseTransfer(ctx context.Context, c *Client) error {
 		return err
 	}
 	return Pay("reorged")(ctx, c, made)
+}
+
+// acceptMandate accepts a mandate for direct debits, and revokes it.
+func acceptMandate(ctx context.Context, c *Client) error {
+	id, err := c.mandate(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/wallets/mandates/revoke", fields{"mandate_id": id}, nil)
+}
+
+func (c *Client) mandate(ctx context.Context) (id string, err error) {
+	return c.create(ctx, "/api/sandbox/mandate", "mandate_id", fields{"scheme": "ach_ccd"})
+}
+
+// debit schedules a direct debit under a new mandate, and revokes the mandate, which cancels the debit.
+func debit(ctx context.Context, c *Client) error {
+	mandate, err := c.mandate(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := c.create(ctx, "/api/wallets/direct-debits", "debit_id",
+		fields{"mandate_id": mandate, "amount": json.Number("10.00")}); err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/wallets/mandates/revoke", fields{"mandate_id": mandate}, nil)
 }

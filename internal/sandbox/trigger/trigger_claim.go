@@ -56,6 +56,30 @@ func saveSettings(ctx context.Context, c *Client) error {
 	return c.Post(ctx, "/api/merchant/settings", now, nil)
 }
 
+func saveBranding(ctx context.Context, c *Client) error {
+	var now struct {
+		Headline string `json:"headline"`
+	}
+	if err := c.Get(ctx, "/api/merchant/branding", &now); err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/merchant/branding", now, nil)
+}
+
+// makePaymentLink creates a payment link that takes no payments any more.
+func makePaymentLink(ctx context.Context, c *Client) error {
+	var made struct {
+		ID string `json:"payment_link_id"`
+	}
+	err := c.Post(ctx, "/api/merchant/payment-links", fields{
+		"title": "Workshop", "denomination_currency": string(money.USD), "amount": 25,
+	}, &made)
+	if err != nil {
+		return err
+	}
+	return c.Do(ctx, "PATCH", "/api/merchant/payment-links/"+made.ID, fields{"active": false}, nil)
+}
+
 // settle settles the proceeds of claims in bitcoin.
 func settle(ctx context.Context, c *Client) (err error) {
 	var before settingsOfClaims

@@ -22,6 +22,3 @@ func Release(context.Context, *db.Tx, string, string, money.Amount) (bool, error
 
 // Network reports that payments on a network are noticed in time.
 func Network(context.Context, *db.Tx, string, time.Time) error { return nil }
-
-// Chain reports that payments on the chain are noticed in time.
-func Chain(context.Context, *db.Tx, time.Time) error { return nil }

@@ -36,10 +36,7 @@ type consentPage struct {
 
 // requestParams are the parameters of an authorization request (RFC 6749, section 4.1.1; RFC 7636).
 var requestParams = []string{"client_id", "state", "response_type", "redirect_uri", "scope", "code_challenge",
-	"code_challenge_method"}
-
-// maxParam is the maximum length of a parameter of an authorization request, in bytes.
-const maxParam = 2048
+	"code_challenge_method", "resource", "request_uri"}
 
 // readRequest reads the authorization request from the URL or the posted form. A repeated parameter is an error.
 func readRequest(c *ui.Request) (oauth.Params, error) {
@@ -48,15 +45,16 @@ func readRequest(c *ui.Request) (oauth.Params, error) {
 		v = c.HTTP.URL.Query()
 	}
 	for _, name := range requestParams {
-		if len(v[name]) > 1 || len(v.Get(name)) > maxParam {
+		if len(v[name]) > 1 || len(v.Get(name)) > oauth.MaxParam {
 			return oauth.Params{}, errParams
 		}
 	}
-	return oauth.Params{
-		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"),
-		RedirectURI: v.Get("redirect_uri"),
-		Scope:       v.Get("scope"), Challenge: v.Get("code_challenge"), Method: v.Get("code_challenge_method"),
-	}, nil
+	p := oauth.ParseParams(v)
+	if p.RequestURI != "" { // further parameters are ignored (RFC 9126)
+		p = oauth.Params{ClientID: p.ClientID, RequestURI: p.RequestURI}
+	}
+	p.Base = c.BaseURL
+	return p, nil
 }
 
 // issuer returns the issuer identifier of this service in OAuth.
@@ -113,8 +111,11 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if p.Companies, err = grantOptions(ctx, c, tx, r.Scopes); err != nil {
 		return ui.View{}, err
 	}
-	// The form carries the scopes shown here, so scopes that the app gains in the meantime are not granted.
-	ask.Scope = r.Scopes.String()
+	// The form carries the scopes shown here, so scopes that the app gains in the meantime are not granted. Those of a
+	// pushed request are stored.
+	if ask.RequestURI == "" {
+		ask.Scope = r.Scopes.String()
+	}
 	for name, value := range ask.Values() {
 		p.Ask = append(p.Ask, ui.Option{Value: value[0], Label: name})
 	}

@@ -116,6 +116,7 @@ func signInCode(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		if err != nil || !some {
 			return err
 		}
+		c.Author = u.ID
 		if refusal, err = tryCode(ctx, c, tx, u); err != nil || refusal != nil {
 			return err
 		}

@@ -46,6 +46,9 @@ func passkeys(c *ui.Request) *auth.Relying {
 	return r
 }
 
+// CanUsePasskeys reports whether passkeys work at the address of a request.
+func CanUsePasskeys(c *ui.Request) bool { return passkeys(c) != nil }
+
 // passkeyPage asks the browser for a passkey.
 type passkeyPage struct {
 	Path, Next, Lead string
@@ -84,6 +87,7 @@ func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, err
 		if right = ok; err != nil || !ok {
 			return err
 		}
+		c.Author = u.ID
 		before, err := c.FindSession(ctx, tx)
 		if err != nil {
 			return err

@@ -51,6 +51,12 @@ var Routes = []ui.Route{
 	{Method: "POST", Path: "/account/factor/remove", Access: ui.SignedIn, Factor: ui.FreshFactor, Handler: removeFactor,
 		Notice: "removed"},
 
+	{Method: "GET", Path: "/account/email", Access: ui.SignedIn, Handler: showEmail},
+	{Method: "POST", Path: "/account/email", Access: ui.SignedIn, Factor: ui.FreshFactor, Handler: requestEmail,
+		FormPage: showEmail, Notice: "email_links"},
+	{Method: "GET", Path: "/email/changed", Access: ui.Anyone, Handler: showEmailChanged},
+	{Method: "GET", Path: "/email/{token}", Access: ui.Anyone, Handler: showEmailLink},
+	{Method: "POST", Path: "/email/{token}", Access: ui.Anyone, Handler: confirmEmail, FormPage: showEmailLink},
 	{Method: "GET", Path: "/account/passkeys", Access: ui.SignedIn, Handler: showPasskeys},
 	{Method: "POST", Path: "/account/passkeys", Kind: ui.MultiStep, Access: ui.SignedIn, Handler: addPasskey,
 		FormPage: showPasskeys, Notice: "added"},

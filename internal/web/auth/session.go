@@ -11,6 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/securitylog"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -82,22 +84,35 @@ func startSession(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User
 	if err != nil {
 		return "", "", err
 	}
+	if to = c.NextPath(); to == ui.LocalPath("") { // a person who works for no company continues with their own pay
+		companies, err := identity.Memberships(ctx, tx, u.ID)
+		if err != nil {
+			return "", "", err
+		}
+		if len(companies) == 0 {
+			to = ui.PayPath
+		}
+	}
 	if !has {
 		token, err = session.Start(ctx, tx, u.ID)
-		return token, c.NextPath(), err
+		return token, to, err
 	}
 	token, err = session.StartWaiting(ctx, tx, u.ID)
-	return token, "/sign-in/code?" + url.Values{"next": {c.NextPath()}}.Encode(), err
+	return token, "/sign-in/code?" + url.Values{"next": {to}}.Encode(), err
 }
 
 // checkPassword returns the user with this email and password. It counts an attempt, which session.Succeeded takes
 // back.
 func checkPassword(ctx context.Context, c *ui.Request, email, password string) (u identity.User, err error) {
-	allowed := false
+	allowed, known := false, c.Session != nil
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		u, allowed, err = session.Attempt(ctx, tx, email, c.RemoteAddr())
+		if u, allowed, err = session.Attempt(ctx, tx, email, c.RemoteAddr()); err != nil || u.ID == "" || known {
+			return err
+		}
+		known, err = securitylog.KnownNetwork(ctx, tx, u.ID, session.Network(c.RemoteAddr()).String())
 		return err
 	})
+	c.Author = u.ID
 	switch {
 	case err != nil:
 		return u, err
@@ -105,10 +120,17 @@ func checkPassword(ctx context.Context, c *ui.Request, email, password string) (
 		return u, ui.ErrAttempts.At("body", "")
 	}
 	right := false
-	err = ui.WithSlot(ctx, c.PasswordSlots, func() (err error) {
+	err = c.HashInTurn(ctx, c.Passwords, known, func() (err error) {
 		right, err = u.CheckPassword(password)
 		return err
 	})
+	if errors.Is(err, ratelimit.ErrBusy) { // no password was checked
+		if err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return session.Succeeded(ctx, tx, email, c.RemoteAddr())
+		}); err != nil {
+			return u, err
+		}
+	}
 	if err == nil && !right {
 		err = ui.ErrSignIn.At("body", "")
 	}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,23 +116,52 @@ func TestAnonymousFormsAreRateLimited(t *testing.T) {
 	})
 }
 
-// TestPasswordChangesDoNotBlockSignIns checks that attempts with a wrong current password are limited before a new
-// one is hashed, and that staff have a hashing slot of their own.
+// TestPasswordChangesDoNotBlockSignIns checks that a sign-in that would wait long is refused at once, that attempts
+// with a wrong current password are limited before a new one is hashed, and that staff have a queue of their own.
 func TestPasswordChangesDoNotBlockSignIns(t *testing.T) {
 	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
 	v := x.SignIn("admin")
 	page := v.Get("/account/password")
+	x.Server.Passwords = ratelimit.NewQueue(16)
+	occupy := func() (release func()) { // all calls of this network
+		end := make(chan struct{})
+		var running sync.WaitGroup
+		for range 8 {
+			started := make(chan struct{})
+			running.Go(func() {
+				_ = x.Server.Passwords.Do(t.Context(), "127.0.0.1", false, func() error {
+					close(started)
+					<-end
+					return nil
+				})
+			})
+			<-started
+		}
+		return func() {
+			close(end)
+			running.Wait()
+		}
+	}
+	release := occupy()
+	someone := webtest.NewVisitor(t, x.URL)
+	got := someone.Submit(someone.Get("/sign-in"), "/sign-in", "email", "admin@acme.example",
+		"password", pagetest.Password)
+	if got.Status != 429 || got.Header.Get("Retry-After") != "5" || !strings.Contains(got.Text, "Too many people") {
+		t.Errorf("a sign-in while too many wait: %d, Retry-After %q\n%s", got.Status, got.Header.Get("Retry-After"), got.Text)
+	}
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		return session.Succeeded(ctx, tx, "admin@acme.example", netip.MustParseAddr("127.0.0.1"))
+	})
+	release()
 	for range session.MaxAttempts {
 		if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password",
 			"yet another phrase"); got.Status != 422 {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 	}
-	for range ui.MaxPasswordChecks { // occupy all slots
-		x.Server.PasswordSlots <- struct{}{}
-	}
+	defer occupy()()
 	if got := v.Submit(page, "/account/password", "password", "wrong password", "new_password",
-		"yet another phrase"); got.Status != 429 {
+		"yet another phrase"); got.Status != 429 || got.Header.Get("Retry-After") != "900" {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	o := webtest.NewVisitor(t, x.URL)

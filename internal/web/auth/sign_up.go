@@ -125,6 +125,7 @@ func signUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		if err != nil {
 			return err
 		}
+		c.Author = u.ID
 		if err := session.End(ctx, tx, c.SessionToken()); err != nil {
 			return err
 		}
@@ -169,7 +170,9 @@ func setPassword(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	return ui.View{Redirect: "/sign-in", Cookie: c.SessionCookie("")},
 		c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			return auth.SetPassword(ctx, tx, token, hash, c.Language.Tag)
+			u, err := auth.SetPassword(ctx, tx, token, hash, c.Language.Tag)
+			c.Author = u.ID
+			return err
 		})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 const approvalsPath = "/settings/approvals"
@@ -19,7 +20,11 @@ const approvalsPath = "/settings/approvals"
 var errLimit = apierr.New(apierr.Invalid, "invalid_parameter",
 	"Enter an amount of zero or more, such as 5000.00.")
 
+// maxWaiting is the maximum number of each kind of payment on the page of approvals.
+const maxWaiting = 50
+
 type approvalsPage struct {
+	Waiting  []ui.Task
 	Limit    string // "" if there is none
 	Changes  bool   // the user may change the limit
 	Proposal limitProposal
@@ -40,6 +45,9 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	p := approvalsPage{Limit: c.FormatMoney(limit.Amount), Changes: c.Session.Administers()}
+	if p.Waiting, err = awaitingApproval(ctx, c, tx); err != nil {
+		return ui.View{}, err
+	}
 	if asked := limit.Proposal; asked.ID != "" {
 		names, err := memberNames(ctx, c, tx, asked.By)
 		if err != nil {
@@ -60,6 +68,37 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		p.Fields = []ui.Field{c.Field(amount), c.Field(currency)}
 	}
 	return ui.View{Template: "approvals", Title: c.Text("approvals.title"), Data: p}, nil
+}
+
+// awaitingApproval returns the payrolls, withdrawals and refunds that wait for an approval.
+func awaitingApproval(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, err error) {
+	payrolls, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "",
+		payroll.Filter{Status: payroll.OnHold, PerPage: maxWaiting})
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range payrolls {
+		if p.HoldReason == payroll.ReasonApproval {
+			all = append(all, c.Task("violet", "send", c.Text("approvals.payroll", payrollName(c, p), c.FormatMoney(p.Total)),
+				"attention.review", payrollPath(p.ID)))
+		}
+	}
+	withdrawals, err := withdrawalTasks(ctx, c, tx, maxWaiting)
+	if err != nil {
+		return nil, err
+	}
+	refunds, err := refundTasks(ctx, c, tx, maxWaiting)
+	return slices.Concat(all, withdrawals, refunds), err
+}
+
+// withdrawalTasks returns the withdrawals that wait for an approval.
+func withdrawalTasks(ctx context.Context, c *ui.Request, tx *db.Tx, most int) (all []ui.Task, err error) {
+	waiting, err := withdrawal.ListAwaitingApproval(ctx, tx, c.Session.Company.ID, most)
+	for _, w := range waiting {
+		all = append(all, c.Task("violet", "arrow-up-right", c.Text("attention.withdrawal", c.FormatMoney(w.Amount)),
+			"attention.review", withdrawalsPath+"/"+w.ID))
+	}
+	return all, err
 }
 
 // memberNames returns the names of members in the order of their IDs. For a former member it returns the ID.
@@ -106,8 +145,9 @@ type approvalStatus struct {
 	Status   string // "" if none is required
 	Names    []string
 	Waits    bool
-	Decides  bool // the user may decline
-	Approves bool // whether the user may approve these items, and not only view them
+	Decides  bool   // the user may decline
+	Approves bool   // whether the user may approve these items, and not only view them
+	Content  string // digest of what the user sees and approves; only of payrolls
 }
 
 func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (v approvalStatus, err error) {
@@ -119,13 +159,18 @@ func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll
 	v.Waits = p.State == payroll.OnHold && p.HoldReason == payroll.ReasonApproval
 	v.Decides = v.Waits && c.Session.Administers()
 	v.Approves = v.Decides && p.CreatedBy != me && !slices.Contains(p.Approval.By, me)
+	if v.Approves {
+		if v.Content, err = c.Payroll.Content(ctx, tx, p); err != nil {
+			return v, err
+		}
+	}
 	v.Names, err = memberNames(ctx, c, tx, p.Approval.By...)
 	return v, err
 }
 
 // approvePayroll records the user's approval of a payroll.
 func approvePayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p, err := c.Payroll.Approve(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+	p, err := c.Payroll.Approve(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"), c.Form.Get("content"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err
 }
 

@@ -9,31 +9,35 @@ import (
 
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
 type claimPage struct {
-	Claim                        claim.Detail
-	Path, Checkout               string
-	Amount, Due, Received        string
-	Refunded, Refundable, Earned string
-	Created, Ends                string
-	Items, Payments              ui.Table
-	Refunds                      []refundRow
-	Steps                        []timelineStep
-	Part                         []ui.Field // for a refund of a paid claim; empty if not possible
-	Seen                         int        // for the form: one more than the number of refunds
-	Exception                    string     // what was unusual about the payment; "" for nothing
-	Offers                       string     // key of the button that refunds the payer's own money; "" for none
-	Renews, Cancels              bool
+	Claim                 claim.Detail
+	Path, Checkout        string
+	Amount, Due, Received string
+	Refunded, Earned      string
+	Refundable            []string
+	Simulated             []ui.Field // in a sandbox, for a payment that is simulated
+	Created, Ends         string
+	Items, Payments       ui.Table
+	Refunds               []refundRow
+	Steps                 []timelineStep
+	Part                  []ui.Field // for a refund of a paid claim; empty if not possible
+	Seen                  int        // for the form: one more than the number of refunds
+	Exception             string     // what was unusual about the payment; "" for nothing
+	Offers                string     // key of the button that refunds the payer's own money; "" for none
+	Renews, Cancels       bool
 }
 
 // refundRow is a refund with what the user can do with it.
 type refundRow struct {
 	ID, Path, Amount, Value, Cost, TxHash, Created string
 	State                                          ui.Cell
+	Explorer                                       []ui.Cell
 	Approval                                       approvalStatus
 	Cancels                                        bool
 }
@@ -63,8 +67,13 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if r := d.RefundedTotal(); r.Sign() > 0 {
 		p.Refunded = c.FormatMoney(r)
 	}
-	if r := d.Refundable(); r.Sign() > 0 {
-		p.Refundable = c.FormatMoney(r)
+	owed := slices.DeleteFunc(append([]money.Amount{d.Refundable()}, d.OtherRefundable()...),
+		func(a money.Amount) bool { return a.Sign() <= 0 })
+	for _, a := range owed {
+		p.Refundable = append(p.Refundable, c.FormatMoney(a))
+	}
+	if c.CanSimulate() && manages {
+		p.Simulated = simulatedPayments(c, d)
 	}
 	if d.Exception != claim.None {
 		p.Exception = c.Text("claim.exception." + string(d.Exception))
@@ -74,7 +83,7 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	switch {
 	case !manages:
-	case d.Refundable().Sign() > 0:
+	case len(owed) > 0:
 		p.Offers = "claim.offer.excess"
 	case d.State == claim.PaidLate || d.State == claim.Underpaid:
 		p.Offers = "claim.offer.all"
@@ -91,6 +100,9 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		}
 		paid := ui.Cell{Text: one.TxID, Kind: "id", Copy: c.Text("checkout.copy.tx"), Copied: c.Text("checkout.copied.tx"),
 			ID: "copy-" + one.ID}
+		if one.Chain != lightning.Chain {
+			paid.Lines = c.ExplorerLines(explorerNetwork(c, one.Amount.Asset(), one.Chain), one.TxID)
+		}
 		p.Payments.Rows = append(p.Payments.Rows, []ui.Cell{c.TimeCell(one.FirstSeen), c.AmountCell(one.Amount), state, paid})
 	}
 	if err := p.addRefunds(ctx, c, tx); err != nil {
@@ -98,6 +110,45 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	return ui.View{Template: "claim", Title: claimName(d.Claim), State: claimState(c, d.Claim), Crumbs: claimCrumbs(c),
 		Lead: d.Description, Data: p}, nil
+}
+
+// explorerNetwork returns the network of a transaction that moved an asset on a chain.
+func explorerNetwork(c *ui.Request, asset money.Asset, chain string) string {
+	if asset == money.BTC {
+		return c.Claims.Network
+	}
+	return chain
+}
+
+// simulatedPayments returns the fields of a payment that the sandbox simulates.
+func simulatedPayments(c *ui.Request, d claim.Detail) []ui.Field {
+	option := ui.Field{Name: "option", Label: c.Text("simulate.option"), Type: "select"}
+	for _, o := range d.Offers {
+		if !o.Lightning() {
+			option.Options = append(option.Options, ui.Option{Value: string(o.Amount.Asset()) + "/" + o.Network,
+				Label: c.Text("funding.on", string(o.Amount.Asset()), networkName(o.Network))})
+		}
+		if o.Lightning() {
+			option.Options = append(option.Options, ui.Option{Value: string(money.BTC) + "/" + lightning.Chain,
+				Label: "Lightning"})
+		}
+	}
+	if len(option.Options) == 0 {
+		option.Options = []ui.Option{{Value: string(d.Funding) + "/", Label: string(d.Funding)}}
+	}
+	kind := ui.Field{Name: "kind", Type: "select", Label: c.Text("simulate.kind")}
+	for _, name := range []string{"exact", "under", "over", "late", "replaced", "reorged"} {
+		kind.Options = append(kind.Options, ui.Option{Value: name, Label: c.Text("simulate." + name)})
+	}
+	return []ui.Field{c.Field(option), c.Field(kind)}
+}
+
+// simulateClaimDeposit pays a claim on a simulated chain.
+func simulateClaimDeposit(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	currency, network, _ := strings.Cut(c.Form.Get("option"), "/")
+	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), id, currency, network, c.Form.Get("kind"), "")
+	return ui.View{Redirect: claimPath(id)}, ui.FormConflict(err)
 }
 
 // addRefunds adds the refunds, the form for a further one, and the timeline.
@@ -117,6 +168,7 @@ func (p *claimPage) addRefunds(ctx context.Context, c *ui.Request, tx *db.Tx) er
 		if err != nil {
 			return err
 		}
+		row.Explorer = c.ExplorerLines(explorerNetwork(c, r.Amount.Asset(), r.Network), r.TxHash)
 		p.Refunds = append(p.Refunds, row)
 		if r.OfMerchant() && r.State != claim.RefundWithdrawn {
 			if left, err = left.Sub(r.Value); err != nil {
@@ -238,7 +290,23 @@ func createRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
-	return showSecret(c, claimPath(r.ClaimID), "claim.refund.link", c.Claims.RefundURL(r.ClaimID, token)), nil
+	return showRefundLink(c, r, token), nil
+}
+
+// showRefundLink shows the payer's link once, and says whether the payer was mailed it.
+func showRefundLink(c *ui.Request, r claim.Refund, token string) ui.View {
+	view := showSecret(c, claimPath(r.ClaimID), "claim.refund.link", c.Claims.RefundURL(r.ClaimID, token))
+	p, _ := view.Data.(secretPage)
+	switch {
+	case r.State == claim.RefundAwaiting:
+		p.Note = c.Text("claim.refund.waits")
+	case r.MailedTo != "":
+		p.Note = c.Text("claim.refund.mailed", r.MailedTo)
+	default:
+		p.Note = c.Text("claim.refund.give")
+	}
+	view.Data = p
+	return view
 }
 
 // offerRefund offers the payer's own money, and shows the link once.
@@ -247,7 +315,7 @@ func offerRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
-	return showSecret(c, claimPath(r.ClaimID), "claim.refund.link", c.Claims.RefundURL(r.ClaimID, token)), nil
+	return showRefundLink(c, r, token), nil
 }
 
 func backToClaim(c *ui.Request, err error) (ui.View, error) {
@@ -319,6 +387,13 @@ func showClaimSettings(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, 
 	for _, n := range []int64{0, 1, 2, 6} {
 		confirmations = append(confirmations, ui.Option{Value: number(n), Label: c.FormatCount(n)})
 	}
+	into := []ui.Option{{Label: c.Text("claims.setting.settlement_convert_to.none")}}
+	for _, a := range money.All() {
+		if !a.IsCrypto() {
+			into = append(into, ui.Option{Value: string(a), Label: string(a)})
+		}
+	}
+	days := slices.Concat(claim.Days[1:], claim.Days[:1]) // Monday first
 	to := []ui.Option{{Label: c.Text("settlement.balance")}}
 	for _, d := range owned {
 		to = append(to, ui.Option{Value: d.ID, Label: d.Hint()})
@@ -326,14 +401,20 @@ func showClaimSettings(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, 
 	origins := field("origins", strings.Join(s.Origins, "\n"))
 	origins.Type = "textarea"
 	return ui.View{Template: "claim_form", Title: c.Text("claims.settings"), Crumbs: claimCrumbs(c), Data: claimForm{
+		Snippets: []ui.Snippet{c.Snippet("copy-embed", "claims.embed",
+			c.CheckoutCode(`<a href="CHECKOUT_URL" data-stipend="inline">`+c.Text("claims.embed.pay")+`</a>`))},
 		Lead: c.Text("claims.settings.lead"), Path: claimSettingsPath, Send: c.Text("claims.settings.save"),
 		Fields: []ui.Field{
 			field("confirmations", number(s.Confirmations), confirmations...), field("tolerance_bps", number(s.ToleranceBps)),
 			field("late_policy", string(s.Late), choice("late_policy", "manual", "requote", "refund")...),
 			field("late_grace_seconds", number(s.GraceSeconds)),
-			field("settlement_currency", string(s.SettleIn), choice("settlement_currency", "", "BTC")...),
+			field("settlement_currency", s.SettleIn,
+				choice("settlement_currency", "", claim.SettleInCoin, "BTC", "USDC", "USDT")...),
 			field("settlement_schedule", string(s.Schedule), choice("settlement_schedule", "manual", "daily", "weekly")...),
-			field("settlement_destination_id", s.DestinationID, to...), field("support_email", s.SupportEmail), origins,
+			field("settlement_time_zone", s.TimeZone),
+			field("settlement_day", claim.Days[s.Day], choice("settlement_day", days...)...),
+			field("settlement_convert_to", string(s.ConvertTo), into...),
+			field("settlement_destination_id", s.DestinationID, to...), origins,
 		}}}, nil
 }
 
@@ -353,8 +434,9 @@ func changeClaimSettings(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	_, err := c.Claims.ChangeSettings(ctx, tx, c.Session.Principal(), "", claim.Change{
 		ToleranceBps: number("tolerance_bps"), Confirmations: number("confirmations"),
 		GraceSeconds: number("late_grace_seconds"), Late: text("late_policy"), SettleIn: text("settlement_currency"),
-		Schedule: text("settlement_schedule"), DestinationID: text("settlement_destination_id"),
-		SupportEmail: text("support_email"), Origins: append([]string{}, strings.Fields(c.Form.Get("origins"))...),
+		Schedule: text("settlement_schedule"), TimeZone: text("settlement_time_zone"), Day: text("settlement_day"),
+		ConvertTo: text("settlement_convert_to"), DestinationID: text("settlement_destination_id"),
+		Origins: append([]string{}, strings.Fields(c.Form.Get("origins"))...),
 	})
 	return ui.View{Redirect: claimSettingsPath}, ui.FormConflict(err)
 }

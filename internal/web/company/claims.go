@@ -2,6 +2,7 @@ package company
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"time"
 
@@ -49,16 +50,6 @@ func claimFilter(c *ui.Request) claim.Filter {
 	return f
 }
 
-// claimCurrencies are the options for the currency of a claim.
-func claimCurrencies() (all []ui.Option) {
-	for _, a := range money.All() {
-		if !a.IsCrypto() || a == money.BTC {
-			all = append(all, ui.Option{Value: string(a), Label: string(a)})
-		}
-	}
-	return all
-}
-
 // listClaims lists the company's claims, newest first, with a chart of what they earned.
 func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := claimFilter(c)
@@ -67,25 +58,22 @@ func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	}
 	p := claimsPage{
-		Claims: ui.Table{Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
-			"claim.order|a", "payroll.status|c", "claim.received#|hide", "payment.amount#|b", "payroll.created#|d")},
-		Pager: c.Pager(f.Page, f.PerPage, total), CSV: "/claims/export.csv?" + c.HTTP.URL.Query().Encode(),
+		Claims: claimTable(c, all), Pager: c.Pager(f.Page, f.PerPage, total),
+		CSV:   "/claims/export.csv?" + c.HTTP.URL.Query().Encode(),
 		Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, MaxLength: 7}),
 		Filters: c.FilterBar(claimsPath,
 			c.Filter(ui.Field{Name: "search", Label: c.Text("claims.search"), MaxLength: 255}),
 			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("claim.state", claimStates...)}),
 			c.Filter(ui.Field{Name: "amount", Label: c.Text("payment.amount"), MaxLength: 40}),
 			c.Filter(ui.Field{Name: "currency", Type: "select",
-				Options: append([]ui.Option{{Label: c.Text("list.all")}}, claimCurrencies()...)}),
+				Options: append([]ui.Option{{Label: c.Text("list.all")}}, ui.ClaimCurrencies()...)}),
 			c.Filter(ui.Field{Name: "since", Type: "date"}),
 			c.Filter(ui.Field{Name: "until", Type: "date"}),
 		),
 	}
-	for _, one := range all {
-		name := c.LinkCell(claimName(one), claimPath(one.ID))
-		name.Lines = []ui.Cell{{Text: one.ID, Kind: "id"}}
-		p.Claims.Rows = append(p.Claims.Rows, []ui.Cell{name, claimState(c, one), c.AmountCell(one.Received()),
-			c.AmountCell(one.Amount), c.TimeCell(one.CreatedAt)})
+	p.Month.Value = cmp.Or(p.Month.Value, tx.Now().Format("2006-01"))
+	if err := addSearches(ctx, tx, c, &p.Filters); err != nil {
+		return ui.View{}, err
 	}
 	days, err := c.Claims.EarnedByDay(ctx, tx, c.Session.Principal(), ui.ChartStart(tx.Now()))
 	if err != nil {
@@ -97,6 +85,19 @@ func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	p.Charts, err = c.MonthCharts(tx.Now(), "claims.chart", "claims.earned", amounts)
 	return ui.View{Template: "claims", Title: c.Text("claims.title"), Data: p}, err
+}
+
+// claimTable lists claims.
+func claimTable(c *ui.Request, all []claim.Claim) ui.Table {
+	t := ui.Table{Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
+		"claim.order|a", "payroll.status|c", "claim.received#|hide", "payment.amount#|b", "payroll.created#|d")}
+	for _, one := range all {
+		name := c.LinkCell(claimName(one), claimPath(one.ID))
+		name.Lines = []ui.Cell{{Text: one.ID, Kind: "id"}}
+		t.Rows = append(t.Rows, []ui.Cell{name, claimState(c, one), c.AmountCell(one.Received()),
+			c.AmountCell(one.Amount), c.TimeCell(one.CreatedAt)})
+	}
+	return t
 }
 
 // claimName returns what people call a claim: the order number, else the payer.
@@ -141,10 +142,23 @@ func exportClaims(ctx context.Context, tx *db.Tx, c *ui.Request, name string, f 
 	return ui.View{File: &ui.File{Name: name, ContentType: "text/csv; charset=utf-8", Data: b.Bytes()}}, err
 }
 
+// fundingCurrencies are the options for the currency in which a claim is paid.
+func fundingCurrencies(c *ui.Request) []ui.Option {
+	var all []ui.Option
+	for _, a := range c.Claims.Accepts() {
+		all = append(all, ui.Option{Value: string(a), Label: string(a)})
+	}
+	if len(all) > 1 {
+		all = append([]ui.Option{{Value: claim.AnyAsset, Label: c.Text("claim.funding.any")}}, all...)
+	}
+	return all
+}
+
 // claimForm is a page with one form.
 type claimForm struct {
 	Lead, Path, Send string
 	Fields           []ui.Field
+	Snippets         []ui.Snippet // below the form
 }
 
 // showNewClaim renders the form for a claim.
@@ -156,11 +170,13 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	amount := field("amount", "payment.amount", true, 40)
 	amount.InputMode = "decimal"
 	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
-		Options: claimCurrencies()})
+		Options: ui.ClaimCurrencies()})
 	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Crumbs: claimCrumbs(c), Data: claimForm{
 		Lead: c.Text("claims.new.lead"), Path: claimsPath + "/new", Send: c.Text("claims.create"),
 		Fields: []ui.Field{
-			amount, currency, field("payer_id", "claim.payer", true, 128), field("external_id", "claim.order.new", false, 255),
+			amount, currency, c.Field(ui.Field{Name: "funding_currency", Label: c.Text("claim.funding"), Type: "select",
+				Options: fundingCurrencies(c)}), field("payer_id", "claim.payer", true, 128),
+			field("external_id", "claim.order.new", false, 255),
 			field("description", "claim.description", false, 500), field("notification_email", "claim.email", false, 254),
 		}}}, nil
 }
@@ -170,7 +186,7 @@ func createClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	made, err := c.Claims.Create(ctx, tx, c.Session.Principal(), claim.CreateParams{
 		PayerID:    c.Form.Get("payer_id"),
 		AmountText: c.PlainAmount(c.Form.Get("amount"), money.Asset(c.Form.Get("denomination_currency"))),
-		Currency:   c.Form.Get("denomination_currency"),
+		Currency:   c.Form.Get("denomination_currency"), Funding: c.Form.Get("funding_currency"),
 		ExternalID: c.Form.Get("external_id"), Description: c.Form.Get("description"),
 		Email: c.Form.Get("notification_email"),
 	})
@@ -204,7 +220,8 @@ func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		Earned: ui.Table{Caption: c.Text("settlements.earned"), Empty: c.Text("settlements.nothing"),
 			Heads: c.Columns("wallet.currency|a", "payment.amount#|b")},
 		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.Text("settlements.none"),
-			Heads: c.Columns("settlement.to|a", "payment.amount#|b", "step.at#|d")},
+			Heads: c.Columns("settlement.id|a", "settlement.to|c", "settlement.earned#|hide", "payment.amount#|b",
+				"step.at#|d")},
 		Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
 	}
 	var currencies []ui.Option
@@ -218,12 +235,8 @@ func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 			c.Field(ui.Field{Name: "amount", Label: c.Text("settlement.amount"), MaxLength: 40, InputMode: "decimal"})}
 	}
 	for _, x := range all {
-		to := ui.Cell{Text: c.Text("settlement.balance")}
-		if x.WithdrawalID != "" {
-			to = c.LinkCell(c.Text("settlement.withdrawal"), withdrawalPath(x.WithdrawalID))
-		}
-		to.Lines = []ui.Cell{{Text: x.ID, Kind: "id"}}
-		p.List.Rows = append(p.List.Rows, []ui.Cell{to, c.AmountCell(x.Amount), c.TimeCell(x.CreatedAt)})
+		p.List.Rows = append(p.List.Rows, []ui.Cell{c.LinkCell(x.ID, settlementPath(x.ID)), settledTo(c, x),
+			c.AmountCell(x.Earned), c.AmountCell(x.Amount), c.TimeCell(x.CreatedAt)})
 	}
 	return ui.View{Template: "settlements", Title: c.Text("settlements.title"), Crumbs: claimCrumbs(c), Data: p}, nil
 }
@@ -237,19 +250,23 @@ func settleClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 
 // claimTasks returns the tasks that claims cause: late money to decide about, and refunds to approve.
 func claimTasks(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, err error) {
-	by := c.Session.Principal()
-	waiting, err := claim.AwaitingApproval(ctx, tx, by, maxAttention)
-	if err != nil {
+	if all, err = refundTasks(ctx, c, tx, maxAttention); err != nil {
 		return nil, err
 	}
-	for _, r := range waiting {
-		all = append(all, c.Task("violet", "shield-check", c.Text("attention.refund", c.FormatMoney(r.Value)),
-			"attention.review", claimPath(r.ClaimID)))
-	}
-	_, late, err := c.Claims.List(ctx, tx, by, "", claim.Filter{Status: claim.PaidLate, PerPage: 1})
+	_, late, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Status: claim.PaidLate, PerPage: 1})
 	if late > 0 {
 		all = append(all, c.Task("amber", "clock", c.Text("attention.paid_late", c.FormatCount(late)), "attention.view",
 			claimsPath+"?status="+string(claim.PaidLate)))
+	}
+	return all, err
+}
+
+// refundTasks returns the refunds that wait for an approval.
+func refundTasks(ctx context.Context, c *ui.Request, tx *db.Tx, most int) (all []ui.Task, err error) {
+	waiting, err := claim.AwaitingApproval(ctx, tx, c.Session.Principal(), most)
+	for _, r := range waiting {
+		all = append(all, c.Task("violet", "shield-check", c.Text("attention.refund", c.FormatMoney(r.Value)),
+			"attention.review", claimPath(r.ClaimID)))
 	}
 	return all, err
 }

@@ -18,7 +18,8 @@ import (
 // fakeSandbox is a Sandbox whose methods fail.
 type fakeSandbox struct{}
 
-func (fakeSandbox) Deposit(context.Context, identity.Principal, string, string, string, string) (string, error) {
+func (fakeSandbox) Deposit(context.Context, identity.Principal, string, string, string, string, string) (string,
+	error) {
 	return "", ui.ErrInternal
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -30,21 +31,104 @@ func stateOf(text json.RawMessage) (d destination.Destination) {
 	if s.Kind == destination.Crypto {
 		_ = json.Unmarshal(s.Data, &data) // the hint may be empty
 	}
-	return destination.Destination{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data,
+	d = destination.Destination{Kind: s.Kind, Symbol: s.Symbol, Network: s.Network, Data: s.Data,
 		Address: data.Address, Allocation: s.Allocation}
+	if fixed, err := money.Parse(s.FixedCurrency, s.FixedAmount.String()); err == nil && s.FixedAmount != "" {
+		d.Fixed = fixed
+	}
+	return d
 }
 
-// setup returns the installation's settings for destinations.
-func setup(c *ui.Request) destination.Setup {
+// partText returns the part of a destination in payments, such as "60 %" or "200.00 USD".
+func partText(c *ui.Request, d destination.Destination) string {
+	if d.Fixed.Sign() > 0 {
+		return c.FormatMoney(d.Fixed)
+	}
+	return strconv.Itoa(d.Allocation) + "\u00a0%"
+}
+
+// Setup returns the installation's settings for destinations.
+func Setup(c *ui.Request) destination.Setup {
 	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName,
 		Accounts: c.Payroll.Accounts}
+}
+
+// OwnerPages are the pages that change the destinations of one owner: a recipient of a company, or the signed-in
+// person.
+type OwnerPages struct {
+	// Owner returns who acts, and the ID of the owner.
+	Owner func(c *ui.Request) (by identity.Principal, id string)
+	// Path returns the prefix of the pages, and Back the path of the page that lists the destinations.
+	Path, Back func(c *ui.Request) string
+	Own        bool // the owner is the signed-in person
+}
+
+// recipientPages change the destinations of recipients without an account.
+var recipientPages = OwnerPages{
+	Owner: func(c *ui.Request) (identity.Principal, string) { return c.Session.Principal(), c.HTTP.PathValue("id") },
+	Path:  func(c *ui.Request) string { return recipientPath(c.HTTP.PathValue("id")) },
+	Back:  func(c *ui.Request) string { return recipientPath(c.HTTP.PathValue("id")) },
+}
+
+// Routes returns the routes of the pages. list renders the destinations, with the problems of rejected forms.
+func (o OwnerPages) Routes(prefix string, access ui.Access,
+	list func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)) []ui.Route {
+	one := prefix + "/destinations/{distribution}"
+	return []ui.Route{
+		{Method: "GET", Path: prefix + "/destinations/new", Access: access, Factor: ui.FreshFactor, Handler: o.showNew},
+		{Method: "POST", Path: prefix + "/destinations/new", Access: access, Factor: ui.FreshFactor, Handler: o.create,
+			FormPage: o.showNew, Notice: "added"},
+		{Method: "POST", Path: prefix + "/destinations/check", Kind: ui.ReadOnlyForm, Access: access, Handler: o.check,
+			FormPage: o.showNew},
+		{Method: "POST", Path: prefix + "/destinations/delete", Access: access, Factor: ui.FreshFactor, Handler: o.remove,
+			FormPage: list, Notice: "removed"},
+		{Method: "GET", Path: one + "/replace", Access: access, Factor: ui.FreshFactor, Handler: o.showReplace},
+		{Method: "POST", Path: one + "/replace/check", Kind: ui.ReadOnlyForm, Access: access, Factor: ui.FreshFactor,
+			Handler: o.checkReplace, FormPage: o.showReplace},
+		{Method: "POST", Path: one + "/replace", Access: access, Factor: ui.FreshFactor, Handler: o.replace,
+			FormPage: o.showReplace, Notice: "saved"},
+		{Method: "POST", Path: one + "/correct", Access: access, Factor: ui.FreshFactor, Handler: o.correct,
+			FormPage: list, Notice: "saved"},
+		{Method: "POST", Path: prefix + "/allocations", Access: access, Factor: ui.FreshFactor, Handler: o.setAllocations,
+			FormPage: list, Notice: "saved"},
+		{Method: "POST", Path: prefix + "/allocations/preview", Kind: ui.ReadOnlyForm, Access: access,
+			Handler: previewAllocations(list), FormPage: list},
+	}
+}
+
+// owner returns the owner of the destinations, and who acts.
+func (o OwnerPages) owner(ctx context.Context, tx *db.Tx, c *ui.Request) (identity.Principal, payee.Payee, error) {
+	by, id := o.Owner(c)
+	owner, err := payee.Owner(ctx, tx, by, id)
+	return by, owner, err
+}
+
+// title returns the text of a key with the owner's name, or the text that addresses the owner.
+func (o OwnerPages) title(c *ui.Request, key, name string) string {
+	if o.Own {
+		return c.Text(key + ".own")
+	}
+	return c.Text(key, name)
+}
+
+// page returns a form for a destination of the owner.
+func (o OwnerPages) page(c *ui.Request, owner payee.Payee) destinationPage {
+	name := owner.Name
+	if o.Own {
+		name = c.Text("destinations.title")
+	}
+	return destinationPage{Path: o.Path(c), Back: o.Back(c), Name: name, Holder: owner.Name, Country: owner.Country,
+		Check: o.Path(c) + "/destinations/check", Rail: formOrQuery(c, dataPrefix+railKey)}
 }
 
 // destinationPage asks for a destination, first for its currency and then for its fields.
 type destinationPage struct {
 	Path string // prefix of the form actions
-	Back string // page that lists the destinations; "" means Path
-	Name string // label of the link to that page
+	// Holder and Country are the proposed account holder and the country of their address.
+	Holder, Country string
+	Check           string // path of the form action that only checks; "" for none
+	Back            string // page that lists the destinations; "" means Path
+	Name            string // label of the link to that page
 	// Replace is the form action that replaces the destination Was. It is empty for an additional destination.
 	Replace, Was string
 
@@ -68,17 +152,17 @@ func formOrQuery(c *ui.Request, name string) string {
 	return c.Query(name)
 }
 
-// showNewDestination renders the form for a payee's new destination.
-func showNewDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	owner, err := payee.Owner(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+// showNew renders the form for a new destination.
+func (o OwnerPages) showNew(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, owner, err := o.owner(ctx, tx, c)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := destinationPage{Path: recipientPath(owner.ID), Name: owner.Name, Symbol: formOrQuery(c, "symbol"),
-		Rail: formOrQuery(c, dataPrefix+railKey)}
-	return askDestination(c, p, c.Text("destination.new", owner.Name), owner.Country,
+	p := o.page(c, owner)
+	p.Symbol = formOrQuery(c, "symbol")
+	return askDestination(c, p, o.title(c, "destination.new", owner.Name), owner.Country,
 		func(symbol string) (destination.Requirement, error) {
-			return destination.Required(ctx, tx, setup(c), c.Session.Principal(), owner.ID, symbol)
+			return destination.Required(ctx, tx, Setup(c), by, owner.ID, symbol)
 		})
 }
 
@@ -87,7 +171,7 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 	required func(symbol string) (destination.Requirement, error)) (ui.View, error) {
 	var symbols []ui.Option
 	for _, a := range money.All() {
-		if a.IsCrypto() && setup(c).Payable(a, "") || !a.IsCrypto() && slices.Contains(destination.Countries(a), country) {
+		if a.IsCrypto() && Setup(c).Payable(a, "") || !a.IsCrypto() && slices.Contains(destination.Countries(a), country) {
 			symbols = append(symbols, ui.Option{Value: string(a), Label: string(a), Selected: string(a) == p.Symbol})
 		}
 	}
@@ -104,7 +188,7 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 	for _, f := range need.Fields {
 		if f.Key == railKey && p.Rail == "" {
 			p.Asks, f.Required = false, true
-			p.Choose = []ui.Field{destinationField(c, f, dataPrefix+railKey, "")}
+			p.Choose = []ui.Field{destinationField(c, f, dataPrefix+railKey, "", "")}
 			return ui.View{Template: "destination", Title: title, Data: p}, nil
 		}
 		if f.Key == railKey || f.DependsOn != nil && f.DependsOn.Field == railKey && f.DependsOn.Value != p.Rail {
@@ -116,19 +200,30 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 		}
 		if f.Type == "group" {
 			for _, sub := range f.Fields {
-				p.Fields = append(p.Fields, destinationField(c, sub, dataPrefix+f.Key+"."+sub.Key, only))
+				p.Fields = append(p.Fields, destinationField(c, sub, dataPrefix+f.Key+"."+sub.Key, only, p.proposed(sub.Key)))
 			}
 			continue
 		}
-		p.Fields = append(p.Fields, destinationField(c, f, dataPrefix+f.Key, only))
+		p.Fields = append(p.Fields, destinationField(c, f, dataPrefix+f.Key, only, p.proposed(f.Key)))
 	}
-	return ui.View{Template: "destination", Title: title, Data: p}, nil
+	return ui.View{Template: "destination", Title: title, Data: p, Checks: p.Check != ""}, nil
 }
 
-// destinationField returns the input for a member of distribution_data. If only is set, the member applies only
-// with that choice of another field.
-func destinationField(c *ui.Request, f destination.Field, name, only string) ui.Field {
-	in := ui.Field{Name: name, Label: f.Label, Required: f.Required && only == "", MaxLength: f.MaxLength,
+// proposed returns the value that a field starts with, or "".
+func (p destinationPage) proposed(key string) string {
+	switch key {
+	case "account_holder_name":
+		return p.Holder
+	case "country":
+		return p.Country
+	}
+	return ""
+}
+
+// destinationField returns the input for a member of distribution_data, with a proposed value. If only is set, the
+// member applies only with that choice of another field.
+func destinationField(c *ui.Request, f destination.Field, name, only, value string) ui.Field {
+	in := ui.Field{Name: name, Label: f.Label, Value: value, Required: f.Required && only == "", MaxLength: f.MaxLength,
 		Autocomplete: "off"}
 	if key := "bank." + f.Key; c.HasText(key) {
 		in.Label = c.Text(key)
@@ -157,7 +252,9 @@ func destinationField(c *ui.Request, f destination.Field, name, only string) ui.
 	if f.Example != "" && f.Type != "select" {
 		hints = append(hints, c.Text("destination.example", f.Example))
 	}
-	if only != "" {
+	if f.OneOf != "" {
+		hints = append(hints, c.Text("destination.oneof"))
+	} else if only != "" {
 		hints = append(hints, c.Text("destination.only", only))
 	} else if !f.Required {
 		hints = append(hints, c.Text("destination.optional"))
@@ -198,16 +295,31 @@ func destinationData(c *ui.Request) ([]byte, error) {
 	return json.Marshal(data)
 }
 
-// createDestination adds a destination of a payee.
-func createDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	id := c.HTTP.PathValue("id")
+// create adds a destination.
+func (o OwnerPages) create(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
 	text, err := destinationData(c)
 	if err != nil {
 		return ui.View{}, err
 	}
-	_, err = destination.Create(ctx, tx, setup(c), c.Session.Principal(),
+	_, err = destination.Create(ctx, tx, Setup(c), by,
 		destination.CreateParams{OwnerID: id, Symbol: c.Form.Get("symbol"), Data: text})
-	return ui.View{Redirect: recipientPath(id)}, destinationFormError(err)
+	return ui.View{Redirect: o.Back(c)}, destinationFormError(err)
+}
+
+// check renders the form again with the problems of the posted destination. A script shows those of the fields that
+// were filled in.
+func (o OwnerPages) check(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
+	text, err := destinationData(c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	if err := destination.Check(ctx, tx, Setup(c), by,
+		destination.CreateParams{OwnerID: id, Symbol: c.Form.Get("symbol"), Data: text}); err != nil {
+		return ui.View{}, destinationFormError(err)
+	}
+	return o.showNew(ctx, tx, c)
 }
 
 // destinationFormError maps the errors of distribution_data to the inputs of the form.
@@ -228,32 +340,31 @@ func destinationFormError(err error) error {
 }
 
 // replacePath returns the path of the page that replaces a destination.
-func replacePath(id, distributionID string) string {
-	return recipientPath(id) + "/destinations/" + distributionID + "/replace"
+func replacePath(prefix, distributionID string) string {
+	return prefix + "/destinations/" + distributionID + "/replace"
 }
 
 // showReplace renders the form for a replacement in the same currency.
-func showReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	owner, err := payee.Owner(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+func (o OwnerPages) showReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, owner, err := o.owner(ctx, tx, c)
 	if err != nil {
 		return ui.View{}, err
 	}
-	old, err := destination.Get(ctx, tx, c.Session.Principal(), owner.ID, c.HTTP.PathValue("distribution"))
+	old, err := destination.Get(ctx, tx, by, owner.ID, c.HTTP.PathValue("distribution"))
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := destinationPage{
-		Path: recipientPath(owner.ID), Replace: replacePath(owner.ID, old.ID), Was: destinationName(old), Name: owner.Name,
-		Symbol: string(old.Symbol), Rail: formOrQuery(c, dataPrefix+railKey),
-	}
-	return askDestination(c, p, c.Text("destination.replace", owner.Name), owner.Country,
+	p := o.page(c, owner)
+	p.Replace, p.Was, p.Symbol = replacePath(p.Path, old.ID), DestinationName(old), string(old.Symbol)
+	return askDestination(c, p, o.title(c, "destination.replace", owner.Name), owner.Country,
 		func(symbol string) (destination.Requirement, error) {
-			return destination.Required(ctx, tx, setup(c), c.Session.Principal(), owner.ID, symbol)
+			return destination.Required(ctx, tx, Setup(c), by, owner.ID, symbol)
 		})
 }
 
 type replacePage struct {
 	Path, Back, Name string
+	Own              bool   // the owner is the signed-in person
 	Before, After    string // masked
 	Part             string
 	Draft            string // the posted data, sealed
@@ -261,8 +372,8 @@ type replacePage struct {
 
 // checkReplace shows the old and the new destination, both masked, for confirmation. The posted data travels in the
 // form, sealed for this session and destination.
-func checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	owner, err := payee.Owner(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+func (o OwnerPages) checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, owner, err := o.owner(ctx, tx, c)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -270,38 +381,39 @@ func checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	before, after, err := destination.Preview(ctx, tx, setup(c), c.Session.Principal(),
+	before, after, err := destination.Preview(ctx, tx, Setup(c), by,
 		destination.UpdateParams{OwnerID: owner.ID, ID: c.HTTP.PathValue("distribution"), Data: data})
 	if err != nil {
 		return ui.View{}, destinationFormError(err)
 	}
-	draft, err := c.Sealer.Seal(draftSealPlace(c), data)
+	draft, err := c.Sealer.Seal(draftSealPlace(c, owner.ID), data)
 	if err != nil {
 		return ui.View{}, err
 	}
-	return ui.View{Template: "replace", Title: c.Text("destination.replace", owner.Name), Data: replacePage{
-		Path: replacePath(owner.ID, before.ID), Back: recipientPath(owner.ID), Name: owner.Name,
-		Before: destinationName(before), After: destinationName(after),
-		Part: strconv.Itoa(before.Allocation) + "\u00a0%", Draft: draft,
+	p := o.page(c, owner)
+	return ui.View{Template: "replace", Title: o.title(c, "destination.replace", owner.Name), Data: replacePage{
+		Path: replacePath(p.Path, before.ID), Back: p.Back, Name: p.Name, Own: o.Own,
+		Before: DestinationName(before), After: DestinationName(after),
+		Part: partText(c, before), Draft: draft,
 	}}, nil
 }
 
 // draftSealPlace binds a sealed draft to the session and the destination.
-func draftSealPlace(c *ui.Request) identity.SealContext {
+func draftSealPlace(c *ui.Request, owner string) identity.SealContext {
 	return identity.SealContext{Table: "distributions", Column: "draft",
-		Row: c.Session.ID + "/" + c.HTTP.PathValue("id") + "/" + c.HTTP.PathValue("distribution")}
+		Row: c.Session.ID + "/" + owner + "/" + c.HTTP.PathValue("distribution")}
 }
 
-// replaceDestination replaces a destination by the confirmed draft.
-func replaceDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	id := c.HTTP.PathValue("id")
-	data, err := c.Sealer.Open(draftSealPlace(c), c.Form.Get("draft"))
+// replace replaces a destination by the confirmed draft.
+func (o OwnerPages) replace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
+	data, err := c.Sealer.Open(draftSealPlace(c, id), c.Form.Get("draft"))
 	if err != nil {
 		return ui.View{}, ui.ErrForm
 	}
-	_, err = destination.Update(ctx, tx, setup(c), c.Session.Principal(),
+	_, err = destination.Update(ctx, tx, Setup(c), by,
 		destination.UpdateParams{OwnerID: id, ID: c.HTTP.PathValue("distribution"), Data: data})
-	return ui.View{Redirect: recipientPath(id)}, destinationFormError(err)
+	return ui.View{Redirect: o.Back(c)}, destinationFormError(err)
 }
 
 // correctionRow is a correction of a destination that a bank requested.
@@ -312,7 +424,7 @@ type correctionRow struct {
 }
 
 // corrections returns the corrections that banks requested for some of the destinations.
-func corrections(c *ui.Request, owner string, all []destination.Destination) (some []correctionRow) {
+func (o OwnerPages) corrections(c *ui.Request, all []destination.Destination) (some []correctionRow) {
 	for _, d := range all {
 		if d.Correction == nil {
 			continue
@@ -321,8 +433,8 @@ func corrections(c *ui.Request, owner string, all []destination.Destination) (so
 		if json.Unmarshal(d.Correction.Data, &data) != nil {
 			continue
 		}
-		w := correctionRow{Path: recipientPath(owner) + "/destinations/" + d.ID + "/correct", ID: d.Correction.ID,
-			Before: destinationName(d),
+		w := correctionRow{Path: o.Path(c) + "/destinations/" + d.ID + "/correct", ID: d.Correction.ID,
+			Before: DestinationName(d),
 			What:   d.Correction.Code, Since: c.FormatTime(d.Correction.Asked)}
 		for _, name := range d.Correction.Members {
 			value, _ := data[name].(string)
@@ -333,37 +445,236 @@ func corrections(c *ui.Request, owner string, all []destination.Destination) (so
 	return some
 }
 
-// correctDestination applies a bank's correction to a destination.
-func correctDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	id := c.HTTP.PathValue("id")
-	_, err := destination.Correct(ctx, tx, c.Session.Principal(), id, c.HTTP.PathValue("distribution"),
-		c.Form.Get("correction_id"))
+// correct applies a bank's correction to a destination.
+func (o OwnerPages) correct(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
+	_, err := destination.Correct(ctx, tx, by, id, c.HTTP.PathValue("distribution"), c.Form.Get("correction_id"))
 	if errors.Is(err, destination.ErrCorrection) {
 		err = destination.ErrCorrection.At("body", "")
 	}
-	return ui.View{Redirect: recipientPath(id)}, err
+	return ui.View{Redirect: o.Back(c)}, err
 }
 
-// setAllocations sets the percentages by which payments are split among a payee's destinations.
-func setAllocations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	id := c.HTTP.PathValue("id")
-	var shares []destination.Share
+// Prefixes of the inputs for the parts of destinations.
+const (
+	percentInput  = "a."
+	fixedInput    = "f."
+	currencyInput = "c."
+	restInput     = "rest"
+)
+
+// postedShares returns the posted parts, in the order of the destinations' IDs. An amount takes precedence over the
+// percentage 0, and the destination that gets the remainder over its percentage.
+func postedShares(c *ui.Request) (shares []destination.Share) {
 	for name := range c.Form {
-		if d, ok := strings.CutPrefix(name, "a."); ok {
-			shares = append(shares, destination.Share{DistributionID: d,
-				Allocation: json.Number(cmp.Or(strings.TrimSpace(c.Form.Get(name)), "0"))})
+		d, ok := strings.CutPrefix(name, percentInput)
+		if !ok {
+			continue
 		}
+		s := destination.Share{DistributionID: d}
+		percent, fixed := strings.TrimSpace(c.Form.Get(name)), strings.TrimSpace(c.Form.Get(fixedInput+d))
+		if fixed != "" {
+			s.FixedCurrency = c.Form.Get(currencyInput + d)
+			s.FixedAmount = c.PlainAmount(fixed, money.Asset(s.FixedCurrency))
+		}
+		switch {
+		case c.Form.Get(restInput) == d:
+			s.Remainder = true
+		case fixed == "" || percent != "":
+			s.Allocation = json.Number(cmp.Or(percent, "0"))
+		}
+		shares = append(shares, s)
 	}
 	slices.SortFunc(shares, func(a, b destination.Share) int {
 		return strings.Compare(a.DistributionID, b.DistributionID)
 	})
-	_, err := destination.SetAllocations(ctx, tx, c.Session.Principal(), id, shares)
-	return ui.View{Redirect: recipientPath(id)}, ui.WholeFormError(err)
+	return shares
 }
 
-// deleteDestination removes a destination with an allocation of 0.
-func deleteDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	id := c.HTTP.PathValue("id")
-	return ui.View{Redirect: recipientPath(id)}, destination.Delete(
-		ctx, tx, c.Session.Principal(), id, c.Form.Get("distribution_id"))
+// setAllocations sets how payments are split among the destinations.
+func (o OwnerPages) setAllocations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
+	shares := postedShares(c)
+	_, err := destination.SetAllocations(ctx, tx, by, id, shares)
+	return ui.View{Redirect: o.Back(c)}, shareError(shares, err)
+}
+
+// shareError maps the errors of posted parts to the inputs of the form.
+func shareError(shares []destination.Share, err error) error {
+	f, ok := apierr.As(err)
+	if !ok || len(f.Fields) == 0 || f.Fields[0].Pointer == "/allocations" {
+		return ui.WholeFormError(err)
+	}
+	return ui.RenameFields(f, func(pointer string) string {
+		at, member, _ := strings.Cut(strings.TrimPrefix(pointer, "/allocations/"), "/")
+		n, err := strconv.Atoi(at)
+		if err != nil || n < 0 || n >= len(shares) {
+			return pointer
+		}
+		switch id := shares[n].DistributionID; member {
+		case "fixed_amount":
+			return "/" + fixedInput + id
+		case "fixed_currency":
+			return "/" + currencyInput + id
+		case "remainder":
+			return "/" + restInput
+		default:
+			return "/" + percentInput + id
+		}
+	})
+}
+
+// previewAllocations renders the list of destinations with the posted split, without storing it.
+func previewAllocations(list func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)) func(
+	ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return func(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+		if shares := postedShares(c); len(shares) > 0 {
+			if err := destination.CheckShares(shares); err != nil {
+				return ui.View{}, shareError(shares, err)
+			}
+		}
+		return list(ctx, tx, c)
+	}
+}
+
+// remove removes a destination that takes no part of the payments.
+func (o OwnerPages) remove(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
+	return ui.View{Redirect: o.Back(c)},
+		ui.WholeFormError(destination.Delete(ctx, tx, by, id, c.Form.Get("distribution_id")))
+}
+
+// OwnDestinations is the list of an owner's destinations, with the forms that change them.
+type OwnDestinations struct {
+	Path                   string // prefix of the form actions
+	Own                    bool   // the owner is the signed-in person
+	Editable               bool   // the reader may change the destinations
+	Destinations           ui.Table
+	Corrections            []correctionRow
+	Removable, Replaceable []ui.Option
+	Split                  splitForm
+	History                ui.Table
+}
+
+// splitForm is how payments are split, with a preview.
+type splitForm struct {
+	Shares  []ui.Field
+	Fixed   []ui.Field // fixed amounts and their currencies, and who gets the rest
+	Open    bool       // Fixed is in use
+	Amount  []ui.Field // amount and currency of the preview
+	Bar     ui.Progress
+	Gets    ui.Table
+	Problem string // why there is no preview, or ""
+}
+
+// List returns the destinations of the owner.
+func (o OwnerPages) List(ctx context.Context, tx *db.Tx, c *ui.Request) (p OwnDestinations, err error) {
+	by, owner := o.Owner(c)
+	all, err := destination.List(ctx, tx, by, owner)
+	if err != nil {
+		return p, err
+	}
+	p.Path, p.Own, p.Editable = o.Path(c), o.Own, o.Own || c.Session.Manages()
+	p.Destinations, p.Corrections = destinationTable(c, all), o.corrections(c, all)
+	for _, d := range all {
+		p.Replaceable = append(p.Replaceable, ui.Option{Value: replacePath(p.Path, d.ID), Label: DestinationName(d)})
+		if !d.Used() {
+			p.Removable = append(p.Removable, ui.Option{Value: d.ID, Label: DestinationName(d)})
+		}
+	}
+	if p.Split, err = split(ctx, tx, c, all); err != nil {
+		return p, err
+	}
+	p.History, err = changeTable(ctx, c, tx, by, owner)
+	return p, err
+}
+
+// previewAmount is the proposed amount of a payment whose split is previewed.
+const previewAmount = "1000"
+
+// split returns the form for the shares of destinations, with what each would receive at current rates.
+func split(ctx context.Context, tx *db.Tx, c *ui.Request, all []destination.Destination) (f splitForm, err error) {
+	c.Labels = map[string]string{}
+	for _, d := range all {
+		c.Labels[percentInput+d.ID] = c.Text("destination.share", DestinationName(d))
+	}
+	posted := all
+	if shares := postedShares(c); len(shares) > 0 {
+		if some, err := destination.WithShares(all, shares); err == nil {
+			posted = some
+		} else {
+			f.Problem = c.Text("destination.preview.none")
+		}
+	}
+	var bar []ui.Segment
+	rest := ui.Field{Name: restInput, Label: c.Text("destination.rest"), Type: "select",
+		Options: []ui.Option{{Value: "", Label: c.Text("destination.rest.none")}}}
+	for i, d := range all {
+		f.Shares = append(f.Shares, c.Field(ui.Field{Name: percentInput + d.ID, Label: c.Labels[percentInput+d.ID],
+			Type: "number", Value: strconv.Itoa(d.Allocation), MaxLength: 3}))
+		fixed := ui.Field{Name: fixedInput + d.ID, Label: c.Text("destination.fixed", DestinationName(d)), MaxLength: 20}
+		in := currencyField(ui.Field{Name: currencyInput + d.ID, Label: c.Text("destination.fixed.currency"),
+			Value: cmp.Or(string(d.Fixed.Asset()), string(money.USD))})
+		if d.Fixed.Sign() > 0 {
+			fixed.Value, f.Open = d.Fixed.String(), true
+		}
+		f.Fixed = append(f.Fixed, c.Field(fixed), c.Field(in))
+		rest.Options = append(rest.Options, ui.Option{Value: d.ID, Label: DestinationName(d)})
+		bar = append(bar, ui.Segment{Kind: []string{"brand", "2", "3"}[i%destination.Most], Text: DestinationName(d),
+			Number: int64(posted[i].Allocation), Units: int64(posted[i].Allocation)})
+		f.Open = f.Open || posted[i].Fixed.Sign() > 0
+	}
+	f.Fixed = append(f.Fixed, c.Field(rest))
+	f.Bar = c.NewProgress(c.Text("destination.split"), bar)
+	currency := currencyField(ui.Field{Name: "preview_currency", Value: string(money.USD)})
+	f.Amount = []ui.Field{c.Field(ui.Field{Name: "preview_amount", Value: previewAmount, MaxLength: 12}),
+		c.Field(currency)}
+	if c.Payroll == nil || len(all) == 0 || f.Problem != "" {
+		return f, nil
+	}
+	asset, ok := money.Lookup(f.Amount[1].Value)
+	if !ok || asset.IsCrypto() {
+		return f, nil
+	}
+	amount, err := money.Parse(asset, c.PlainAmount(f.Amount[0].Value, asset))
+	used := payroll.Allocated(posted)
+	if err != nil || amount.Sign() <= 0 || len(used) == 0 {
+		f.Problem = c.Text("destination.preview.none")
+		return f, nil //nolint:nilerr // shown as a problem
+	}
+	gets, problem, err := c.Payroll.Estimate(ctx, tx, amount, used)
+	if fault, is := apierr.As(err); is && fault.Kind == apierr.Unavailable || problem != "" {
+		f.Problem = c.Text("destination.preview.none")
+		return f, nil
+	}
+	f.Gets = ui.Table{Caption: c.Text("destination.preview", c.FormatMoney(amount)),
+		Heads: c.Columns("destination.where|a", "destination.gets#|b")}
+	for _, g := range gets {
+		where := ui.Cell{Text: DestinationName(g.Destination)}
+		if !g.Rate.IsZero() {
+			where.Lines = []ui.Cell{{Text: RateText(c, g.Rate)}}
+		}
+		gets := c.AmountCell(g.Receives)
+		if g.Receives.Asset() != g.Amount.Asset() {
+			gets.Lines = []ui.Cell{c.AmountCell(g.Amount)}
+		}
+		f.Gets.Rows = append(f.Gets.Rows, []ui.Cell{where, gets})
+	}
+	return f, err
+}
+
+// currencyField makes a field a choice of the currencies that are not crypto assets.
+func currencyField(f ui.Field) ui.Field {
+	f.Type = "select"
+	for _, a := range money.All() {
+		if !a.IsCrypto() {
+			f.Options = append(f.Options, ui.Option{Value: string(a), Label: string(a)})
+		}
+	}
+	return f
+}
+
+// RateText returns an exchange rate, such as "1 BTC = 65,000 USD".
+func RateText(c *ui.Request, r money.Rate) string {
+	return c.Text("payroll.rate.is", string(r.Base()), c.FormatNumber(r.String()), string(r.Quote()))
 }

@@ -207,7 +207,7 @@ var clockSteps = []struct {
 // simulateDeposit funds a payroll on the simulated chain.
 func simulateDeposit(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	id := c.HTTP.PathValue("id")
-	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), id, "", c.Form.Get("kind"),
+	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), id, "", "", c.Form.Get("kind"),
 		strings.TrimSpace(c.Form.Get("amount")))
 	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && len(f.Fields) == 0 {
 		err = f.At("body", "")

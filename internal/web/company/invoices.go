@@ -36,6 +36,20 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
+	t, err := invoiceTable(ctx, tx, c, all)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, f.PerPage, total), Filters: c.FilterBar("/invoices",
+		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}),
+		c.Filter(ui.Field{Name: "since", Type: "date"}),
+		c.Filter(ui.Field{Name: "until", Type: "date"}),
+	)}
+	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Data: p}, nil
+}
+
+// invoiceTable lists invoices to the company.
+func invoiceTable(ctx context.Context, tx *db.Tx, c *ui.Request, all []invoice.Invoice) (ui.Table, error) {
 	var ids []string
 	for _, v := range all {
 		ids = append(ids, v.UserID)
@@ -43,7 +57,7 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	slices.Sort(ids)
 	people, err := payee.Payees(ctx, tx, c.Session.Company.ID, slices.Compact(ids))
 	if err != nil {
-		return ui.View{}, err
+		return ui.Table{}, err
 	}
 	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"),
 		Heads: c.Columns("invoice.by|a", "invoice.number|hide", "payroll.status|c", "invoice.due|d", "invoice.paid#|hide",
@@ -60,12 +74,7 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			c.AmountCell(v.Paid), c.AmountCell(v.Total),
 		})
 	}
-	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, f.PerPage, total), Filters: c.FilterBar("/invoices",
-		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}),
-		c.Filter(ui.Field{Name: "since", Type: "date"}),
-		c.Filter(ui.Field{Name: "until", Type: "date"}),
-	)}
-	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Data: p}, nil
+	return t, nil
 }
 
 type invoicePage struct {

@@ -185,6 +185,7 @@ func join(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		if err != nil {
 			return err
 		}
+		c.Author = u.ID
 		if mine {
 			s := *c.Session
 			s.Members = append(slices.Clone(s.Members), identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/securitylog"
 	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/web/webtest"
@@ -287,5 +289,86 @@ func TestAFrozenCompanyChangesNothing(t *testing.T) {
 		if got := admin.Submit(page, "/settings/members/leave"); got.Status != 303 {
 			t.Errorf("leaving: %d\n%s", got.Status, got.Text)
 		}
+	})
+}
+
+// Members see who signed in and sent forms, from where and with which result, also refused ones; others do not. A
+// person is known at a network from which they signed in.
+func TestSecurityLog(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d, "owner", "viewer")
+		v := webtest.NewVisitor(t, x.URL)
+		try := func(email, secret string) {
+			v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", secret)
+		}
+		try("owner@acme.example", "wrong password")
+		try("nobody@acme.example", "wrong password")
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			u, err := identity.UserByEmail(ctx, tx, "owner@acme.example")
+			if err != nil {
+				return err
+			}
+			known, err := securitylog.KnownNetwork(ctx, tx, u.ID, "127.0.0.1")
+			if known {
+				t.Error("a network is known before the first sign-in from it")
+			}
+			return err
+		})
+		owner := x.SignIn("owner")
+		if got := owner.Submit(owner.Get("/settings/members"), "/settings/members", "email", "new@acme.example", "role",
+			"viewer"); got.Status != 303 {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+		var events []securitylog.Event
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			u, err := identity.UserByEmail(ctx, tx, "owner@acme.example")
+			if err != nil {
+				return err
+			}
+			if events, _, err = securitylog.List(ctx, tx, x.Company.ID, securitylog.Filter{PerPage: 10}); err != nil {
+				return err
+			}
+			for _, e := range events {
+				if e.UserID != u.ID || e.Address != "127.0.0.1" || e.Agent == "" || e.StaffID != "" {
+					t.Errorf("%+v", e)
+				}
+			}
+			known, err := securitylog.KnownNetwork(ctx, tx, u.ID, "127.0.0.1")
+			if !known {
+				t.Error("the network is not known after a sign-in from it")
+			}
+			return err
+		})
+		var got []string
+		for _, e := range events {
+			got = append(got, strings.Join([]string{string(e.Category), e.Path, e.Outcome}, " "))
+		}
+		want := []string{"members /settings/members ", "sign_in /sign-in ", "sign_in /sign-in sign_in_failed"}
+		if !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
+		}
+		page := owner.Get("/settings/security?area=sign_in")
+		if page.Status != 200 || !strings.Contains(page.Text, "127.0.0.1") || !strings.Contains(page.Text,
+			"sign_in_failed") || strings.Contains(page.Text, "<code>/settings/members</code>") {
+			t.Errorf("%d\n%s", page.Status, page.Text)
+		}
+		if got := x.SignIn("viewer").Get("/settings/security"); got.Status != 403 {
+			t.Errorf("a viewer: %d", got.Status)
+		}
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			all, _, err := securitylog.List(ctx, tx, "com_other", securitylog.Filter{PerPage: 10})
+			if err != nil || len(all) > 0 {
+				t.Errorf("another company: %+v, %v", all, err)
+			}
+			if err := securitylog.Erase(ctx, tx, events[0].UserID); err != nil {
+				return err
+			}
+			all, _, err = securitylog.List(ctx, tx, x.Company.ID,
+				securitylog.Filter{PerPage: 10, UserID: events[0].UserID})
+			if len(all) != 3 || all[0].Address != "" || all[0].Agent != "" {
+				t.Errorf("after the person was erased: %+v", all)
+			}
+			return err
+		})
 	})
 }

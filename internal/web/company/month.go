@@ -193,7 +193,7 @@ func payrollJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		for _, o := range m.Outputs {
 			line.Outputs = append(line.Outputs, statementOutput{
-				o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID,
+				o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), DestinationHint(o), string(o.State), o.TxID,
 				ui.FormatTimestamp(o.UpdatedAt)})
 		}
 		out.Payments = append(out.Payments, line)

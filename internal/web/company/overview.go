@@ -3,10 +3,15 @@ package company
 import (
 	"context"
 
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -19,13 +24,28 @@ const (
 )
 
 type overviewPage struct {
-	Company   string
 	Balances  []balanceRow
 	Attention []ui.Task
+	Setup     *setup // nil if everything is done
+	Upcoming  []upcoming
 	Recent    ui.Table
 	Charts    []ui.Chart
 	Paused    bool // the operator has paused payouts
 }
+
+// setup is the list of what a company does once, before it pays people.
+type setup struct {
+	Progress ui.Progress
+	Steps    []setupStep
+}
+
+type setupStep struct {
+	Text, Why, Path string
+	Done            bool
+}
+
+// upcoming is a payroll that a schedule creates next, or the invoices that wait for payment.
+type upcoming struct{ Icon, Text, Detail, Path string }
 
 // balanceRow is a balance in one currency.
 type balanceRow struct{ Available, Reserved, Claims string }
@@ -33,7 +53,7 @@ type balanceRow struct{ Available, Reserved, Claims string }
 // showOverview renders the start page of a company.
 func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
-	p := overviewPage{Company: c.Session.Company.Name}
+	p := overviewPage{}
 	balances, err := wallet.Balances(ctx, tx, by, "")
 	if err != nil {
 		return ui.View{}, err
@@ -64,7 +84,94 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	p.Recent = payrollTable(c, c.Text("overview.recent"), recent)
+	if p.Setup, err = setupOf(ctx, c, tx, len(recent) > 0); err != nil {
+		return ui.View{}, err
+	}
+	if p.Upcoming, err = upcomingOf(ctx, c, tx); err != nil {
+		return ui.View{}, err
+	}
 	return ui.View{Template: "overview", Title: c.Text("overview.title"), Data: p}, nil
+}
+
+// setupOf returns what the company still has to do before it pays people, or nil if everything is done or the user may
+// not do it.
+func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*setup, error) {
+	if !c.Session.Manages() {
+		return nil, nil
+	}
+	company := c.Session.Company.ID
+	people, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Page: payee.Page{PerPage: 1}})
+	if err != nil {
+		return nil, err
+	}
+	members, err := auth.Members(ctx, tx, company)
+	if err != nil {
+		return nil, err
+	}
+	s := setup{Steps: []setupStep{
+		{Text: c.Text("setup.person"), Why: c.Text("setup.person.why"), Path: "/recipients/new", Done: people.Total > 0},
+		{Text: c.Text("setup.payroll"), Why: c.Text("setup.payroll.why"), Path: "/payrolls/new", Done: hasPayroll},
+	}}
+	if c.RequiresFactor(company) {
+		codes, keys, err := c.FactorMethods(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		s.Steps = append(s.Steps, setupStep{Text: c.Text("setup.factor"), Why: c.Text("setup.factor.why"), Path: "/account",
+			Done: codes || keys})
+	}
+	if c.KYC != nil {
+		o, err := c.KYC.OnboardingOf(ctx, tx, company)
+		if err != nil {
+			return nil, err
+		}
+		s.Steps = append(s.Steps, setupStep{Text: c.Text("setup.verify"), Why: c.Text("setup.verify.why"),
+			Path: ui.CompanyPath, Done: o.State == kyc.Approved})
+	}
+	if c.Session.Administers() {
+		s.Steps = append(s.Steps, setupStep{Text: c.Text("setup.member"), Why: c.Text("setup.member.why"),
+			Path: "/settings/members", Done: len(members) > 1})
+	}
+	done := 0
+	for _, step := range s.Steps {
+		if step.Done {
+			done++
+		}
+	}
+	if done == len(s.Steps) {
+		return nil, nil
+	}
+	s.Progress = c.NewProgress(c.Text("setup.progress", c.FormatCount(int64(done)), c.FormatCount(int64(len(s.Steps)))),
+		[]ui.Segment{{Kind: "brand", Number: int64(done), Units: int64(done)},
+			{Kind: "rest", Number: int64(len(s.Steps) - done), Units: int64(len(s.Steps) - done)}})
+	return &s, nil
+}
+
+// upcomingOf returns the next payrolls of the company's schedules and the invoices that wait for payment.
+func upcomingOf(ctx context.Context, c *ui.Request, tx *db.Tx) (all []upcoming, err error) {
+	by := c.Session.Principal()
+	schedules, _, err := schedule.List(ctx, tx, by, "", 1, maxAttention)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range schedules {
+		if !n.Next.IsZero() {
+			all = append(all, upcoming{Icon: "calendar", Text: n.Name, Path: c.URL(schedulePath(n.ID)),
+				Detail: c.Text("upcoming.payroll", c.FormatDate(n.Calendar.PayDate(n.Next)),
+					c.FormatCount(int64(len(n.ToPay))))})
+		}
+	}
+	for _, state := range []invoice.Status{invoice.Overdue, invoice.Sent} {
+		_, total, err := invoice.OfCompany(ctx, tx, by, invoice.Filter{Status: state, PerPage: 1})
+		if err != nil {
+			return nil, err
+		}
+		if total > 0 {
+			all = append(all, upcoming{Icon: "receipt", Text: c.Text("upcoming.invoices." + string(state)),
+				Detail: c.FormatCount(total), Path: c.URL("/invoices?status=" + string(state))})
+		}
+	}
+	return all, nil
 }
 
 // attention lists the tasks of the company's members, the most urgent first.
@@ -82,6 +189,11 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 		all = append(all, c.Task("red", "circle-alert", c.Text("attention."+string(t.State), c.FormatCount(t.Payments),
 			payrollName(c, p)), "attention.fix", payrollPath(t.PayrollID)))
 	}
+	forWithdrawals, err := withdrawalTasks(ctx, c, tx, maxAttention)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, forWithdrawals...)
 	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
 		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: maxAttention})
 		if err != nil {
@@ -109,7 +221,7 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 		return nil, err
 	}
 	for _, d := range wanted {
-		all = append(all, c.Task("amber", "landmark", c.Text("attention.correction", destinationName(d)), "attention.view",
+		all = append(all, c.Task("amber", "landmark", c.Text("attention.correction", DestinationName(d)), "attention.view",
 			recipientPath(d.OwnerID)))
 	}
 	hooks, err := delivery.List(ctx, tx, by)

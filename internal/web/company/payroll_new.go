@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
@@ -42,6 +43,7 @@ type draft struct {
 	Currency   string `json:"currency,omitempty"`
 	// such as "crypto", or "crypto/USDC/base" with currency and network
 	Method string      `json:"funding_method,omitempty"`
+	PayDay payDay      `json:"pay_day,omitzero"`
 	Items  []draftItem `json:"items"`
 }
 
@@ -56,9 +58,20 @@ type draftItem struct {
 	Premium     bool   `json:"premium,omitempty"`
 }
 
+// payDay has the fields of a form that set the pay date.
+type payDay struct {
+	Date       string `json:"date,omitempty"`
+	WorkingDay string `json:"working_day,omitempty"`
+	TimeZone   string `json:"time_zone,omitempty"`
+}
+
 // params converts the draft to the parameters of the payroll.
 func (d draft) params() payroll.CreateParams {
 	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency}
+	if d.PayDay.Date != "" {
+		p.PayDay = payroll.PayDay{Date: d.PayDay.Date, TimeZone: d.PayDay.TimeZone,
+			WorkingDay: workday.Rule(d.PayDay.WorkingDay)}
+	}
 	p.FundingMethod, p.FundingCurrency, _ = strings.Cut(d.Method, "/")
 	p.FundingCurrency, p.FundingNetwork, _ = strings.Cut(p.FundingCurrency, "/")
 	for _, it := range d.Items {
@@ -106,13 +119,49 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 	}, nil
 }
 
+// payDayFields returns the fields that set the pay date.
+func payDayFields(c *ui.Request) []ui.Field {
+	return []ui.Field{c.Field(ui.Field{Name: "pay_date", Type: "date"}), workingDayField(c), timeZoneField(c)}
+}
+
+// creationSteps returns the steps to create a payroll; now is the index of the present one.
+func creationSteps(c *ui.Request, now int) []ui.Cell {
+	steps := []ui.Cell{
+		{Text: c.Text("new.step.people"), Lines: []ui.Cell{{Text: c.Text("new.step.people.what")}}},
+		{Text: c.Text("new.step.review"), Lines: []ui.Cell{{Text: c.Text("new.step.review.what")}}},
+		{Text: c.Text("new.step.fund"), Lines: []ui.Cell{{Text: c.Text("new.step.fund.what")}}},
+	}
+	for i := range steps[:now] {
+		steps[i].Kind = "done"
+	}
+	steps[now].Kind = "now"
+	return steps
+}
+
+// workingDayField returns the field that says what happens to a pay date that is not a working day.
+func workingDayField(c *ui.Request) ui.Field {
+	f := ui.Field{Name: "working_day", Type: "select", Value: string(workday.Before)}
+	for _, r := range []workday.Rule{workday.Before, workday.After, workday.None} {
+		f.Options = append(f.Options, ui.Option{Value: string(r), Label: c.Text("working_day." + string(r))})
+	}
+	return c.Field(f)
+}
+
+func timeZoneField(c *ui.Request) ui.Field {
+	return c.Field(ui.Field{Name: "time_zone", MaxLength: 64, Value: "UTC"})
+}
+
 func draftTerms(c *ui.Request) draft {
 	return draft{ExternalID: strings.TrimSpace(c.Form.Get("external_id")), Currency: c.Form.Get("currency"),
-		Method: c.Form.Get("funding_method")}
+		Method: c.Form.Get("funding_method"), PayDay: payDay{Date: c.Form.Get("pay_date"),
+			WorkingDay: c.Form.Get("working_day"), TimeZone: strings.TrimSpace(c.Form.Get("time_zone"))}}
 }
 
 type newPayrollPage struct {
+	Steps    []ui.Cell
 	Terms    []ui.Field
+	PayDay   []ui.Field
+	Later    bool // a pay date is entered
 	Payees   []payeeFields
 	Search   ui.Field
 	Searches bool   // the company has more payees than the form lists
@@ -128,7 +177,7 @@ type payeeFields struct {
 // showNewPayroll lists the active payees with an input for the amount of each. After a search it lists the payees with
 // an entered amount and those that were found.
 func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p := newPayrollPage{}
+	p := newPayrollPage{Steps: creationSteps(c, 0)}
 	searches, search := c.Form == nil || c.Form.Has("find"), c.Query("search")
 	ids := slices.Clone(c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)]) // the payees of the posted form
 	if c.Form.Has("find") {
@@ -169,13 +218,16 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	}
 	for _, who := range payees {
 		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), MaxLength: 30,
-			InputMode: "decimal"})
-		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), MaxLength: 500})
+			InputMode: "decimal", Placeholder: c.FormatNumber("0.00")})
+		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), MaxLength: 500,
+			Placeholder: c.Text("new.note.head")})
 		p.Payees = append(p.Payees, who)
 	}
 	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
+	p.PayDay = payDayFields(c)
+	p.Later = p.PayDay[0].Value != "" || p.PayDay[0].Problem.Text != ""
 	p.Search = c.Field(ui.Field{Name: "search", MaxLength: 100, Value: search})
 	return ui.View{Template: "payroll_new", Title: c.Text("payrolls.new"), Crumbs: payrollCrumbs(c), Data: p}, nil
 }
@@ -212,10 +264,11 @@ func previewTyped(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 
 // previewPage shows a draft that can be confirmed.
 type previewPage struct {
+	Steps                        []ui.Cell
 	Draft, Key                   string
 	Seen                         string // the total, to detect changes before confirmation
 	Volume, Fees, Total, Funding string
-	Rate, Method                 string
+	Rate, Method, PayDate        string
 	Payments                     ui.Table
 	More                         string
 	Proof                        string // URL to prove the second factor; "" if not required
@@ -239,9 +292,10 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := previewPage{
-		Draft: string(text), Key: c.Form.Get("key"), Seen: v.Total.String(), Volume: c.FormatMoney(v.Volume),
-		Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
+	p := previewPage{Steps: creationSteps(c, 1),
+		Draft: string(text), Key: c.Form.Get("key"), Seen: v.Total.String(), PayDate: v.PayDate,
+		Volume: c.FormatMoney(v.Volume),
+		Fees:   c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
 		Funding: c.FormatMoney(v.Funding), Method: c.Text("funding.from_balance"),
 		Payments: ui.Table{Caption: c.Text("payroll.payments"),
 			Heads: c.Columns("payment.payee|a", "preview.outputs|e", "payroll.fees#|hide", "payment.amount#|b")},

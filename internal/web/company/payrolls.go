@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
-	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payroll"
@@ -42,7 +42,7 @@ type payrollsPage struct {
 func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := payroll.Filter{
 		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(),
-		PerPage: ui.PerPage,
+		PerPage: ui.PerPage, Amount: c.PlainAmount(c.Query("amount"), money.USD), Text: c.Query("search"),
 	}
 	if status := c.Query("status"); slices.Contains(payrollStates, status) {
 		f.Status = payroll.State(status)
@@ -51,6 +51,9 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
 	all, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", f)
+	if fault, ok := apierr.As(err); ok && fault.Kind == apierr.Invalid {
+		all, total, err = nil, 0, nil // no payroll has an amount that is not a number
+	}
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -61,8 +64,13 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			c.Filter(ui.Field{Name: "since", Type: "date"}),
 			c.Filter(ui.Field{Name: "until", Type: "date"}),
 			c.Filter(ui.Field{Name: "external_id", MaxLength: 255}),
+			c.Filter(ui.Field{Name: "search", Label: c.Text("payrolls.search"), MaxLength: 100}),
+			c.Filter(ui.Field{Name: "amount", Label: c.Text("payment.amount"), MaxLength: 30,
+				InputMode: "decimal"}),
 		)}
-	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Data: p}, nil
+	p.Month.Value = cmp.Or(p.Month.Value, tx.Now().Format("2006-01"))
+	err = addSearches(ctx, tx, c, &p.Filters)
+	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Data: p}, err
 }
 
 // queryDate returns a date of the URL, or the zero time.
@@ -110,7 +118,7 @@ type payrollPage struct {
 	Funding                ui.Cell
 	Created, Count         string
 	Volume, Fees, Total    string
-	Escrow, Rate           string
+	Escrow, Rate, PayDate  string
 	Fundable, Cancellable  bool
 	Payments               ui.Table
 	Steps                  []timelineStep
@@ -138,7 +146,7 @@ type paymentWarning struct {
 const maxPaymentWarnings = 20
 
 // unconfirmed is a payment on hold because its payee's destination is new.
-type unconfirmed struct{ Path, Payee, Amount string }
+type unconfirmed struct{ Path, Payee, Amount, Content string }
 
 // showPayroll renders a payroll with its payments and timeline.
 func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -157,14 +165,18 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Milestones: milestones(c, p), Progress: progress(c, p),
 		Count:  c.FormatCount(p.Count),
 		Volume: c.FormatMoney(p.Volume), Fees: c.FormatMoney(p.Fees), Total: c.FormatMoney(p.Total), ExternalID: p.ExternalID,
-		Fundable: p.FromOutside() && p.State == payroll.Pending, Cancellable: cancellable(p),
+		PayDate:  p.PayDate,
+		Fundable: p.FromOutside() && p.State == payroll.Pending, Cancellable: cancellable(p, c.Time),
 		StatementCSV: c.URL(to + "/statement.csv"), AsPDF: c.URL(to + "/statement.pdf"),
+	}
+	if p.State == payroll.Received && c.Time.Before(p.ReleaseAt) {
+		v.Means = c.Text("payroll.means.pay_date", p.PayDate)
 	}
 	if p.Escrow.Sign() > 0 {
 		v.Escrow = c.FormatMoney(p.Escrow)
 	}
 	if !p.Rate.IsZero() {
-		v.Rate = c.Text("payroll.rate.is", string(p.Rate.Base()), c.FormatNumber(p.Rate.String()), string(p.Rate.Quote()))
+		v.Rate = RateText(c, p.Rate)
 	}
 	if p.State == payroll.Received || p.State == payroll.Released || p.State == payroll.OnHold {
 		why, err := payout.Paused(ctx, tx)
@@ -195,14 +207,18 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	first := min((page-1)*paymentsPerPage, len(p.Payments))
 	part := p.Payments[first:min(first+paymentsPerPage, len(p.Payments))]
 	v.Pager = c.Pager(page, paymentsPerPage, p.Count)
-	if v.Payments, err = paymentTable(ctx, tx, c, p.CompanyID, part, names); err != nil {
+	if v.Payments, err = paymentTable(ctx, tx, c, part, names); err != nil {
 		return ui.View{}, err
 	}
 	v.Steps = timeline(c, p, part, names)
 	for _, m := range part {
-		if m.Reason == payroll.ReasonCoolDown && c.Session.Administers() {
-			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{
-				to + "/payments/" + m.ID + "/confirm", cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount)})
+		if (m.Reason == payroll.ReasonCoolDown || m.Reason == payroll.ReasonCheck) && c.Session.Administers() {
+			content, err := c.Payroll.PaymentContent(ctx, tx, p, m)
+			if err != nil {
+				return ui.View{}, err
+			}
+			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{to + "/payments/" + m.ID + "/confirm",
+				cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount), content})
 		}
 	}
 	for _, m := range p.Payments {
@@ -245,18 +261,20 @@ func warningText(c *ui.Request, w payroll.Warning) string {
 		return c.Text("warning.unusual_amount", c.FormatMoney(w.Most))
 	case payroll.WarnFrequent:
 		return c.Text("warning.frequent_payments", c.FormatCount(w.Recent))
+	case payroll.WarnAccount:
+		return c.Word("warning.account", cmp.Or(string(w.Check), "missing"))
 	case payroll.WarnFirst:
 	}
 	return c.Text("warning.first_payment")
 }
 
 // cancellable reports whether the payroll can be canceled.
-func cancellable(p payroll.Payroll) bool {
+func cancellable(p payroll.Payroll, now time.Time) bool {
 	switch p.State {
 	case payroll.Pending, payroll.ExpiredUnfunded:
 		return true
 	case payroll.Received:
-		return !p.FromOutside()
+		return !p.FromOutside() || p.FundingCurrency == p.Currency && now.Before(p.ReleaseAt)
 	case payroll.OnHold:
 		return p.HoldReason == payroll.ReasonApproval
 	}
@@ -290,46 +308,36 @@ func maker(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (st
 	return names[0], nil
 }
 
-// nameChecks returns what payees' banks say about the payees' names, by output ID.
-func nameChecks(ctx context.Context, tx *db.Tx, c *ui.Request, companyID string,
-	part []payroll.Payment) (map[string]string, error) {
-	texts := map[string]string{}
-	var ids []string
+// nameChecks returns what banks say about the names of payees, by output ID.
+func nameChecks(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.Payment) (map[string]string, error) {
+	texts, of := map[string]string{}, map[string]destination.Destination{}
+	var owners []string
 	for _, m := range part {
 		for _, o := range m.Outputs {
-			if o.Rail == payout.RailBank {
-				ids = append(ids, o.ID)
+			if o.Rail != payout.RailBank {
+				continue
 			}
-		}
-	}
-	if len(ids) == 0 {
-		return texts, nil
-	}
-	results, err := bank.VerificationsOf(ctx, tx, companyID, ids)
-	if err != nil {
-		return nil, err
-	}
-	for id, v := range results {
-		switch v.Result {
-		case iso20022.Match:
-			texts[id] = c.Text("output.name.match")
-		case iso20022.CloseMatch:
-			name, err := v.Name(c.Sealer)
-			if err != nil {
+			var to destination.Destination
+			if err := json.Unmarshal(o.Destination, &to); err != nil {
 				return nil, err
 			}
-			texts[id] = c.Text("output.name.close", name)
-		case iso20022.NoMatch:
-			texts[id] = c.Text("output.name.none")
-		case iso20022.NotPossible:
-			texts[id] = c.Text("output.name.unknown")
+			of[o.ID], owners = to, append(owners, to.OwnerID)
 		}
 	}
-	return texts, nil
+	slices.Sort(owners)
+	current, err := destination.ForOwners(ctx, tx, slices.Compact(owners))
+	for id, to := range of {
+		for _, d := range current[to.OwnerID] { // as it was at the release
+			if d.ID == to.ID && d.Sealed == to.Sealed && d.Check != nil && d.Check.Method == destination.CheckName {
+				texts[id] = checkText(c, d)
+			}
+		}
+	}
+	return texts, err
 }
 
 // paymentTable lists payments with their outputs, or before their release with the destinations that they would go to.
-func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, companyID string, part []payroll.Payment,
+func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.Payment,
 	names map[string]string) (ui.Table, error) {
 	var open []string
 	for _, m := range part {
@@ -342,7 +350,7 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, companyID strin
 	if err != nil {
 		return ui.Table{}, err
 	}
-	verified, err := nameChecks(ctx, tx, c, companyID, part)
+	verified, err := nameChecks(ctx, tx, c, part)
 	if err != nil {
 		return ui.Table{}, err
 	}
@@ -358,7 +366,7 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, companyID strin
 		}
 		state := c.StateCell("payment.state", string(m.State))
 		if m.Reason != "" {
-			state.Lines = []ui.Cell{{Text: reasonText(c, m.Reason)}}
+			state.Lines = []ui.Cell{{Text: ReasonText(c, m.Reason)}}
 		}
 		var outs ui.Cell
 		for i, o := range m.Outputs {
@@ -380,13 +388,16 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, companyID strin
 	return t, nil
 }
 
-// planned lists the destinations that share a payment, with their percentages.
+// planned lists the destinations that share a payment, with their parts.
 func planned(c *ui.Request, all []destination.Destination) (s ui.Cell) {
 	for _, d := range all {
-		if d.Allocation == 0 {
+		if !d.Used() {
 			continue
 		}
-		line := ui.Cell{Text: c.Text("output.share", c.FormatCount(int64(d.Allocation)), destinationName(d))}
+		line := ui.Cell{Text: c.Text("output.share", c.FormatCount(int64(d.Allocation)), DestinationName(d))}
+		if d.Fixed.Sign() > 0 {
+			line.Text = c.Text("output.to", c.FormatMoney(d.Fixed), DestinationName(d))
+		}
 		if s.Text == "" {
 			s = line
 		} else {
@@ -398,14 +409,13 @@ func planned(c *ui.Request, all []destination.Destination) (s ui.Cell) {
 
 // output describes what a destination receives, and its state.
 func output(c *ui.Request, o payout.Output) ui.Cell {
-	s := ui.Cell{Text: c.Text("output.to", c.FormatMoney(o.Amount), destinationHint(o)),
+	s := ui.Cell{Text: c.Text("output.to", c.FormatMoney(o.Amount), DestinationHint(o)),
 		Lines: []ui.Cell{{Text: c.Word("output.state", string(o.State))}}}
 	if !o.Rate.IsZero() {
-		s.Lines = append(s.Lines, ui.Cell{Text: c.Text(
-			"payroll.rate.is", string(o.Rate.Base()), c.FormatNumber(o.Rate.String()), string(o.Rate.Quote()))})
+		s.Lines = append(s.Lines, ui.Cell{Text: RateText(c, o.Rate)})
 	}
 	if o.Reason != "" {
-		s.Lines = append(s.Lines, ui.Cell{Text: reasonText(c, o.Reason)})
+		s.Lines = append(s.Lines, ui.Cell{Text: ReasonText(c, o.Reason)})
 	}
 	if o.TxID != "" {
 		s.Lines = append(s.Lines, ui.CodeCell(o.TxID))
@@ -413,8 +423,8 @@ func output(c *ui.Request, o payout.Output) ui.Cell {
 	return s
 }
 
-// reasonText returns the meaning of a reason. A bank's code is followed by its meaning, in English.
-func reasonText(c *ui.Request, reason string) string {
+// ReasonText returns the meaning of a reason. A bank's code is followed by its meaning, in English.
+func ReasonText(c *ui.Request, reason string) string {
 	text := c.Word("reason", reason)
 	if meaning := cmp.Or(iso20022.ReasonText(reason), nacha.ReasonText(reason)); text == reason && meaning != "" {
 		return reason + ": " + meaning
@@ -422,8 +432,8 @@ func reasonText(c *ui.Request, reason string) string {
 	return text
 }
 
-// destinationHint returns the masked destination as it was at release.
-func destinationHint(o payout.Output) string {
+// DestinationHint returns the masked destination as it was at release.
+func DestinationHint(o payout.Output) string {
 	var d destination.Destination
 	if json.Unmarshal(o.Destination, &d) != nil {
 		return "?"
@@ -458,7 +468,7 @@ func timeline(c *ui.Request, p payroll.Payroll, part []payroll.Payment, names ma
 		step := timelineStep{Tone: state.Tone, Text: name + ": " + state.Text, ISO: ui.FormatTimestamp(s.At),
 			At: c.FormatTime(s.At)}
 		if s.Reason != "" {
-			step.Why = reasonText(c, s.Reason)
+			step.Why = ReasonText(c, s.Reason)
 		}
 		all = append(all, step)
 	}
@@ -537,7 +547,7 @@ func progress(c *ui.Request, p payroll.Payroll) ui.Progress {
 // confirmDestination ends the hold of a payment to a new destination.
 func confirmDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := c.Payroll.ConfirmDestination(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"),
-		c.HTTP.PathValue("payment"))
+		c.HTTP.PathValue("payment"), c.Form.Get("content"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err
 }
 

@@ -25,7 +25,7 @@ func payrollPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 }
 
 func statementPDF(c *ui.Request, p payroll.Payroll, names map[string]string, now string) ([]byte, error) {
-	doc := c.NewPDF(payrollName(c, p), p.ID, now, [][2]string{
+	doc := c.NewPDF(c.Session.Company.Name, payrollName(c, p), p.ID, now, [][2]string{
 		{"payroll.status", c.Word("payroll.state", string(p.State))}, {"field.external_id", p.ExternalID},
 		{"payroll.created", c.FormatTime(p.CreatedAt)},
 		{"payroll.payees", c.FormatCount(p.Count)}, {"payroll.volume", c.FormatMoney(p.Volume)},
@@ -45,7 +45,7 @@ func statementPDF(c *ui.Request, p payroll.Payroll, names map[string]string, now
 			c.StateCell("payment.state", string(m.State)).Text)
 		doc.SetFont("go", "", 8)
 		for _, o := range m.Outputs {
-			text := c.Text("output.to", c.FormatMoney(o.Amount), destinationHint(o)) + ", " + c.Word(
+			text := c.Text("output.to", c.FormatMoney(o.Amount), DestinationHint(o)) + ", " + c.Word(
 				"output.state", string(o.State))
 			if o.TxID != "" {
 				text += ", " + o.TxID

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -58,10 +57,31 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	if err != nil {
 		return ui.View{}, err
 	}
+	countries := c.Countries()
+	countries[0].Label = c.Text("list.all")
+	sorts := []ui.Option{{Value: "", Label: c.Text("sort.newest")}}
+	for _, s := range recipientSorts {
+		sorts = append(sorts, ui.Option{Value: s, Label: c.Text("sort." + s)})
+	}
+	p := recipientsPage{Recipients: recipientTable(c, found.Items),
+		Pager: c.Pager(params.Page.Number, ui.PerPage, int64(found.Total)),
+		Filters: c.FilterBar("/recipients",
+			c.Filter(ui.Field{Name: "search", MaxLength: 100}),
+			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("recipient.status", recipientStates...)}),
+			c.Filter(ui.Field{Name: "role", Type: "select", Options: c.Choices("role", recipientRoles...)}),
+			c.Filter(ui.Field{Name: "recipient_type", Type: "select", Options: c.Choices("recipient.type", recipientTypes...)}),
+			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), Type: "select", Options: countries}),
+			c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
+		)}
+	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, nil
+}
+
+// recipientTable lists recipients.
+func recipientTable(c *ui.Request, all []payee.Recipient) ui.Table {
 	t := ui.Table{Caption: c.Text("recipients.title"), Empty: c.Text("recipients.none"), Heads: c.Columns(
 		"recipient.name|a", "recipient.role|d", "field.recipient_type|hide", "payroll.status|c", "recipient.country|hide",
 		"field.external_id|hide", "recipient.since#|hide")}
-	for _, r := range found.Items {
+	for _, r := range all {
 		name := c.LinkCell(r.Name, recipientPath(r.ID))
 		name.Kind = "person"
 		if r.Email != "" {
@@ -73,22 +93,7 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			{Text: r.Country}, {Text: r.ExternalID}, {Text: c.FormatDate(r.Created), ISO: r.Created.UTC().Format("2006-01-02")},
 		})
 	}
-	countries := c.Countries()
-	countries[0].Label = c.Text("list.all")
-	sorts := []ui.Option{{Value: "", Label: c.Text("sort.newest")}}
-	for _, s := range recipientSorts {
-		sorts = append(sorts, ui.Option{Value: s, Label: c.Text("sort." + s)})
-	}
-	p := recipientsPage{Recipients: t, Pager: c.Pager(params.Page.Number, ui.PerPage, int64(found.Total)),
-		Filters: c.FilterBar("/recipients",
-			c.Filter(ui.Field{Name: "search", MaxLength: 100}),
-			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("recipient.status", recipientStates...)}),
-			c.Filter(ui.Field{Name: "role", Type: "select", Options: c.Choices("role", recipientRoles...)}),
-			c.Filter(ui.Field{Name: "recipient_type", Type: "select", Options: c.Choices("recipient.type", recipientTypes...)}),
-			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), Type: "select", Options: countries}),
-			c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
-		)}
-	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, nil
+	return t
 }
 
 type newRecipientPage struct {
@@ -149,12 +154,7 @@ type recipientPage struct {
 	payee.Recipient
 	Path, RoleName, TypeName, Since, LastPaid string
 	Theirs                                    bool // the recipient manages the destinations
-	Destinations                              ui.Table
-	Allocations                               []ui.Field
-	Total                                     ui.LocalizedText // problem of the allocations as a whole
-	Removable, Replaceable                    []ui.Option
-	Corrections                               []correctionRow
-	History                                   ui.Table
+	List                                      OwnDestinations
 	Stopped                                   bool
 	UnderReview                               bool // payments wait for a decision of the operator
 	Payments                                  ui.Table
@@ -175,7 +175,7 @@ func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient
 		}
 		state := c.StateCell("payment.state", string(m.State))
 		if m.Reason != "" {
-			state.Lines = []ui.Cell{{Text: reasonText(c, m.Reason)}}
+			state.Lines = []ui.Cell{{Text: ReasonText(c, m.Reason)}}
 		}
 		t.Rows = append(t.Rows, []ui.Cell{name, state, c.TimeCell(m.CreatedAt), c.AmountCell(m.Amount)})
 	}
@@ -204,33 +204,14 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	} else if !last.IsZero() {
 		p.LastPaid = c.FormatTime(last)
 	}
-	all, err := destination.List(ctx, tx, by, r.ID)
+	p.List, err = recipientPages.List(ctx, tx, c)
 	if errors.Is(err, apierr.NotFoundErr) {
 		p.Theirs, err = true, nil
 	}
 	if err != nil {
 		return ui.View{}, err
 	}
-	p.Destinations, p.Corrections = destinationTable(c, all), corrections(c, r.ID, all)
-	c.Labels = map[string]string{}
-	for _, d := range all {
-		c.Labels["a."+d.ID] = c.Text("destination.share", destinationName(d))
-	}
-	for _, d := range all {
-		p.Allocations = append(p.Allocations, c.Field(
-			ui.Field{Name: "a." + d.ID, Label: c.Labels["a."+d.ID], Type: "number", Value: strconv.Itoa(d.Allocation),
-				MaxLength: 3}))
-		p.Replaceable = append(p.Replaceable, ui.Option{Value: replacePath(r.ID, d.ID), Label: destinationName(d)})
-		if d.Allocation == 0 {
-			p.Removable = append(p.Removable, ui.Option{Value: d.ID, Label: destinationName(d)})
-		}
-	}
-	if !p.Theirs {
-		if p.History, err = changeTable(ctx, c, tx, by, r.ID); err != nil {
-			return ui.View{}, err
-		}
-	}
-	return ui.View{Template: "recipient", Title: r.Name, State: c.StateCell("recipient.status", r.Status),
+	return ui.View{Template: "recipient", Title: r.Name, State: c.StateCell("recipient.status", r.Status), Checks: true,
 		Crumbs: peopleCrumbs(c), Data: p}, nil
 }
 
@@ -239,8 +220,8 @@ func peopleCrumbs(c *ui.Request) []ui.Cell {
 	return []ui.Cell{c.LinkCell(c.Text("recipients.title"), "/recipients")}
 }
 
-// destinationName returns the masked destination with its currency.
-func destinationName(d destination.Destination) string {
+// DestinationName returns the masked destination with its currency.
+func DestinationName(d destination.Destination) string {
 	return strings.TrimSpace(string(d.Symbol) + " " + d.Hint())
 }
 
@@ -252,14 +233,49 @@ func destinationTable(c *ui.Request, all []destination.Destination) ui.Table {
 		if d.Kind == destination.Fiat {
 			network = strings.TrimSpace(d.Country + " " + d.Scheme)
 		}
-		where := ui.Cell{Text: destinationName(d)}
-		if !setup(c).Payable(d.Symbol, d.Network) {
+		where := ui.Cell{Text: DestinationName(d)}
+		if !Setup(c).Payable(d.Symbol, d.Network) {
 			where.Lines = []ui.Cell{{Text: c.Text("destination.unpaid"), Warn: true}}
 		}
+		if d.Fresh() {
+			where.Lines = append(where.Lines, ui.Cell{Text: c.Text("destination.fresh")}, ui.CodeCell(d.Address))
+		}
+		if text := checkText(c, d); text != "" {
+			where.Lines = append(where.Lines, ui.Cell{Text: text, Warn: !d.Check.Passed()})
+		}
 		t.Rows = append(t.Rows, []ui.Cell{where, {Text: network},
-			{Text: strconv.Itoa(d.Allocation) + "\u00a0%", Kind: "number"}, c.TimeCell(d.Created)})
+			{Text: partText(c, d), Kind: "number"}, c.TimeCell(d.Created)})
 	}
 	return t
+}
+
+// checkText explains the check of a destination's bank account, "" without one.
+func checkText(c *ui.Request, d destination.Destination) string {
+	if d.Check == nil {
+		return ""
+	}
+	switch d.Check.Result {
+	case destination.CheckPending:
+		if !d.Check.Until.IsZero() {
+			return c.Text("check.waits", c.FormatTime(d.Check.Until))
+		}
+		return c.Text("check.pending")
+	case destination.CheckAccepted:
+		return c.Text("check.accepted")
+	case destination.CheckReturned:
+		return c.Text("check.returned", ReasonText(c, d.Check.Code))
+	case destination.CheckMatch:
+		return c.Text("output.name.match")
+	case destination.CheckCloseMatch:
+		if holder, err := d.Holder(c.Sealer); err == nil && holder != "" {
+			return c.Text("output.name.close", holder)
+		}
+	case destination.CheckNoMatch, destination.CheckNotPossible:
+		if d.Check.Result == destination.CheckNoMatch {
+			return c.Text("output.name.none")
+		}
+	}
+	return c.Text("output.name.unknown")
 }
 
 // maxChanges is the number of changes that the page lists.
@@ -282,11 +298,11 @@ func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Prin
 		var part string
 		switch {
 		case before.Symbol == "":
-			part = strconv.Itoa(after.Allocation) + "\u00a0%"
+			part = partText(c, after)
 		case after.Symbol == "":
-			part = strconv.Itoa(before.Allocation) + "\u00a0%"
+			part = partText(c, before)
 		default:
-			part = strconv.Itoa(before.Allocation) + "\u00a0% → " + strconv.Itoa(after.Allocation) + "\u00a0%"
+			part = partText(c, before) + " → " + partText(c, after)
 		}
 		who := ui.Cell{Text: c.Word("credential", string(h.By.Kind))}
 		if h.By.UserID != "" {
@@ -294,7 +310,7 @@ func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Prin
 		} else if h.By.CredentialID != "" {
 			who.Lines = []ui.Cell{ui.CodeCell(h.By.CredentialID)}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(h.At), {Text: c.Word("change", h.Action)}, {Text: destinationName(now)},
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(h.At), {Text: c.Word("change", h.Action)}, {Text: DestinationName(now)},
 			{Text: part}, who})
 	}
 	return t, nil

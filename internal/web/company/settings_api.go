@@ -16,6 +16,7 @@ import (
 
 // secretPage shows secrets that are not stored and cannot be shown again.
 type secretPage struct {
+	Note   string      // above the values; "" for none
 	Values []ui.Option // with labels
 	Back   string
 }
@@ -32,7 +33,10 @@ func showSecret(c *ui.Request, back string, pairs ...string) ui.View {
 type appsPage struct {
 	Company string
 	Apps    []identity.App
-	Fields  []ui.Field
+	Presets []preset
+	Name    ui.Field
+	OAuth   []ui.Field // for apps that act for others
+	Open    bool       // the permissions and the fields in OAuth are shown
 	Scopes  []scopeChoices
 	Problem ui.LocalizedText // of the scopes
 }
@@ -43,22 +47,57 @@ type scopeChoices struct {
 	Choices []ui.Option
 }
 
+// preset is a choice of permissions for a purpose, which fills in the form.
+type preset struct {
+	ID, Icon, Title, Lead, Path string
+	Chosen                      bool
+	scopes                      func(identity.Scope) bool
+}
+
+// presets returns the presets. The one that the URL names is chosen.
+func presets(c *ui.Request) []preset {
+	among := func(some ...identity.Scope) func(identity.Scope) bool {
+		return func(s identity.Scope) bool { return slices.Contains(some, s) }
+	}
+	all := []preset{
+		{ID: "payroll", Icon: "send", scopes: among(identity.CompanyDetail, identity.CompanyWorkerList,
+			identity.CompanyWorkerInvitationsList, identity.CompanyWorkersInvite, identity.CompanyWorkersPay)},
+		{ID: "checkout", Icon: "arrow-down-left", scopes: among(identity.CompanyDetail, identity.CompanyWorkersPay)},
+		{ID: "read", Icon: "eye", scopes: func(s identity.Scope) bool { return oauth.GroupOf(s) == oauth.See }},
+		{ID: "all", Icon: "check-check", scopes: func(identity.Scope) bool { return true }},
+	}
+	for i := range all {
+		p := &all[i]
+		p.Title, p.Lead = c.Text("preset."+p.ID), c.Text("preset."+p.ID+".lead")
+		p.Path, p.Chosen = c.URL(ui.KeysPath+"?preset="+p.ID+"#new"), c.Query("preset") == p.ID
+	}
+	return all
+}
+
 // showApps lists the company's apps and renders the form for a new one.
 func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	apps, err := identity.Apps(ctx, tx, c.Session.Company.ID)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := appsPage{Company: c.Session.Company.Name, Apps: apps, Fields: []ui.Field{
-		c.Field(ui.Field{Name: "name", Required: true, MaxLength: 100}),
-		c.Field(ui.Field{Name: "redirect_uri", Type: "url", MaxLength: 500}),
-	}}
+	chosen, name := preset{scopes: func(identity.Scope) bool { return false }}, ui.Field{Name: "name", Required: true,
+		MaxLength: 100}
+	p := appsPage{Company: c.Session.Company.Name, Apps: apps, Presets: presets(c)}
+	for _, one := range p.Presets {
+		if one.Chosen {
+			chosen, name.Value = one, one.Title
+		}
+	}
+	p.Name = c.Field(name)
+	p.OAuth = []ui.Field{c.Field(ui.Field{Name: "redirect_uri", Type: "url", MaxLength: 500})}
+	p.Open = chosen.ID == ""
 	for _, g := range []oauth.Group{oauth.See, oauth.Change, oauth.MoveMoney} {
 		choices := scopeChoices{Title: c.Text("scopes." + string(g))}
 		for _, s := range identity.AllScopes().List() {
 			if oauth.GroupOf(s) == g {
 				choices.Choices = append(choices.Choices, ui.Option{
-					Value: s, Label: c.Text("scope." + s), Selected: slices.Contains(c.Form["scopes"], s)})
+					Value: s, Label: c.Text("scope." + s), Selected: slices.Contains(c.Form["scopes"], s) ||
+						c.Form == nil && chosen.scopes(s)})
 			}
 		}
 		p.Scopes = append(p.Scopes, choices)
@@ -71,7 +110,7 @@ func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Template: "apps", Title: c.Text("apps.title"), Data: p}, nil
 }
 
-// registerApp creates an app and shows its client secret.
+// registerApp creates an app, with an API key if the form asks for one, and shows its secrets.
 func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	var scopes identity.Scopes
 	for _, name := range c.Form["scopes"] {
@@ -95,11 +134,23 @@ func registerApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	return showSecret(c, appPath(app.ID), "app.client_id", app.ClientID, "app.client_secret", secret),
+	secrets := []string{"app.client_id", app.ClientID, "app.client_secret", secret}
+	if c.Form.Has("key") {
+		token, err := identity.IssueAPIKey(ctx, tx, c.Env, app.CompanyID, app.ID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		secrets = append([]string{"app.key", token}, secrets...)
+		err = auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.KeyCreated, app.Name)
+		if err != nil {
+			return ui.View{}, err
+		}
+	}
+	return showSecret(c, appPath(app.ID), secrets...),
 		auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), app.CompanyID, mail.SecretCreated, app.Name)
 }
 
-func appPath(id string) string { return "/settings/api/" + id }
+func appPath(id string) string { return ui.KeysPath + "/" + id }
 
 type appPage struct {
 	App    identity.App

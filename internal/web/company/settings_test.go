@@ -106,6 +106,31 @@ func TestAppsAndKeys(t *testing.T) {
 	})
 }
 
+// A preset chooses the permissions and the name of an app, and one form creates the app with its first key.
+func TestAKeyFromAPreset(t *testing.T) {
+	t.Parallel()
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d, "developer")
+		v := x.SignIn("developer")
+		for name, scopes := range map[string]int{"payroll": 5, "checkout": 2, "read": 11, "all": 24, "unknown": 0} {
+			page := v.Get("/settings/api?preset=" + name)
+			if got := strings.Count(page.Text, " checked>"); got != scopes {
+				t.Errorf("%s chooses %d permissions, not %d", name, got, scopes)
+			}
+		}
+		made := v.Submit(v.Get("/settings/api?preset=checkout"), "/settings/api", "key", "1")
+		key := pagetest.Find(t, made, pagetest.TokenText)
+		if !x.Authenticates("Basic", key) {
+			t.Errorf("%d\n%s", made.Status, made.Text)
+		}
+		app := v.Get(pagetest.Find(t, made, `href="(/settings/api/app_\w+)"`))
+		if !app.Contains("Checkout") || !app.Contains("…"+key[len(key)-4:]) {
+			t.Errorf("%s", app.Text)
+		}
+		x.CheckCompanyMails("office@acme.example", "An API key was created")
+	})
+}
+
 func TestWebhookSettings(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		x := pagetest.NewFixture(t, d, "owner")
@@ -342,7 +367,7 @@ func TestSettingsAccess(t *testing.T) {
 	admin.Submit(admin.Get(app), app+"/keys")
 	viewer, stranger := x.SignIn("viewer"), x.SignIn("stranger")
 	for _, path := range []string{"/settings/api", app, "/settings/webhooks", hook} {
-		if got := viewer.Get(path); got.Status != 200 || strings.Contains(got.Text, "<form") {
+		if got := viewer.Get(path); got.Status != 200 || strings.Contains(got.Text, `method="post"`) {
 			t.Errorf("a viewer at %s: %d\n%s", path, got.Status, got.Text)
 		}
 	}

@@ -55,7 +55,7 @@ func payrollCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		}
 		for _, o := range m.Outputs {
 			rows = append(rows, append(row[:len(row):len(row)],
-				o.ID, o.Amount.String(), string(o.Amount.Asset()), destinationHint(o), string(o.State), o.TxID,
+				o.ID, o.Amount.String(), string(o.Amount.Asset()), DestinationHint(o), string(o.State), o.TxID,
 				ui.FormatTimestamp(o.UpdatedAt)))
 		}
 		if len(m.Outputs) == 0 {

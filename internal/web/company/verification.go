@@ -72,6 +72,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		c.CountryField(ui.Field{Name: "country", Label: c.Text("recipient.country"), Required: true, Value: known.Country}),
 		c.Field(ui.Field{Name: "registration_number", MaxLength: 64, Value: known.RegistrationNumber}),
 		c.Field(ui.Field{Name: "incorporation_date", Type: "date", Value: known.IncorporationDate}),
+		c.Field(ui.Field{Name: "lei", MaxLength: 20, Value: known.LEI}),
 		c.Field(ui.Field{Name: "street_address", MaxLength: 200, Value: known.StreetAddress}),
 		c.Field(ui.Field{Name: "city", MaxLength: 100, Value: known.City}),
 		c.Field(ui.Field{Name: "state", MaxLength: 100, Value: known.State}),
@@ -126,6 +127,7 @@ func saveCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		RegistrationNumber: value("registration_number"), IncorporationDate: value("incorporation_date"),
 		StreetAddress: value("street_address"),
 		City:          value("city"), State: value("state"), Zip: value("zip"), Description: value("about"),
+		LEI: value("lei"),
 	})
 	return ui.View{Redirect: ui.CompanyPath}, ui.FormError(err)
 }

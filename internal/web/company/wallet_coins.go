@@ -68,7 +68,7 @@ func renderCoins(ctx context.Context, c *ui.Request, tx *db.Tx, w wallet.Wallet)
 
 // simulateWalletDeposit pays a wallet's address on the simulated chain.
 func simulateWalletDeposit(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), c.HTTP.PathValue("id"), c.Form.Get("network"), "exact",
+	_, err := c.Sandbox.Deposit(ctx, c.Session.Principal(), c.HTTP.PathValue("id"), "", c.Form.Get("network"), "exact",
 		strings.TrimSpace(c.Form.Get("amount")))
 	if f, ok := apierr.As(err); ok && f.Kind != apierr.NotFound && len(f.Fields) == 0 {
 		err = f.At("body", "")

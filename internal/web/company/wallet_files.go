@@ -50,7 +50,8 @@ func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	doc := c.NewPDF(c.Text("wallet.statement.of", s.Currency), s.CompanyID, c.FormatTime(tx.Now()), [][2]string{
+	title := c.Text("wallet.statement.of", s.Currency)
+	doc := c.NewPDF(c.Session.Company.Name, title, s.CompanyID, c.FormatTime(tx.Now()), [][2]string{
 		{"field.since", c.FormatTime(s.From)}, {"field.until", c.FormatTime(s.To)},
 		{"wallet.opening", c.FormatMoney(s.Opening)}, {"wallet.in", c.FormatMoney(s.In)},
 		{"wallet.out", c.FormatMoney(s.Out)}, {"wallet.closing", c.FormatMoney(s.Closing)},

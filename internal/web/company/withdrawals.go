@@ -193,7 +193,7 @@ func showNewOwnDestination(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View,
 		Symbol: formOrQuery(c, "symbol"), Rail: formOrQuery(c, dataPrefix+railKey)}
 	v, err := askDestination(c, p, c.Text("withdrawal.destination.new"), c.Session.Company.Country,
 		func(symbol string) (destination.Requirement, error) {
-			return c.Withdrawals.Setup.RequiredIn(symbol, c.Session.Company.Country)
+			return c.Withdrawals.Setup.RequiredByCompany(symbol, c.Session.Company.Country)
 		})
 	if p, ok := v.Data.(destinationPage); ok && p.Asks {
 		p.Fields = append([]ui.Field{c.Field(ui.Field{Name: "label", Label: c.Text("withdrawal.label"), MaxLength: 40})},

@@ -7,13 +7,18 @@ package merchant
 import (
 	"context"
 	"html/template"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/branding"
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -39,7 +44,14 @@ type checkoutPage struct {
 	Groups       []string
 	Pay          template.URL  // payment link
 	QR           template.HTML // Pay as a QR code
-	Test         bool          // on a test network
+	Methods      []payMethod   // assets to choose from; empty if there is one
+	Networks     []payMethod   // networks of the chosen asset to choose from; empty if there is one
+	Address      string        // where to pay; "" over Lightning
+	AddressLabel string
+	Only         string // warns about other assets and networks; "" for bitcoin
+	Invoice      string
+	Network      string
+	Test         bool // on a test network
 	Until        string
 	UntilISO     string
 	Left         string
@@ -50,6 +62,82 @@ type checkoutPage struct {
 	Items        ui.Table
 	Redirect     string  // URL to which an open page redirects once the claim is paid, or ""
 	Look         ui.Cell // tone and icon of the status
+	Next         string  // form for the next sale; "" if the payer opened the checkout
+}
+
+// payMethod is a choice of the payer.
+type payMethod struct {
+	Label, URL string
+	Current    bool
+}
+
+// choose sets the way to pay that the URL names (?pay), the first one by default, and the others to choose from.
+func (p *checkoutPage) choose(c *ui.Request) error {
+	offers := p.Offers
+	at := max(0, slices.IndexFunc(offers, func(o claim.Offer) bool { return o.Key() == c.HTTP.URL.Query().Get("pay") }))
+	chosen := offers[at]
+	asset := chosen.Amount.Asset()
+	label := func(o claim.Offer) string {
+		switch {
+		case o.Lightning():
+			return "Lightning"
+		case o.Amount.Asset() == money.BTC:
+			return "Bitcoin"
+		}
+		return string(o.Amount.Asset())
+	}
+	for _, o := range offers {
+		same := label(o) == label(chosen)
+		one := payMethod{Label: label(o), URL: c.URL(withOffer(c, "", o.Key())), Current: same}
+		if !slices.ContainsFunc(p.Methods, func(m payMethod) bool { return m.Label == one.Label }) {
+			p.Methods = append(p.Methods, one)
+		}
+		if same {
+			one.Label, one.Current = networkTitle(o.Network), o.Key() == chosen.Key()
+			p.Networks = append(p.Networks, one)
+		}
+	}
+	if len(p.Methods) == 1 {
+		p.Methods = nil
+	}
+	if len(p.Networks) == 1 {
+		p.Networks = nil
+	}
+	p.Amount, p.Plain = c.FormatMoney(chosen.Amount), chosen.Amount.String()
+	p.Address, p.Groups = chosen.Quote.Address, ui.GroupsOfFour(chosen.Quote.Address)
+	p.Invoice, p.Network, p.Test = chosen.Invoice, chosen.Network, chosen.Network != "bitcoin"
+	p.AddressLabel = c.Text("checkout.address")
+	if n, ok := c.Claims.Accounts.Lookup(chosen.Network); ok {
+		p.Test = n.Test
+		p.AddressLabel = c.Text("checkout.address.on", networkTitle(n.Name))
+		p.Only = c.Text("checkout.only", string(asset), networkTitle(n.Name))
+	}
+	if chosen.Lightning() {
+		p.Address, p.Network = "", chosen.Quote.Network
+	}
+	q := chosen.Quote
+	p.Rate = rate(c, q)
+	p.Pay = template.URL(chosen.URI) //nolint:gosec // an address, an amount and an invoice of ours
+	var err error
+	p.QR, err = ui.QRCode(chosen.URI)
+	return err
+}
+
+// rate describes the rate of a quote, "" if nothing is exchanged.
+func rate(c *ui.Request, q quote.Quote) string {
+	if q.Rate.IsZero() || q.Rate.Base() == q.Rate.Quote() {
+		return ""
+	}
+	return c.Text("checkout.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()),
+		c.FormatTime(q.ValidFrom))
+}
+
+// networkTitle returns the name of a network that people see.
+func networkTitle(name string) string {
+	if n, err := network.Lookup(name); err == nil {
+		return n.Title
+	}
+	return name
 }
 
 // showCheckout renders the checkout.
@@ -58,9 +146,9 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
+	c.OfferLanguages(open.Brand.Languages)
 	p := checkoutPage{
-		Checkout: open, Embedded: embedded(c), Price: c.FormatMoney(open.Amount), Groups: ui.GroupsOfFour(open.Address),
-		Test:     open.Network != "bitcoin",
+		Checkout: open, Embedded: embedded(c), Price: c.FormatMoney(open.Amount), Rate: rate(c, *open.Quote),
 		Payments: incomingTable(c, open.Payments), Path: c.URL(checkoutPath(c, "")), Renew: c.URL(checkoutPath(c, "/price")),
 		Now:  ui.FormatTimestamp(tx.Now()),
 		Done: open.State == claim.Paid,
@@ -68,13 +156,10 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	q, state := open.Quote, string(open.State)
 	left := q.ValidTo.Sub(tx.Now())
 	switch {
-	case open.Asks() && left > 0:
-		p.Sends, p.Part = true, open.State == claim.PartiallyPaid
-		p.Amount, p.Plain, p.Worth = c.FormatMoney(open.Rest), open.Rest.String(), c.FormatMoney(open.Due)
+	case len(open.Offers) > 0 && left > 0:
+		p.Sends, p.Part, p.Worth = true, open.State == claim.PartiallyPaid, c.FormatMoney(open.Due)
 		p.Until, p.UntilISO, p.Left = c.FormatTime(q.ValidTo), ui.FormatTimestamp(q.ValidTo), timeLeft(c, left)
-		link := open.Link()
-		p.Pay = template.URL(link) //nolint:gosec // an address, an amount and an invoice of ours
-		if p.QR, err = ui.QRCode(link); err != nil {
+		if err := p.choose(c); err != nil {
 			return ui.View{}, err
 		}
 	case open.Waits():
@@ -85,10 +170,6 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		state = "ended"
 	case open.State == claim.Expired || open.State == claim.Underpaid || open.State == claim.Invalid:
 		p.Renews = true
-	}
-	if !q.Rate.IsZero() && q.Rate.Base() != q.Rate.Quote() {
-		p.Rate = c.Text("checkout.rate.is", string(q.Rate.Base()), c.FormatNumber(q.Rate.String()), string(q.Rate.Quote()),
-			c.FormatTime(q.ValidFrom))
 	}
 	p.Status, p.Means = c.Text("checkout.state."+state), c.Text("checkout.means."+state, open.Merchant)
 	p.Look = c.StateCell("checkout.state", state)
@@ -114,7 +195,7 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return ui.View{
 		Template: "checkout", Title: c.Text("checkout.title", open.Merchant), LivePath: c.URL(checkoutPath(c, "/live")),
 		Data:           p,
-		FrameAncestors: open.Origins, Bare: p.Embedded,
+		FrameAncestors: open.Origins, Bare: p.Embedded, Style: open.Brand.StylePath(),
 	}, nil
 }
 
@@ -151,8 +232,13 @@ func refundLines(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 		case claim.RefundWithdrawn, claim.RefundAwaiting: // the payer does not see it
 		}
 	}
-	if excess := open.Refundable(); excess.Sign() > 0 && !waits {
-		all = append(all, ui.Cell{Text: c.Text("checkout.owed", c.FormatMoney(excess), open.Merchant)})
+	if waits {
+		return all
+	}
+	for _, excess := range append([]money.Amount{open.Refundable()}, open.OtherRefundable()...) {
+		if excess.Sign() > 0 {
+			all = append(all, ui.Cell{Text: c.Text("checkout.owed", c.FormatMoney(excess), open.Merchant)})
+		}
 	}
 	return all
 }
@@ -160,7 +246,9 @@ func refundLines(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 // refundPage asks the payer for the address of a refund.
 type refundPage struct {
 	claim.Refund
-	Merchant         string
+	Merchant, Lead   string
+	Brand            branding.Branding
+	Support          string
 	Path             string
 	Yours, Fee, Gets string
 	Until, UntilISO  string
@@ -192,12 +280,21 @@ func refund(ctx context.Context, c *ui.Request, tx *db.Tx, page string, r claim.
 	if err != nil {
 		return ui.View{}, err
 	}
-	return ui.View{Template: page, Title: c.Text(strings.ReplaceAll(page, "_", ".") + ".title"), Data: refundPage{
-		Refund: r, Merchant: open.Merchant, Path: "/pay/" + r.ClaimID + "/refund/" + c.HTTP.PathValue("token"),
+	c.OfferLanguages(open.Brand.Languages)
+	title := c.Text(strings.ReplaceAll(page, "_", ".") + ".title")
+	where := c.Field(ui.Field{Name: "address", Required: true, MaxLength: 100})
+	lead := c.Text("refund.lead", open.Merchant)
+	if n, ok := c.Claims.Accounts.Lookup(r.Network); ok {
+		where.Label = c.Text("refund.address.on", networkTitle(n.Name))
+		lead = c.Text("refund.lead.on", open.Merchant, string(r.Amount.Asset()), networkTitle(n.Name))
+	}
+	return ui.View{Template: page, Style: open.Brand.StylePath(), Title: title, Data: refundPage{
+		Refund: r, Merchant: open.Merchant, Lead: lead, Brand: open.Brand, Support: open.Support,
+		Path:  "/pay/" + r.ClaimID + "/refund/" + c.HTTP.PathValue("token"),
 		Yours: c.FormatMoney(r.Amount), Fee: c.FormatMoney(r.Fee), Gets: c.FormatMoney(r.Net()),
 		Groups: ui.GroupsOfFour(r.Address),
 		Until:  c.FormatTime(r.ExpiresAt), UntilISO: ui.FormatTimestamp(r.ExpiresAt),
-		Where: c.Field(ui.Field{Name: "address", Required: true, MaxLength: 100}),
+		Where: where,
 	}}, nil
 }
 
@@ -211,13 +308,28 @@ func acceptRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 // embedded reports whether the page is shown within another site.
 func embedded(c *ui.Request) bool { return c.HTTP.URL.Query().Has("embed") }
 
-// checkoutPath returns a path below the checkout, and keeps ?embed.
+// checkoutPath returns a path below the checkout, and keeps ?embed and ?pay.
 func checkoutPath(c *ui.Request, below string) string {
-	path := "/pay/" + c.HTTP.PathValue("claim") + below
+	return withOffer(c, below, c.HTTP.URL.Query().Get("pay"))
+}
+
+// withOffer returns a path below the checkout with a way to pay, and keeps ?embed.
+func withOffer(c *ui.Request, below, offer string) string {
+	query := url.Values{}
 	if embedded(c) {
-		path += "?embed=1"
+		query.Set("embed", "1")
 	}
-	return path
+	if offer != "" {
+		query.Set("pay", offer)
+	}
+	path := "/pay/" + c.HTTP.PathValue("claim") + below
+	if strings.HasPrefix(c.HTTP.URL.Path, salesPath) {
+		path = salesPath + "/" + c.HTTP.PathValue("claim") + below
+	}
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
 }
 
 // timeLeft says in minutes how long a quote is still valid.

@@ -24,8 +24,10 @@ import (
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -33,7 +35,10 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/paymentlink"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
@@ -91,6 +96,14 @@ func OpenSite(t *testing.T, h *Site, deps ui.Deps, extra ...ui.Route) *Site {
 		AllowUnverified: true,
 	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleaseApproved: allow.Release}); err != nil {
+		t.Fatal(err)
+	}
+	if deps.Debits, err = directdebit.New(directdebit.Config{
+		Accounts: bank.SandboxAccounts(), AllowUnverified: true,
+		Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
+	}, directdebit.Guards{Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
+		return true, nil
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(nil)
@@ -191,9 +204,19 @@ func NewFixture(t *testing.T, d *db.DB, roles ...string) *Fixture {
 		}
 		return nil
 	})
+	payrolls := PayrollService(t, d)
+	schedules, err := schedule.New(payrolls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := &claim.Service{Config: claim.Config{Network: "regtest"}}
+	links, err := paymentlink.New(claims, "")
+	testkit.Check(t, err)
 	OpenSite(t, x.Site, ui.Deps{
-		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID, x.Other.ID}, Payroll: PayrollService(t, d),
-		KYC: &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
+		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID, x.Other.ID}, Payroll: payrolls,
+		Schedules: schedules,
+		KYC:       &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
+		Claims:    claims, Links: links,
 	})
 	return x
 }
@@ -207,7 +230,7 @@ func PayrollService(t *testing.T, d *db.DB) *payroll.Service {
 	}
 	s, err := payroll.New(payroll.Config{
 		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
-		Treasury: funds, AllowUnverified: true,
+		Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
 	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleaseApproved: allow.Release})
 	if err != nil {
@@ -240,7 +263,7 @@ func (x *Fixture) SignIn(role string) *webtest.Visitor {
 	x.Helper()
 	v := webtest.NewVisitor(x, x.URL)
 	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password",
-		Password); got.Status != 303 || got.Location() != "/account" {
+		Password); got.Status != 303 || got.Location() != "/account" && got.Location() != ui.PayPath {
 		x.Fatalf("sign in: %d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return v
@@ -374,7 +397,7 @@ func (a Authenticator) current() string {
 }
 
 // RecoveryCode matches a recovery code on a page.
-var RecoveryCode = regexp.MustCompile(`<code>(\w{4}-\w{4}-\w{4}-\w{4})</code>`)
+var RecoveryCode = regexp.MustCompile(`<code>(\w{4}(?:-\w{4}){5})</code>`)
 
 // Enroll sets up an authenticator, and returns it with the recovery codes.
 func (x *Fixture) Enroll(v *webtest.Visitor, next string) (Authenticator, []string) {

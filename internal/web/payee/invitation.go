@@ -5,9 +5,11 @@ import (
 	"errors"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/auth"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -18,6 +20,8 @@ type invitationPage struct {
 	Expires              string
 	Path                 string // prefix of the form actions
 	Fields               []ui.Field
+	Known                bool // the invited email address has an account
+	Passkeys             bool // passkeys work at this address
 }
 
 func invitationPath(c *ui.Request) string { return "/invitation/" + c.HTTP.PathValue("token") }
@@ -36,7 +40,14 @@ func showInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		p.State = "declined"
 	}
 	if v.State == payee.InvitationSent {
-		p.Fields = profileFields(c, identity.Profile{})
+		u, err := identity.UserByEmail(ctx, tx, v.Email)
+		if err != nil {
+			return ui.View{}, err
+		}
+		if p.Known = u.ID != ""; !p.Known {
+			p.Fields = append(profileFields(c, identity.Profile{}), c.NewPasswordField())
+			p.Passkeys = auth.CanUsePasskeys(c)
+		}
 	}
 	return ui.View{Template: "invitation", Title: c.Text("invitation."+p.State+".title", v.CompanyName), Data: p}, nil
 }
@@ -68,32 +79,67 @@ func profileFields(c *ui.Request, p identity.Profile) []ui.Field {
 	}
 }
 
-// acceptInvitation accepts an invitation with the posted profile. If it was already accepted, the page shows that.
-func acceptInvitation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	v, err := payee.InvitationByToken(ctx, tx, c.HTTP.PathValue("token"))
+// acceptInvitation accepts an invitation. A person without an account gets one with the posted profile, and is signed
+// in. If the invitation was already accepted, the page shows that.
+func acceptInvitation(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	token := c.HTTP.PathValue("token")
+	var v payee.Invitation
+	var known identity.User
+	err := c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if v, err = payee.InvitationByToken(ctx, tx, token); err != nil {
+			return err
+		}
+		known, err = identity.UserByEmail(ctx, tx, v.Email)
+		return err
+	})
 	if err != nil {
 		return ui.View{}, err
 	}
 	if v.State != payee.InvitationSent {
 		return ui.View{Redirect: invitationPath(c)}, nil
 	}
-	n := identity.NewUser{Profile: identity.Profile{
-		FirstName: c.Form.Get("first_name"), LastName: c.Form.Get("last_name"), Country: c.Form.Get("country"),
-		Details: identity.Details{
-			DateOfBirth: c.Form.Get("date_of_birth"), StreetAddress: c.Form.Get("street_address"),
-			StreetAddress2: c.Form.Get("street_address_2"),
-			City:           c.Form.Get("city"), State: c.Form.Get("state"), Zip: c.Form.Get("zip"),
-		},
-	}}
-	// The page requires the whole profile, although parts of it could be added later.
-	var problems apierr.List
-	n.Profile.Check(&problems, tx.Now(), "first_name", "last_name", "date_of_birth", "country", "street_address", "city",
-		"state", "zip")
-	if err := problems.Err(); err != nil {
-		return ui.View{}, err
+	n := identity.NewUser{Profile: known.Profile}
+	byPasskey := c.Form.Get("passkey") != "" && auth.CanUsePasskeys(c)
+	if known.ID == "" {
+		n.Profile = identity.Profile{
+			FirstName: c.Form.Get("first_name"), LastName: c.Form.Get("last_name"), Country: c.Form.Get("country"),
+			Details: identity.Details{
+				DateOfBirth: c.Form.Get("date_of_birth"), StreetAddress: c.Form.Get("street_address"),
+				StreetAddress2: c.Form.Get("street_address_2"),
+				City:           c.Form.Get("city"), State: c.Form.Get("state"), Zip: c.Form.Get("zip"),
+			},
+		}
+		// The page requires the whole profile, although parts of it could be added later.
+		var problems apierr.List
+		n.Profile.Check(&problems, c.Now(), "first_name", "last_name", "date_of_birth", "country", "street_address", "city")
+		err := problems.Err()
+		if !byPasskey {
+			n.PasswordHash, err = c.NewPassword(ctx, v.Email, err)
+		}
+		if err != nil {
+			return ui.View{}, err
+		}
 	}
-	_, err = payee.AcceptInvitation(ctx, tx, c.Sealer, c.HTTP.PathValue("token"), n)
-	return answered(c, err)
+	var done ui.View
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		done = ui.View{Redirect: ui.SignInPath(ui.PayPath)}
+		id, created, err := payee.AcceptInvitation(ctx, tx, c.Sealer, token, n)
+		if err != nil || !created {
+			return err
+		}
+		c.Author = id
+		// The link proves the email address of the new account, as a link that sets a first password does.
+		started, err := session.Start(ctx, tx, id)
+		done = ui.View{Redirect: ui.PayPath, Cookie: c.SessionCookie(started)}
+		if byPasskey {
+			done.Redirect = "/account/passkeys"
+		}
+		return errors.Join(err, session.End(ctx, tx, c.SessionToken()))
+	})
+	if errors.Is(err, payee.ErrNotOpen) {
+		return ui.View{Redirect: invitationPath(c)}, nil
+	}
+	return done, err
 }
 
 // declineInvitation declines an invitation.

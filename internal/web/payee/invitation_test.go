@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -20,7 +21,7 @@ import (
 var ada = url.Values{
 	"first_name": {"Ada"}, "last_name": {"Lovelace"}, "date_of_birth": {"1990-12-10"}, "country": {"GB"},
 	"street_address": {"12 St James's Square"},
-	"city":           {"London"}, "zip": {"SW1Y 4JH"},
+	"city":           {"London"}, "zip": {"SW1Y 4JH"}, "new_password": {"seven tiny purple boats"},
 }
 
 func TestInvitationIsAccepted(t *testing.T) {
@@ -47,7 +48,7 @@ func TestInvitationIsAccepted(t *testing.T) {
 		got = h.Do("POST", path+"/accept?lang=es", url.Values{
 			"first_name": {"Ada"}, "country": {"XX"}, "date_of_birth": {"2999-01-01"}, "role": {"employee"}}.Encode())
 		for _, want := range []string{"last_name-problem", "date_of_birth-problem", "country-problem",
-			"street_address-problem", "city-problem", `value="Ada"`, "Elige un país"} {
+			"street_address-problem", "city-problem", "new_password-problem", `value="Ada"`, "Elige un país"} {
 			if got.Status != 422 || !strings.Contains(got.Text, want) {
 				t.Errorf("%d, no %q in\n%s", got.Status, want, got.Text)
 			}
@@ -56,10 +57,10 @@ func TestInvitationIsAccepted(t *testing.T) {
 			t.Errorf("a rejected form left %+v", v)
 		}
 
-		// Accepting twice has the same effect as once.
-		for range 2 {
+		// Accepting signs the person in, once: a link that was used starts no session.
+		for i, to := range []string{"/account/payments", path} {
 			if got := h.Do("POST", path+"/accept", ada.Encode(), "Sec-Fetch-Site", "same-origin"); got.Status != 303 ||
-				got.Header.Get("Location") != path {
+				got.Header.Get("Location") != to || (got.Header.Get("Set-Cookie") == "") != (i == 1) {
 				t.Fatalf("%d to %q\n%s", got.Status, got.Header.Get("Location"), got.Text)
 			}
 		}
@@ -174,7 +175,7 @@ func TestInvitationInABrowser(t *testing.T) {
 	}
 	p.Send("main form button")
 	p.Audit()
-	if text := p.Text(); p.Path() != path || !strings.Contains(text, "Invitation accepted") {
+	if text := p.Text(); p.Path() != "/account/payments" || !strings.Contains(text, "Tell us where to pay you") {
 		t.Errorf("at %s:\n%s", p.Path(), text)
 	}
 
@@ -184,5 +185,32 @@ func TestInvitationInABrowser(t *testing.T) {
 	p.Send("form[action$='/decline'] button")
 	if text := p.Text(); p.Path() != no || !strings.Contains(text, "Invitation declined") {
 		t.Errorf("at %s:\n%s", p.Path(), text)
+	}
+}
+
+// A person with an account accepts without entering anything, and signs in as before: the mailbox alone opens no
+// account.
+func TestAPersonWithAnAccountAccepts(t *testing.T) {
+	d := pagetest.SQLite(t)
+	h, x := pagetest.Open(t, d, identity.Sandbox), pagetest.NewInviter(t, d)
+	sealer, err := identity.NewSealer(make([]byte, 32))
+	testkit.Check(t, err)
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := identity.CreateUser(ctx, tx, sealer, identity.NewUser{Profile: identity.Profile{
+			Email: "ada@example.com", FirstName: "Ada", LastName: "Lovelace"},
+			PasswordHash: testkit.PasswordHash(t, pagetest.Password)})
+		return err
+	})
+	path := x.Invite("ada@example.com")
+	if got := h.Do("GET", path, ""); !strings.Contains(got.Text, "already have a Stipend account") ||
+		strings.Contains(got.Text, "new_password") {
+		t.Errorf("%s", got.Text)
+	}
+	other := url.Values{"first_name": {"Eve"}, "new_password": {"another long password"}}
+	got := h.Do("POST", path+"/accept", other.Encode())
+	if !strings.HasPrefix(got.Header.Get("Location"), "/sign-in") || got.Header.Get("Set-Cookie") != "" ||
+		x.Count("SELECT COUNT(*) FROM users WHERE first_name = 'Ada'") != 1 ||
+		x.State("ada@example.com").State != payee.InvitationAccepted {
+		t.Errorf("%d to %q, cookie %q", got.Status, got.Header.Get("Location"), got.Header.Get("Set-Cookie"))
 	}
 }

@@ -9,9 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/kyc"
-	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/company"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -67,14 +65,7 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		p.Profile = profileFields(c, at.User.Profile)
 	}
 	if slices.Contains(at.Missing, "payer") {
-		p.Payer = []ui.Field{
-			c.Field(ui.Field{Name: "payer_name", Required: true, MaxLength: 200}),
-			c.Field(ui.Field{Name: "company_type", Type: "select",
-				Options: []ui.Option{{Value: payer.Employer, Label: c.Text("payer.employer")},
-					{Value: payer.Client, Label: c.Text("payer.client")}}}),
-			c.Field(ui.Field{Name: "payroll_invoice_currency", Type: "select",
-				Options: []ui.Option{{Value: string(money.USD), Label: "USD"}, {Value: string(money.EUR), Label: "EUR"}}}),
-		}
+		p.Payer = payerFields(c)
 	}
 	var papers, numbers []ui.Option
 	for _, n := range at.Needs {
@@ -129,9 +120,8 @@ func saveProfile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 
 // savePayer stores who pays the user in which currency. The currency determines the required documents.
 func savePayer(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	name, kind, currency := c.Form.Get("payer_name"), c.Form.Get("company_type"), c.Form.Get("payroll_invoice_currency")
-	_, err := payer.Create(ctx, tx, c.Sealer, self(c), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
-	return ui.View{Redirect: personPath}, ui.FormError(ui.RenameField(err, "/name", "/payer_name"))
+	_, err := createPayer(ctx, tx, c)
+	return ui.View{Redirect: personPath}, err
 }
 
 // missingText describes a missing item. For a document with one side uploaded, it names the other side.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -233,6 +234,64 @@ func TestWriteOffNeedsTwoStaffMembers(t *testing.T) {
 			if !strings.Contains(acts, want) {
 				t.Errorf("the audit log lacks %q", want)
 			}
+		}
+	})
+}
+
+// TestReversalNeedsTwoStaffMembers checks that the reversal of an ACH payment needs an error that Nacha allows and two
+// staff members, and is made once.
+func TestReversalNeedsTwoStaffMembers(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d)
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			if _, err := tx.Exec(ctx, `INSERT INTO bank_files (company_id, file_id, number, account, currency, name, asset,
+				payments, total, execute_on, instant, kind, checksum, sealed, state, token, attempts, sent_at, version, created_at)
+				VALUES ($1, 'bfl_1', 1, 'usd', 'USD', 'S0000001.ach', 'USD', 1, 100, $2, FALSE, 'payments', '', '', 'sent', '', 0,
+				1, 1, 1)`, x.Company.ID, tx.Now().Format(time.DateOnly)); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `INSERT INTO bank_payments (company_id, file_id, position, part, output_id, amount, state,
+				reason, fee, cost, price, updated_at)
+				VALUES ($1, 'bfl_1', 1, 1, 'out_1', 100, 'paid', '', 0, 0, 0, 1)`, x.Company.ID)
+			return err
+		})
+		katherine, dorothy := x.SignInStaff("Katherine"), x.SignInStaff("Dorothy")
+		const page = "/operations/reversals"
+		request := func(want int, payment, kind, reason string) {
+			t.Helper()
+			if got := katherine.Submit(katherine.Get(page), page, "payment", payment, "kind", kind, "reason",
+				reason); got.Status != want {
+				t.Fatalf("%s %s: %d, want %d\n%s", payment, kind, got.Status, want, got.Text)
+			}
+		}
+		answer := func(v *webtest.Visitor, want int) {
+			t.Helper()
+			shown := v.Get("/operations")
+			if got := v.Submit(shown, requestPath.FindString(shown.Text), "answer", "yes", "reason",
+				"asked the company"); got.Status != want {
+				t.Fatalf("%d, want %d\n%s", got.Status, want, got.Text)
+			}
+		}
+		request(http.StatusUnprocessableEntity, "S0000001P00001", "duplicate", " ")
+		request(http.StatusConflict, "S0000001P00002", "duplicate", "paid twice")
+		request(http.StatusSeeOther, "S0000001P00001", "duplicate", "paid twice")
+		answer(katherine, http.StatusForbidden)
+		if n := x.Count("SELECT COUNT(*) FROM bank_reversals"); n != 0 {
+			t.Error("one member of staff made a reversal")
+		}
+		answer(dorothy, http.StatusSeeOther)
+		if n := x.Count(`SELECT COUNT(*) FROM bank_reversals WHERE payment = 'S0000001P00001' AND state = 'approved'
+			AND amount = 100 AND company_id = $1`, x.Company.ID); n != 1 {
+			t.Errorf("%d reversals", n)
+		}
+		request(http.StatusConflict, "S0000001P00001", "duplicate", "again")
+		if shown := katherine.Get(page).Text; !strings.Contains(shown, "S0000001P00001") ||
+			!strings.Contains(shown, "Approved") || !strings.Contains(shown, "Duplicate") {
+			t.Errorf("the reversal is not shown:\n%s", shown)
+		}
+		if acts := katherine.Get("/operations/acts").Text; !strings.Contains(acts, "Approved the reversal of a payment") ||
+			!strings.Contains(acts, "duplicate: paid twice") {
+			t.Errorf("audit log:\n%s", acts)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func signIn(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, ui.ErrAttempts.At("body", "")
 	}
 	right := false
-	if err := ui.WithSlot(ctx, c.StaffPasswordSlots, func() (err error) {
+	if err := c.HashInTurn(ctx, c.StaffPasswords, false, func() (err error) {
 		right, err = o.CheckPassword(password)
 		return err
 	}); err != nil {

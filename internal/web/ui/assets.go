@@ -98,25 +98,46 @@ func acceptsGzip(r *http.Request) bool {
 	return false
 }
 
+// immutable is the Cache-Control of files whose URL changes with their content.
+const immutable = "public, max-age=31536000, immutable"
+
 // serveAsset sends an embedded file. The URL contains a hash of the content, so browsers may cache it forever.
 func (s *Server) serveAsset(w *responseWriter, r *http.Request) {
 	w.route = "/static/{name}"
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.url == r.URL.Path })
 	if i < 0 {
-		s.writeError(w, r, errNoPage)
+		s.writeError(w, r, ErrNoPage)
 		return
 	}
-	h, data := w.Header(), assets[i].data
-	if assets[i].zipped != nil {
+	w.Header().Set("Cache-Control", immutable)
+	assets[i].send(w, r)
+}
+
+// CheckoutScript is the path of the script that merchants' pages load. Its version changes when pages that use it
+// would have to change.
+const CheckoutScript = "/checkout/v1.js"
+
+// serveCheckoutScript sends the script, which any site may load. Browsers keep it for an hour.
+func (s *Server) serveCheckoutScript(w *responseWriter, r *http.Request) {
+	w.route = CheckoutScript
+	i := slices.IndexFunc(assets, func(a asset) bool { return a.name == "checkout.js" })
+	w.Header().Set("Cross-Origin-Resource-Policy", "cross-origin")
+	w.Header().Set("Cache-Control", "public, max-age=3600")
+	assets[i].send(w, r)
+}
+
+// send sends the file, compressed if the client accepts that.
+func (a asset) send(w *responseWriter, r *http.Request) {
+	h, data := w.Header(), a.data
+	if a.zipped != nil {
 		h.Add("Vary", "Accept-Encoding")
 		if acceptsGzip(r) {
 			h.Set("Content-Encoding", "gzip")
-			data = assets[i].zipped
+			data = a.zipped
 		}
 	}
-	h.Set("Content-Type", assets[i].contentType)
+	h.Set("Content-Type", a.contentType)
 	h.Set("Content-Length", strconv.Itoa(len(data)))
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(data) // the client may be gone

@@ -74,6 +74,21 @@ func shortID(id string) string {
 	return id[:8] + "…" + id[len(id)-4:]
 }
 
+// Snippet is code to copy into another site. ID is the ID of its copy button.
+type Snippet struct{ ID, Title, Code, Help, Copy, Copied string }
+
+// Snippet returns a snippet, whose title and help have the keys key and key.help.
+func (c *Request) Snippet(id, key, code string) Snippet {
+	title := c.Text(key)
+	return Snippet{ID: id, Title: title, Code: code, Help: c.Text(key + ".help"), Copy: c.Text("copy", title),
+		Copied: c.Text("copied", title)}
+}
+
+// CheckoutCode returns HTML of elements with data-stipend and of the script that opens them.
+func (c *Request) CheckoutCode(elements string) string {
+	return elements + "\n" + `<script src="` + c.BaseURL + CheckoutScript + `" async></script>`
+}
+
 // Task is something that someone needs to do, with a link to where.
 type Task struct{ Tone, Icon, Text, Do, Path string }
 

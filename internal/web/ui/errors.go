@@ -12,7 +12,8 @@ import (
 
 // Errors of the server itself.
 var (
-	errNoPage      = apierr.NotFoundErr.Detailf("Page not found.")
+	// ErrNoPage is returned for a path without a page.
+	ErrNoPage      = apierr.NotFoundErr.Detailf("Page not found.")
 	errMethod      = apierr.New(http.StatusMethodNotAllowed, "method_not_allowed", "This URL does not accept that method.")
 	errCrossOrigin = apierr.New(apierr.Forbidden, "cross_origin", "This form was sent from another site.")
 	ErrForm        = apierr.New(apierr.BadRequest, "malformed_form", "The form could not be read.")
@@ -41,7 +42,7 @@ func (s *Server) notFoundError(r *http.Request) error {
 			return errMethod.Set("allow", method)
 		}
 	}
-	return errNoPage
+	return ErrNoPage
 }
 
 // errorIcon returns the icon of an error page.

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 )
 
 // Option is one choice of a select field.
@@ -125,6 +126,7 @@ type Field struct {
 	Options           []Option
 	Accept, Capture   string // of a file field
 	InputMode         string // the on-screen keyboard, such as "decimal"
+	Placeholder       string // shown while the field is empty
 	Problem           LocalizedText
 }
 
@@ -209,6 +211,20 @@ type Filters struct {
 	Path, Label string
 	Lang        string // the language that the reader chose explicitly; "" for none
 	Fields      []Field
+	// Query is the URL query of the current filter, "" if nothing is filtered. Saved are the reader's saved searches.
+	Query string
+	Saved []SavedSearch
+}
+
+// SavedSearch is a filter that the reader saved. Current reports whether the list shows it.
+type SavedSearch struct {
+	Name, URL string
+	Current   bool
+}
+
+// Unsaved reports whether the current filter can be saved.
+func (f Filters) Unsaved() bool {
+	return f.Query != "" && !slices.ContainsFunc(f.Saved, func(s SavedSearch) bool { return s.Current })
 }
 
 // FilterBar returns the filters of the list at path.
@@ -227,6 +243,16 @@ func (c *Request) Filter(f Field) Field {
 	f = c.Field(f)
 	c.Form = was
 	return f
+}
+
+// ClaimCurrencies returns an option for each currency of claims.
+func ClaimCurrencies() (all []Option) {
+	for _, a := range money.All() {
+		if !a.IsCrypto() || a == money.BTC {
+			all = append(all, Option{Value: string(a), Label: string(a)})
+		}
+	}
+	return all
 }
 
 // Choices returns an option "all" followed by one option per value, labeled with the text whose key is prefix.value.

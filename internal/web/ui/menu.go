@@ -2,11 +2,24 @@ package ui
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
 // CompanyPath is the path of the page on which a company is verified.
 const CompanyPath = "/company/verification"
+
+// PayPath is the path of the page on which people see what they are paid.
+const PayPath = "/account/payments"
+
+// KeysPath is the path of the page of a company's apps and API keys.
+const KeysPath = "/settings/api"
+
+// SearchPath is the path of the search, and SearchField the name of the parameter with its text.
+const (
+	SearchPath  = "/search"
+	SearchField = "q"
+)
 
 // navLink is a link of the navigation.
 type navLink struct {
@@ -32,20 +45,25 @@ var (
 		{"", []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
 			{"recipients.title", "/recipients", "users"}, {"invoices.title", "/invoices", "receipt"},
 			{"claims.title", "/claims", "arrow-down-left"}, {"wallets.title", "/wallets", "wallet"},
-			{"menu.approvals", "/settings/approvals", "shield-check"}}},
+			{"reports.title", "/reports", "scroll-text"}, {"menu.approvals", "/settings/approvals", "shield-check"}}},
 		{"menu.developers", []entry{{"menu.keys", "/settings/api", "key-round"},
 			{"webhooks.title", "/settings/webhooks", "webhook"},
 			{"requests.title", "/settings/api/requests", "scroll-text"}}},
 		{"layout.company", []entry{{"kyb.title", CompanyPath, "building-2"},
-			{"members.title", "/settings/members", "users"}}},
+			{"members.title", "/settings/members", "users"},
+			{"security.title", "/settings/security", "scroll-text"}}},
 	}
+	payMenu = []entry{{"pay.title", PayPath, "arrow-down-left"},
+		{"destinations.own", "/account/destinations", "landmark"}, {"pay.invoices", "/account/invoices", "receipt"},
+		{"kyc.title", "/account/verification", "shield-check"}, {"tax.title", "/account/tax", "scroll-text"}}
 	accountMenu = []entry{{"account.title", "/account", "user"}, {"connected.title", "/account/apps", "link"}}
 	shortcuts   = []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
 		{"menu.pay", "/payrolls/new", "plus"}, {"recipients.title", "/recipients", "users"},
 		{"wallets.title", "/wallets", "wallet"}}
 	staffMenu = []entry{{"operations.title", StaffPath, "activity"}, {"position.title", StaffPath + "/position", "scale"},
 		{"reconciliation.title", StaffPath + "/reconciliation", "check-check"},
-		{"expected.title", StaffPath + "/expected", "clock"},
+		{"expected.title", StaffPath + "/expected", "clock"}, {"reversals.title", StaffPath + "/reversals", "undo-2"},
+		{"operations.debits.title", StaffPath + "/direct-debits", "landmark"},
 		{"operations.jobs", StaffJobsPath, "server"}, {"operations.acts", StaffPath + "/acts", "scroll-text"}}
 )
 
@@ -71,6 +89,7 @@ func (s PageData) section() (path string) {
 	for _, g := range companyMenu {
 		consider(g.links)
 	}
+	consider(payMenu)
 	consider(accountMenu)
 	consider(staffMenu)
 	if path == "" && strings.HasPrefix(at, "/invitations") {
@@ -92,14 +111,19 @@ func (s PageData) Menu() (all []navGroup) {
 			}
 			all = append(all, navGroup{Title: s.T(g.key), Links: s.links(g.links)})
 		}
+	} else {
+		all = append(all, navGroup{Links: s.links(payMenu)})
 	}
 	return append(all, navGroup{Title: s.T("layout.account"), Links: s.links(accountMenu)})
 }
 
-// Shortcuts returns the links at the bottom of a narrow window, for members of a company.
+// Shortcuts returns the links at the bottom of a narrow window.
 func (s PageData) Shortcuts() []navLink {
-	if s.request.Staff != nil || !s.HasCompany() {
+	switch {
+	case s.request.Staff != nil || s.request.Session == nil:
 		return nil
+	case !s.HasCompany():
+		return s.links(append(slices.Clone(payMenu[:3]), accountMenu[0]))
 	}
 	return s.links(shortcuts)
 }
@@ -120,7 +144,7 @@ func (s PageData) Start() string {
 	case s.HasCompany():
 		return s.URL("/overview")
 	case s.request.Session != nil:
-		return s.URL("/account")
+		return s.URL(PayPath)
 	}
 	return s.URL("/")
 }

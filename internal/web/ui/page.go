@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/auth/session"
@@ -59,6 +60,9 @@ type PageData struct {
 	Crumbs      []Cell // links to the pages above
 	State       Cell   // a badge beside the title
 	Template    string
+	Style       string // path of the style sheet with a merchant's accent color; "" for none
+	Embedders   string // origins of an embedded page's merchant, separated by spaces; they receive its events
+	Checks      bool   // has forms that are checked while they are filled in
 	Data        any
 }
 
@@ -66,7 +70,8 @@ type PageData struct {
 var sheets = map[string]string{
 	"authorize": "sheet-m", "code": "", "form_page": "", "invitation": "sheet-m", "join": "sheet-m", "passkey": "",
 	"proof": "", "recovery": "sheet-m", "refund": "sheet-m", "refund_check": "sheet-m", "secret": "sheet-m", "sent": "",
-	"sign_in": "", "operator_sign_in": "",
+	"sign_in": "", "operator_sign_in": "", "payee_request": "sheet-m",
+	"email_change": "sheet-m",
 }
 
 // Frame returns what surrounds the content: "app" is the navigation of a signed-in user, "sheet" a single task,
@@ -74,7 +79,7 @@ var sheets = map[string]string{
 func (s PageData) Frame() string {
 	_, sheet := sheets[s.Template]
 	switch {
-	case s.Template == "checkout":
+	case s.Template == "checkout", s.Template == "pay_link":
 		return "pay"
 	case sheet:
 		return "sheet"
@@ -115,6 +120,9 @@ func (s PageData) Sandbox() bool { return s.request.Env == identity.Sandbox }
 func (s PageData) Languages() []struct{ Tag, Name, URL string } {
 	var all []struct{ Tag, Name, URL string }
 	for _, l := range Languages {
+		if offered := s.request.offered; len(offered) > 0 && !slices.Contains(offered, l.Tag) {
+			continue
+		}
 		query := s.request.HTTP.URL.Query()
 		query.Set("lang", l.Tag)
 		all = append(all, struct{ Tag, Name, URL string }{l.Tag, l.Name, s.request.home() + "?" + query.Encode()})
@@ -164,8 +172,13 @@ func render(c *Request, v View) ([]byte, error) {
 	if v.part != "" {
 		part = v.part
 	}
+	embedders := ""
+	if v.Bare {
+		embedders = strings.Join(v.FrameAncestors, " ")
+	}
 	err := page.ExecuteTemplate(&b, part, PageData{request: c, Title: v.Title, Lang: c.Language.Tag, Bare: v.Bare,
-		Live: v.LivePath, Lead: v.Lead, Crumbs: v.Crumbs, State: v.State, Template: v.Template, Data: v.Data})
+		Live: v.LivePath, Lead: v.Lead, Crumbs: v.Crumbs, State: v.State, Template: v.Template, Style: v.Style,
+		Checks: v.Checks, Embedders: embedders, Data: v.Data})
 	return b.Bytes(), err
 }
 

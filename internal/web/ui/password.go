@@ -2,12 +2,15 @@ package ui
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// Concurrent password checks per process; each uses 64 MiB. Staff have a slot of their own, so that other sign-ins
+// Concurrent password checks per process; each uses 64 MiB. Staff have a queue of their own, so that other sign-ins
 // cannot block theirs.
 const (
 	MaxPasswordChecks      = 2
@@ -34,20 +37,20 @@ func (c *Request) NewPassword(ctx context.Context, email string, rest error) (ha
 
 // HashNewPassword hashes the posted new_password without checking it.
 func (c *Request) HashNewPassword(ctx context.Context) (hash string, err error) {
-	err = WithSlot(ctx, c.PasswordSlots, func() (err error) {
+	// Its sender has signed in or used a link from an email.
+	err = c.HashInTurn(ctx, c.Passwords, true, func() (err error) {
 		hash, err = identity.HashPassword(c.Form.Get("new_password"))
 		return err
 	})
 	return hash, err
 }
 
-// WithSlot runs a function that hashes a password as soon as one of the slots is free.
-func WithSlot(ctx context.Context, places chan struct{}, run func() error) error {
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-		return run()
-	case <-ctx.Done():
-		return ctx.Err()
+// HashInTurn runs a function that hashes a password as soon as the queue permits. Known clients come first. The form is
+// shown again if too many clients wait.
+func (c *Request) HashInTurn(ctx context.Context, q *ratelimit.Queue, known bool, run func() error) error {
+	err := q.Do(ctx, session.Network(c.RemoteAddr()).String(), known, run)
+	if errors.Is(err, ratelimit.ErrBusy) {
+		return ratelimit.ErrBusy.At("body", "")
 	}
+	return err
 }

@@ -13,9 +13,9 @@ const (
 	PDFLine   = 5.0
 )
 
-// NewPDF returns a document of the user's company with a title, facts and a footer on each page. Each fact is a
+// NewPDF returns a document of a company or person with a title, facts and a footer on each page. Each fact is a
 // text key and a value; facts without a value are omitted.
-func (c *Request) NewPDF(title, id, now string, facts [][2]string) *fpdf.Fpdf {
+func (c *Request) NewPDF(of, title, id, now string, facts [][2]string) *fpdf.Fpdf {
 	doc := fpdf.New("P", "mm", "A4", "")
 	doc.AddUTF8FontFromBytes("go", "", goregular.TTF)
 	doc.AddUTF8FontFromBytes("go", "B", gobold.TTF)
@@ -35,7 +35,7 @@ func (c *Request) NewPDF(title, id, now string, facts [][2]string) *fpdf.Fpdf {
 	doc.SetFont("go", "B", 15)
 	doc.MultiCell(PDFWidth, 8, title, "", "L", false)
 	doc.SetFont("go", "", 10)
-	doc.MultiCell(PDFWidth, PDFLine, c.Session.Company.Name, "", "L", false)
+	doc.MultiCell(PDFWidth, PDFLine, of, "", "L", false)
 	if c.CanSimulate() {
 		doc.MultiCell(PDFWidth, PDFLine, c.Text("layout.sandbox"), "", "L", false)
 	}

@@ -67,6 +67,8 @@ type Route struct {
 	// MaxBody is the maximum size of the request body in bytes; 0 means FormLimit. Only a form with a larger limit may
 	// upload files.
 	MaxBody int64
+	// Scarce marks forms for anyone that create something: each network can send a few a minute.
+	Scarce bool
 	// SandboxOnly marks routes that exist only in a sandbox.
 	SandboxOnly bool
 	// DecidesKYC marks pages on which a sandbox user decides verifications.
@@ -107,13 +109,17 @@ type View struct {
 	Crumbs         []Cell   // links to the pages above this one
 	State          Cell     // a badge beside the title
 	FrameAncestors []string // origins that may embed the page
+	Style          string   // path of the style sheet with a merchant's accent color; "" for none
 	LivePath       string   // path of the event stream that keeps the page current
+	Checks         bool     // the page has forms that are checked while they are filled in
+	Sends          bool     // a script of the page sends its form
 	keepsForm      bool     // the posted form is kept until the user has proven the second factor
 	FormScheme     string   // a URL scheme to which forms may redirect, besides the pages' own origin
 }
 
-// File is a download.
+// File is a download, or a part of pages whose URL changes with its content.
 type File struct {
 	Name, ContentType string
 	Data              []byte
+	Immutable         bool // part of pages, which browsers may cache forever
 }

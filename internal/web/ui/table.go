@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -63,6 +64,15 @@ func (c *Request) LinkCell(text, path string) Cell { return Cell{Text: text, Pat
 
 // CodeCell returns a cell in monospace, for identifiers.
 func CodeCell(text string) Cell { return Cell{Text: text, Kind: "code"} }
+
+// ExplorerLines returns a link to a transaction in the block explorer of its network, nil if there is none.
+func (c *Request) ExplorerLines(network, txid string) []Cell {
+	template := c.Explorers[network]
+	if template == "" || txid == "" {
+		return nil
+	}
+	return []Cell{{Text: c.Text("explorer.view"), Path: strings.ReplaceAll(template, "{tx}", url.PathEscape(txid))}}
+}
 
 // AmountCell returns a cell with an amount and its currency.
 func (c *Request) AmountCell(a money.Amount) Cell {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	xlanguage "golang.org/x/text/language"
@@ -21,6 +22,13 @@ var matcher = xlanguage.NewMatcher([]xlanguage.Tag{xlanguage.English, xlanguage.
 type Language struct {
 	Tag      string
 	Explicit bool // chosen by ?lang=, which links then keep
+}
+
+// OfferLanguages limits the page to some languages; the first is the default. None is no limit.
+func (c *Request) OfferLanguages(tags []string) {
+	if c.offered = tags; len(tags) > 0 && !slices.Contains(tags, c.Language.Tag) {
+		c.Language = Language{Tag: tags[0]}
+	}
 }
 
 // chooseLanguage returns the language of the lang parameter, else the one that the reader chose before, else the best

@@ -29,11 +29,15 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/paymentlink"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -51,10 +55,19 @@ type Deps struct {
 	Payroll *payroll.Service
 	// Claims serves the claims that are paid at checkouts.
 	Claims *claim.Service
+	// Explorers has the URL of a block explorer by network, with {tx} for the transaction.
+	Explorers map[string]string
+	// Branding changes how payers see a merchant.
+	Branding *branding.Service
+	// Links creates claims from payment links.
+	Links *paymentlink.Service
 	// Backoffice authenticates staff and runs the back office. If nil, there are no staff pages.
 	Backoffice *backoffice.Service
+	// Schedules creates payrolls that repeat.
+	Schedules *schedule.Service
 	// Withdrawals pays company balances out to the companies' own destinations.
 	Withdrawals *withdrawal.Service
+	Debits      *directdebit.Service
 	// Webhooks is the configuration for new webhook endpoints.
 	Webhooks delivery.Setup
 	// Sealer encrypts personal data before it is stored.
@@ -87,7 +100,8 @@ type Deps struct {
 type Sandbox interface {
 	// Deposit pays a payroll of the principal's company on the simulated chain. If amount is empty, kind determines
 	// it.
-	Deposit(ctx context.Context, by identity.Principal, objectID, network, kind, amount string) (txid string, err error)
+	Deposit(ctx context.Context, by identity.Principal, objectID, currency, network, kind, amount string) (txid string,
+		err error)
 	// Advance moves the service's clock forward and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 }
@@ -105,9 +119,10 @@ func New(d Deps, routes []Route) *Server {
 		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
 	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(),
-		streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60), AnonymousLimiter: ratelimit.New(2, 120),
-		PasswordSlots:      make(chan struct{}, MaxPasswordChecks),
-		StaffPasswordSlots: make(chan struct{}, maxStaffPasswordChecks)}
+		streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60), scarce: ratelimit.New(0.1, 20),
+		AnonymousLimiter: ratelimit.New(2, 120),
+		Passwords:        ratelimit.NewQueue(MaxPasswordChecks),
+		StaffPasswords:   ratelimit.NewQueue(maxStaffPasswordChecks)}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy, the Host header may differ from the origin that the browser sends.
@@ -136,6 +151,9 @@ func New(d Deps, routes []Route) *Server {
 	s.mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
 		s.serveAsset(w.(*responseWriter), r)
 	})
+	s.mux.HandleFunc("GET "+CheckoutScript, func(w http.ResponseWriter, r *http.Request) {
+		s.serveCheckoutScript(w.(*responseWriter), r)
+	})
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w.(*responseWriter), r, s.notFoundError(r))
 	})
@@ -149,12 +167,14 @@ type Request struct {
 	ID       string // request ID
 	Language Language
 	Form     url.Values          // the posted values
+	offered  []string            // languages to which the page is limited; empty for all
 	resumed  bool                // Form is a kept form
 	notice   string              // confirms the form that led to this page; "" for none
 	Problem  *apierr.Fault       // the error of the posted form
 	Labels   map[string]string   // labels of fields that the catalogs do not name
 	Session  *session.Session    // the signed-in user; nil until looked up
 	Staff    *backoffice.Session // the signed-in staff member; only on staff pages
+	Author   string              // ID of the user who signs in or uses a link; "" if Session names the user
 	Time     time.Time           // transaction time of the session lookup
 }
 
@@ -164,11 +184,12 @@ type Server struct {
 	mux     *http.ServeMux
 	pages   map[string]bool // paths with a GET route
 	origins *http.CrossOriginProtection
-	// PasswordSlots and StaffPasswordSlots limit concurrent password hashing, for staff separately.
-	PasswordSlots, StaffPasswordSlots chan struct{}
-	AnonymousLimiter                  *ratelimit.Limiter // limits forms that need no sign-in, by network
-	streams                           streams            // open event streams
-	polls                             *ratelimit.Limiter // limits polling of live parts, by network and path
+	// Passwords and StaffPasswords limit concurrent password hashing, for staff separately.
+	Passwords, StaffPasswords *ratelimit.Queue
+	AnonymousLimiter          *ratelimit.Limiter // limits forms that need no sign-in, by network
+	streams                   streams            // open event streams
+	scarce                    *ratelimit.Limiter // limits forms that create something for anyone, by network
+	polls                     *ratelimit.Limiter // limits polling of live parts, by network and path
 }
 
 // CanDecideKYC reports whether users of a sandbox decide verifications.
@@ -197,8 +218,8 @@ func (a *responseWriter) WriteHeader(status int) {
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // policy returns the Content-Security-Policy header. A page may load only its own files and send forms only to its
-// own origin or to FormScheme. Only a page with LivePath may open connections, and only FrameAncestors may embed
-// it.
+// own origin or to FormScheme. Only a page with LivePath, Checks or Sends may open connections, and only
+// FrameAncestors may embed it.
 func (v View) policy() string {
 	forms, frames, connect := "'self'", "'none'", ""
 	if v.FormScheme != "" {
@@ -207,7 +228,7 @@ func (v View) policy() string {
 	if len(v.FrameAncestors) > 0 {
 		frames = strings.Join(v.FrameAncestors, " ")
 	}
-	if v.LivePath != "" {
+	if v.LivePath != "" || v.Checks || v.Sends {
 		connect = "; connect-src 'self'"
 	}
 	return "default-src 'none'; style-src 'self'; font-src 'self'; script-src 'self'; img-src 'self' data:; form-action " +
@@ -276,7 +297,7 @@ func (s *Server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 	w.route = rt.Path
 	if !validText(r.URL.Path) || !allValidText(r.URL.Query()) {
-		s.writeError(w, r, errNoPage)
+		s.writeError(w, r, ErrNoPage)
 		return
 	}
 	c := s.newRequest(w, r)
@@ -290,6 +311,7 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 		return
 	}
 	v, err := s.run(w, c, rt)
+	s.recordEvent(c, rt, v, err)
 	if f, ok := apierr.As(err); ok && rt.FormPage != nil && len(f.Fields) > 0 {
 		c.Problem, w.code = f, f.Code
 		err = s.DB.Read(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -335,7 +357,12 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 	if v.File != nil {
 		h := w.Header()
 		h.Set("Content-Type", v.File.ContentType)
-		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.File.Name}))
+		if v.File.Immutable {
+			h.Set("Cache-Control", immutable)
+			h.Del("Vary") // it has no language
+		} else {
+			h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.File.Name}))
+		}
 		h.Set("Content-Length", strconv.Itoa(len(v.File.Data)))
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
@@ -379,6 +406,11 @@ func (s *Server) run(w *responseWriter, c *Request, rt Route) (v View, err error
 		if rt.Access == Anyone { // limited before anything is read, hashed or written
 			if err := s.AnonymousLimiter.Allow(s.Now(), session.Network(c.RemoteAddr()).String(), http.Header{}); err != nil {
 				return v, err
+			}
+			if rt.Scarce {
+				if err := s.scarce.Allow(s.Now(), session.Network(c.RemoteAddr()).String(), http.Header{}); err != nil {
+					return v, err
+				}
 			}
 		}
 		if rt.MaxBody > FormLimit { // check access before accepting a large body
@@ -467,6 +499,7 @@ func (s *Server) writePage(w *responseWriter, c *Request, v View) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", c.Language.Tag)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Content-Security-Policy", v.policy())
 	if len(v.FrameAncestors) > 0 {

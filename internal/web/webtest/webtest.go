@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,7 +71,7 @@ func Start(t testing.TB) *Browser {
 		chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("no-proxy-server", true),
+		chromedp.Flag("no-proxy-server", true), chromedp.Flag("ignore-certificate-errors", true),
 	)...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(ctx)
@@ -391,20 +392,28 @@ func (p *Page) Audit() {
 	p.Quiet()
 }
 
-// Quiet fails the test if the page requested other hosts, violated the content security policy, or had script errors.
-func (p *Page) Quiet() {
+// Quiet fails the test if the page requested hosts other than its own and others, violated the content security policy,
+// or had script errors.
+func (p *Page) Quiet(others ...string) {
 	p.t.Helper()
 	own := Evaluate[string](p, "location.host")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for host := range p.hosts {
-		if host != own {
+		if host != own && !slices.Contains(others, host) {
 			p.t.Errorf("%s: request to %s", p.look, host)
 		}
 	}
 	for _, text := range p.complaints {
 		p.t.Errorf("%s: %s", p.look, text)
 	}
+}
+
+// Complains reports whether the browser's log has an error with this text.
+func (p *Page) Complains(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.complaints, func(one string) bool { return strings.Contains(one, text) })
 }
 
 // Looks are the looks in which Check audits pages.

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,8 @@ var (
 		"A company has at most 10 webhook endpoints. Delete one first.")
 	ErrKeyOnly = apierr.New(apierr.Forbidden, "insufficient_scope",
 		"Webhook endpoints are managed with an API key of the company itself.")
+	ErrNoApp = apierr.New(apierr.Invalid, "invalid_parameter",
+		"Only an API key of the app can register an endpoint for the companies that connected it.")
 	ErrDisabled = apierr.New(apierr.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
 )
 
@@ -56,6 +59,7 @@ const (
 // Endpoint is a URL that receives events of a company.
 type Endpoint struct {
 	CompanyID, ID, URL, Description string
+	AppID                           string // if not empty, it receives the events of the companies that connected the app
 	Events                          webhook.Filter
 	Status                          string
 	Reason                          string // reason why the endpoint is disabled
@@ -94,6 +98,9 @@ type Params struct {
 	URL         *string
 	Description *string
 	Events      *[]string
+	// Connections makes a new endpoint receive the events of the companies that have connected the principal's app, and
+	// not those of the principal's company.
+	Connections bool
 }
 
 // apply validates the given fields and sets them. It reports all problems at once.
@@ -136,6 +143,11 @@ func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p P
 		CompanyID: by.CompanyID, ID: tx.NewID("whk"), Events: webhook.Filter{}, Status: Enabled,
 		Created: tx.Now(), Updated: tx.Now(), version: 1,
 	}
+	if p.Connections {
+		if e.AppID = by.AppID; e.AppID == "" {
+			return Endpoint{}, "", ErrNoApp.At("body", "/source")
+		}
+	}
 	if err := s.apply(&e, p); err != nil {
 		return Endpoint{}, "", err
 	}
@@ -171,7 +183,14 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Endpoint, er
 	if by.CompanyID == "" {
 		return nil, apierr.NotFoundErr
 	}
-	return selectEndpoints(ctx, tx, by.CompanyID)
+	all, err := selectEndpoints(ctx, tx, by.CompanyID)
+	return slices.DeleteFunc(all, func(e Endpoint) bool { return !e.visibleTo(by) }), err
+}
+
+// visibleTo reports whether a principal of the endpoint's company can see it. An endpoint of an app receives events of
+// the companies that connected the app, so other apps cannot see it, nor can an app that a member connected.
+func (e Endpoint) visibleTo(by identity.Principal) bool {
+	return e.AppID == "" || by.Kind == identity.KindSession || by.Kind == identity.KindAPIKey && by.AppID == e.AppID
 }
 
 // Get returns an endpoint of the principal's company, or apierr.NotFoundErr.
@@ -179,7 +198,11 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endp
 	if by.CompanyID == "" {
 		return Endpoint{}, apierr.NotFoundErr
 	}
-	return selectEndpoint(ctx, tx, by.CompanyID, id)
+	e, err := selectEndpoint(ctx, tx, by.CompanyID, id)
+	if err == nil && !e.visibleTo(by) {
+		return Endpoint{}, apierr.NotFoundErr
+	}
+	return e, err
 }
 
 // change reads an endpoint, calls update, and writes the endpoint. It returns db.ErrConflict if the endpoint has
@@ -317,12 +340,17 @@ func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eve
 	return event.ID, webhook.Emit(tx, event)
 }
 
-// wants reports whether the endpoint receives an event.
+// source returns the events that the endpoint receives.
+func (e Endpoint) source() webhook.Source {
+	return webhook.Source{CompanyID: e.CompanyID, AppID: e.AppID}
+}
+
+// wants reports whether the endpoint receives an event of its source.
 func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	if ev.Name == webhook.WebhookTest.Name {
 		return ev.ObjectID == e.ID
 	}
-	return e.Events.Has(ev.Name)
+	return e.Events.Has(ev.Name) && (e.AppID == "" || ev.ForApps())
 }
 
 // secrets decrypts the valid secrets of the endpoint, the current one first.
@@ -355,6 +383,7 @@ const (
 // Delivery is the delivery of an event to an endpoint. It is identified by the event's ID.
 type Delivery struct {
 	EventID, Event, ObjectID string
+	SourceID                 string // the event's company
 	State                    string
 	Attempts                 int64
 	Next                     time.Time // time of the next attempt; zero if there will be none
@@ -402,7 +431,7 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	}
 	before := int64(0)
 	if p.After != "" {
-		last, err := webhook.Get(ctx, tx, e.CompanyID, p.After)
+		last, err := webhook.Get(ctx, tx, e.source(), p.After)
 		if err != nil {
 			return nil, false, errAfter.At("query", "after")
 		}
@@ -422,7 +451,7 @@ func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, even
 	if err != nil {
 		return Delivery{}, webhook.StoredEvent{}, nil, err
 	}
-	ev, err := webhook.Get(ctx, tx, e.CompanyID, eventID)
+	ev, err := webhook.Get(ctx, tx, e.source(), eventID)
 	if err != nil {
 		return Delivery{}, ev, nil, err
 	}
@@ -449,7 +478,7 @@ func Redeliver(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventI
 	if !e.enabled() {
 		return Delivery{}, ErrDisabled
 	}
-	ev, err := webhook.Get(ctx, tx, e.CompanyID, eventID)
+	ev, err := webhook.Get(ctx, tx, e.source(), eventID)
 	if err != nil {
 		return Delivery{}, err
 	}
@@ -557,7 +586,7 @@ func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return err
 	}
 	events, more, err := webhook.List(ctx, tx, webhook.ListParams{
-		CompanyID: e.CompanyID, From: db.Time(in.From), To: db.Time(in.To), After: in.After, Limit: chunk,
+		CompanyID: e.CompanyID, AppID: e.AppID, From: db.Time(in.From), To: db.Time(in.To), After: in.After, Limit: chunk,
 	})
 	if err != nil || len(events) == 0 {
 		return err

@@ -198,6 +198,8 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 	slices.Sort(companies)
 	companies = slices.Compact(companies)
 	endpoints := map[string][]Endpoint{}
+	connected := map[string][]Endpoint{} // endpoints of apps, by the companies that have connected them
+	tested := map[string]Endpoint{}      // endpoints of apps of the events' companies, which may be tested
 	for len(companies) > 0 {
 		some := companies[:min(len(companies), 100)]
 		companies = companies[len(some):]
@@ -206,15 +208,41 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 			return err
 		}
 		for _, e := range found {
-			if e.enabled() {
+			if e.enabled() && e.AppID == "" {
 				endpoints[e.CompanyID] = append(endpoints[e.CompanyID], e)
+			} else if e.enabled() {
+				tested[e.ID] = e
+			}
+		}
+		connections, err := webhook.Connections(ctx, tx, some...)
+		if err != nil {
+			return err
+		}
+		var apps []string
+		for _, c := range connections {
+			apps = append(apps, c.AppID)
+		}
+		slices.Sort(apps)
+		found, err = selectAppEndpoints(ctx, tx, slices.Compact(apps)...)
+		if err != nil {
+			return err
+		}
+		for _, c := range connections {
+			for _, e := range found {
+				if e.AppID == c.AppID && e.enabled() {
+					connected[c.CompanyID] = append(connected[c.CompanyID], e)
+				}
 			}
 		}
 	}
 	var rows [][]any
 	woken := map[string]bool{}
 	for _, ev := range events {
-		for _, e := range endpoints[ev.CompanyID] {
+		receivers := slices.Concat(endpoints[ev.CompanyID], connected[ev.CompanyID])
+		if e, ok := tested[ev.ObjectID]; ok && ev.Name == webhook.WebhookTest.Name {
+			receivers = append(receivers, e)
+		}
+		for _, e := range receivers {
 			if !e.wants(ev) {
 				continue
 			}
@@ -305,6 +333,7 @@ type snapshot struct {
 	endpoint  Endpoint
 	secrets   []string
 	chains    [][]due         // the due deliveries of each object, in order
+	ended     []due           // due deliveries of companies that have disconnected the app
 	postponed map[int64]int64 // deliveries that wait for an earlier event of their object: next attempt by position
 }
 
@@ -330,6 +359,15 @@ func (s *Sender) deliverDue(ctx context.Context, q *queue) error {
 		l, err := s.read(ctx, q)
 		if err != nil || q.lost {
 			return err
+		}
+		if len(l.ended) > 0 && ctx.Err() == nil {
+			if err := s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+				cancelEnded(tx, q, l.ended)
+				return nil
+			}); err != nil {
+				return err
+			}
+			continue
 		}
 		if len(l.chains) == 0 && len(l.postponed) == 0 || ctx.Err() != nil || q.pausedUntil > db.Micros(l.now) {
 			released, err := s.release(context.WithoutCancel(ctx), q, l.endpoint.generation, ctx.Err() != nil)
@@ -365,8 +403,8 @@ func (s *Sender) read(ctx context.Context, q *queue) (l snapshot, err error) {
 		if q.pausedUntil > db.Micros(l.now) {
 			return nil
 		}
-		dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, batchSize)
-		if err != nil || len(dues) == 0 {
+		var dues []due
+		if dues, l.ended, err = dueDeliveries(ctx, tx, e, batchSize); err != nil || len(dues) == 0 {
 			return err
 		}
 		if l.secrets, err = e.secrets(s.Sealer, l.now); err != nil {

@@ -160,7 +160,7 @@ func TestAReceiverThatWasDownForThreeDaysGetsAllEvents(t *testing.T) {
 func (g got) object(t *testing.T, w *world) (object string) {
 	t.Helper()
 	dbtest.Read(t, w.d, func(ctx context.Context, tx *db.Tx) error {
-		ev, err := webhook.Get(ctx, tx, w.by.CompanyID, g.event.ID)
+		ev, err := webhook.Get(ctx, tx, webhook.Source{CompanyID: w.by.CompanyID}, g.event.ID)
 		object = ev.ObjectID
 		return err
 	})

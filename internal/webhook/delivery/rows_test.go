@@ -48,9 +48,9 @@ func TestABacklogIsNotRead(t *testing.T) {
 			FROM generate_series(1, CAST($2 AS BIGINT)) AS i`, now, int64(pending), e.CompanyID, string(data)); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id,
-				state, tries, attempts, next_at, error, http_status, created_at, updated_at)
-			SELECT CAST($4 AS TEXT), CAST($1 AS TEXT), i, 'evt_' || i, 'prl_' || i,
+		_, err = tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id,
+				source_id, object_id, state, tries, attempts, next_at, error, http_status, created_at, updated_at)
+			SELECT CAST($4 AS TEXT), CAST($1 AS TEXT), i, 'evt_' || i, CAST($4 AS TEXT), 'prl_' || i,
 				'pending', 0, 0, CAST($2 AS BIGINT), '', 0, CAST($2 AS BIGINT), CAST($2 AS BIGINT)
 			FROM generate_series(1, CAST($3 AS BIGINT)) AS i`, e.ID, now, int64(pending), e.CompanyID)
 		wake(tx, e.CompanyID, e.ID)
@@ -70,7 +70,7 @@ func TestABacklogIsNotRead(t *testing.T) {
 				return err
 			}
 			l := snapshot{now: tx.Now(), postponed: map[int64]int64{}}
-			dues, err := dueDeliveries(ctx, tx, q.companyID, q.endpointID, batchSize)
+			dues, _, err := dueDeliveries(ctx, tx, e, batchSize)
 			if err != nil {
 				return err
 			}
@@ -104,6 +104,44 @@ func TestABacklogIsNotRead(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// Adding events to queues reads only the connections of the companies of the events, however many companies have
+// connected an app.
+func TestConnectionsOfOtherCompaniesAreNotRead(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
+	const connected, most = 10_000, 20
+	dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+		for _, query := range []string{
+			`INSERT INTO app_grants (company_id, grant_id, app_id, user_id, scopes, expires_at, revoked_at, created_at)
+			SELECT 'com_' || i, 'gra_' || i, 'app_1', 'usr_' || i, 'c_company_detail', $1, 0, 0
+			FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
+			`INSERT INTO members (company_id, user_id, role, role_since, created_at)
+			SELECT 'com_' || i, 'usr_' || i, 'owner', CAST($1 AS BIGINT) * 0, 0
+			FROM generate_series(1, CAST($2 AS BIGINT)) AS i`,
+		} {
+			if _, err := tx.Exec(ctx, query, db.Micros(tx.Now().Add(time.Hour)), int64(connected)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+		var events []webhook.StoredEvent
+		for _, company := range []string{"com_a", "com_b", "com_7"} {
+			events = append(events, webhook.StoredEvent{CompanyID: company, Name: "payroll.created", Position: 1})
+		}
+		if err := enqueue(ctx, tx, events); err != nil {
+			return err
+		}
+		var rows int64
+		err := tx.QueryRow(ctx, `SELECT SUM(seq_tup_read + COALESCE(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables
+			WHERE relname IN ('app_grants', 'members', 'webhook_endpoints')`).Scan(&rows)
+		if rows > most {
+			t.Errorf("%d rows read of %d connections", rows, connected)
+		}
+		return err
+	})
 }
 
 // writeBuffers writes the buffered changes of queues and results.

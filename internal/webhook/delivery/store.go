@@ -27,28 +27,28 @@ func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 		ordinal++
 	}
 	now := db.Micros(e.Created)
-	columns := []string{"company_id", "endpoint_id", "ordinal", "url", "description", "events", "status", "reason",
-		"secret", "previous_secret", "previous_until", "version", "created_at", "updated_at",
+	columns := []string{"company_id", "endpoint_id", "ordinal", "url", "description", "app_id", "events", "status",
+		"reason", "secret", "previous_secret", "previous_until", "version", "created_at", "updated_at",
 		"next_run_at", "generation", "lease_holder", "leased_until",
 		"failures", "failing_since", "paused_until", "last_success_at"}
 	return true, tx.Insert(ctx, "webhook_endpoints", columns, [][]any{{
-		e.CompanyID, e.ID, ordinal, e.URL, e.Description, encodeFilter(e.Events), Enabled, "",
+		e.CompanyID, e.ID, ordinal, e.URL, e.Description, e.AppID, encodeFilter(e.Events), Enabled, "",
 		e.sealed, "", int64(0), int64(1), now, now,
 		int64(0), int64(0), "", int64(0),
 		int64(0), int64(0), int64(0), int64(0),
 	}})
 }
 
-const endpointColumns = `company_id, endpoint_id, url, description, events, status, reason, secret, previous_secret,
-	previous_until, version, created_at, updated_at, generation, lease_holder, failures, failing_since, paused_until,
-	last_success_at`
+const endpointColumns = `company_id, endpoint_id, url, description, app_id, events, status, reason, secret,
+	previous_secret, previous_until, version, created_at, updated_at, generation, lease_holder, failures, failing_since,
+	paused_until, last_success_at`
 
 func scanEndpoint(tx *db.Tx) func(*db.Rows) (Endpoint, error) {
 	return func(r *db.Rows) (e Endpoint, err error) {
 		var events string
 		var previousUntil, created, updated, lastSuccess int64
-		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &events, &e.Status, &e.Reason, &e.sealed, &e.previous,
-			&previousUntil, &e.version, &created, &updated, &e.generation, &e.holder, &e.failures, &e.failingSince,
+		err = r.Scan(&e.CompanyID, &e.ID, &e.URL, &e.Description, &e.AppID, &events, &e.Status, &e.Reason, &e.sealed,
+			&e.previous, &previousUntil, &e.version, &created, &updated, &e.generation, &e.holder, &e.failures, &e.failingSince,
 			&e.pausedUntil, &lastSuccess)
 		if err != nil {
 			return e, err
@@ -75,6 +75,20 @@ func selectEndpoints(ctx context.Context, tx *db.Tx, companies ...string) ([]End
 	rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE company_id IN "+
 		db.Placeholders(1, len(args), 1)+" ORDER BY company_id, endpoint_id", args...)
 	return db.Collect(rows, err, scanEndpoint(tx))
+}
+
+// selectAppEndpoints returns the endpoints that receive the events of the companies that have connected apps.
+func selectAppEndpoints(ctx context.Context, tx *db.Tx, apps ...string) (all []Endpoint, err error) {
+	for in, args := range db.BindList(tx, apps, 1) {
+		rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE app_id <> '' AND app_id IN "+in+
+			" ORDER BY company_id, endpoint_id", args...)
+		some, err := db.Collect(rows, err, scanEndpoint(tx))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }
 
 func selectEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (Endpoint, error) {
@@ -228,9 +242,9 @@ func insertDeliveries(ctx context.Context, tx *db.Tx, rows [][]any, conflict str
 	for len(rows) > 0 {
 		some := rows[:min(len(rows), 50)]
 		rows = rows[len(some):]
-		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id, object_id,
-				state, tries, attempts, next_at, error, http_status, created_at, updated_at)
-			VALUES `+db.Placeholders(len(some), 13, 1)+`
+		if _, err := tx.Exec(ctx, `INSERT INTO webhook_deliveries (company_id, endpoint_id, position, event_id,
+				source_id, object_id, state, tries, attempts, next_at, error, http_status, created_at, updated_at)
+			VALUES `+db.Placeholders(len(some), 14, 1)+`
 			ON CONFLICT (company_id, endpoint_id, position) DO `+conflict, slices.Concat(some...)...); err != nil {
 			return err
 		}
@@ -240,7 +254,7 @@ func insertDeliveries(ctx context.Context, tx *db.Tx, rows [][]any, conflict str
 
 func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.StoredEvent) []any {
 	now := db.Micros(tx.Now())
-	return []any{e.CompanyID, e.ID, ev.Position, ev.ID, ev.ObjectID,
+	return []any{e.CompanyID, e.ID, ev.Position, ev.ID, ev.CompanyID, ev.ObjectID,
 		Pending, int64(0), int64(0), now, "", int64(0), now, now}
 }
 
@@ -264,32 +278,57 @@ type due struct {
 	event webhook.StoredEvent
 }
 
-// dueDeliveries returns the first due deliveries of a queue: by time of the next attempt, then in the order of the
-// events. Deliveries of deleted events are left out.
-func dueDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) ([]due, error) {
-	rows, err := tx.Query(ctx, `SELECT position, event_id, tries, attempts FROM webhook_deliveries
+// dueDeliveries returns the first due deliveries of an endpoint: by time of the next attempt, then in the order of the
+// events. Deliveries of deleted events are left out. Those of companies that have disconnected the app are returned
+// separately.
+func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (existing, ended []due, err error) {
+	rows, err := tx.Query(ctx, `SELECT position, event_id, source_id, tries, attempts FROM webhook_deliveries
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
-		ORDER BY next_at, position LIMIT $4`, companyID, endpointID, db.Micros(tx.Now()), int64(limit))
+		ORDER BY next_at, position LIMIT $4`, e.CompanyID, e.ID, db.Micros(tx.Now()), int64(limit))
 	dues, err := db.Collect(rows, err, func(r *db.Rows) (d due, err error) {
-		return d, r.Scan(&d.position, &d.EventID, &d.tries, &d.Attempts)
+		return d, r.Scan(&d.position, &d.EventID, &d.SourceID, &d.tries, &d.Attempts)
 	})
 	if err != nil || len(dues) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
-	ids := make([]string, len(dues))
+	positions := make([]int64, len(dues))
+	var sources []string
 	for i, d := range dues {
-		ids[i] = d.EventID
+		positions[i] = d.position
+		if e.AppID != "" {
+			sources = append(sources, d.SourceID)
+		}
 	}
-	events, err := webhook.ByID(ctx, tx, companyID, ids...)
-	existing := dues[:0]
+	slices.Sort(sources)
+	connections, err := webhook.Connections(ctx, tx, slices.Compact(sources)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := webhook.ByPosition(ctx, tx, positions...)
 	for _, d := range dues {
 		var found bool
-		if d.event, found = events[d.EventID]; found {
+		d.event, found = events[d.position]
+		test := d.event.Name == webhook.WebhookTest.Name
+		switch {
+		case !found || d.event.CompanyID != d.SourceID:
+		case e.AppID != "" && !test &&
+			!slices.Contains(connections, webhook.Connection{CompanyID: d.SourceID, AppID: e.AppID}):
+			ended = append(ended, d)
+		default:
 			d.ObjectID, d.Event = d.event.ObjectID, d.event.Name
 			existing = append(existing, d)
 		}
 	}
-	return existing, err
+	return existing, ended, err
+}
+
+// cancelEnded cancels pending deliveries of companies that have disconnected the app.
+func cancelEnded(tx *db.Tx, q *queue, ended []due) {
+	for _, d := range ended {
+		addResult(tx, `UPDATE webhook_deliveries SET state = 'cancelled', next_at = 0, updated_at = $4
+			WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND state = 'pending'`,
+			q.companyID, q.endpointID, d.position, db.Micros(tx.Now()))
+	}
 }
 
 // blockers returns, by object, the first pending delivery before the last one of a chain that is not in the chain. It
@@ -376,16 +415,16 @@ func insertAttempts(tx *db.Tx, q *queue, results []result) {
 	}
 }
 
-const deliveryColumns = `d.position, d.event_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries, d.attempts,
-	d.next_at, d.error, d.http_status, d.created_at, d.updated_at`
+const deliveryColumns = `d.position, d.event_id, d.source_id, d.object_id, COALESCE(e.name, ''), d.state, d.tries,
+	d.attempts, d.next_at, d.error, d.http_status, d.created_at, d.updated_at`
 
 const deliveryTables = `webhook_deliveries d
-	LEFT JOIN events e ON e.company_id = d.company_id AND e.event_id = d.event_id`
+	LEFT JOIN events e ON e.company_id = d.source_id AND e.event_id = d.event_id`
 
 func scanDelivery(r *db.Rows) (d Delivery, err error) {
 	var next, created, updated int64
-	err = r.Scan(&d.position, &d.EventID, &d.ObjectID, &d.Event, &d.State, &d.tries, &d.Attempts, &next, &d.Error,
-		&d.HTTPStatus, &created, &updated)
+	err = r.Scan(&d.position, &d.EventID, &d.SourceID, &d.ObjectID, &d.Event, &d.State, &d.tries, &d.Attempts, &next,
+		&d.Error, &d.HTTPStatus, &created, &updated)
 	d.Created, d.Updated = db.Time(created), db.Time(updated)
 	if d.State == Pending {
 		d.Next = db.Time(next)

@@ -4,6 +4,8 @@ package bankhttp
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +25,8 @@ type Client struct {
 	Name   string // of the bank, for errors
 	URL    string
 	Header http.Header // sent with every request, for authentication
+	// Sign adds headers that authenticate a request. Optional.
+	Sign func(h http.Header)
 }
 
 // Failure is a response of the bank that is not a success. Its text omits the bank's message, which may repeat personal
@@ -69,6 +73,9 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 	for name, values := range c.Header {
 		r.Header[name] = values
 	}
+	if c.Sign != nil {
+		c.Sign(r.Header)
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return fmt.Errorf("%s: cannot reach %s: %w", c.Name, c.URL, errors.Unwrap(err)) // without the path and its query
@@ -109,6 +116,15 @@ func errorType(text []byte) string {
 		}
 	}
 	return name
+}
+
+// SignedBy reports whether mac is the HMAC-SHA256 of a message under a secret. It is false for an empty secret.
+func SignedBy(secret string, mac []byte, message ...string) bool {
+	h := hmac.New(sha256.New, []byte(secret))
+	for _, part := range message {
+		h.Write([]byte(part))
+	}
+	return secret != "" && hmac.Equal(h.Sum(nil), mac)
 }
 
 // Cut returns the beginning of an ASCII text, at most n characters.

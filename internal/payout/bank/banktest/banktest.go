@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -23,6 +24,10 @@ type Branch struct {
 	Rail        *bank.Rail
 	Scheme      string   // of all destinations; ach unless a test changes it
 	Corrections []string // corrections that payees' banks asked for
+	Checks      []string // results of checks of accounts
+	Accounts    []bank.Account
+	// Statement receives the statements of the account. Nil ignores them.
+	Statement func(ctx context.Context, d *db.DB, in io.Reader, parts []bank.Part) ([]string, error)
 
 	advance func()
 	payees  int
@@ -38,7 +43,14 @@ func Open(f *payouttest.Fixture, format, more string, api bank.API, advance func
 	f.Must(err)
 	sealer, err := identity.NewSealer(make([]byte, 32))
 	f.Must(err)
+	b.Accounts = accounts
 	b.Rail, err = bank.New(bank.Config{Log: f.Log, Accounts: accounts, Sealer: sealer,
+		Statement: func(ctx context.Context, d *db.DB, in io.Reader, parts []bank.Part) ([]string, error) {
+			if b.Statement == nil {
+				return nil, nil
+			}
+			return b.Statement(ctx, d, in, parts)
+		},
 		APIs: map[string]bank.API{"usd": api},
 		Details: func(_ context.Context, _ *db.Tx, _ string, outs []payout.Output) (map[string]payout.Details, error) {
 			of := map[string]payout.Details{}
@@ -50,6 +62,10 @@ func Open(f *payouttest.Fixture, format, more string, api bank.API, advance func
 		Changed: func(_ context.Context, _ *db.Tx, o payout.Output, code string, c nacha.Correction) error {
 			b.Corrections = append(b.Corrections, fmt.Sprintf("%s %s %+v", o.ID, code, c))
 			return nil
+		},
+		Checked: func(_ context.Context, _ *db.Tx, c bank.Checked) (bool, error) {
+			b.Checks = append(b.Checks, strings.TrimSpace(c.Method+" "+c.Result+" "+c.Code))
+			return true, nil
 		},
 		Reveal: func(snapshot json.RawMessage) (bank.Destination, error) {
 			return bank.Destination{Country: "US", Scheme: b.Scheme, Data: snapshot}, nil
@@ -83,6 +99,19 @@ func (b *Branch) Work(hours int) {
 		}
 		_ = b.Runner.Drain(b.Context())
 	}
+}
+
+// Problems returns the problems of the bank's responses that staff must look into.
+func (b *Branch) Problems() (all []string) {
+	b.Helper()
+	b.Read(func(ctx context.Context, tx *db.Tx) error {
+		responses, err := bank.Responses(ctx, tx, true, 100)
+		for _, r := range responses {
+			all = append(all, r.Problems...)
+		}
+		return err
+	})
+	return all
 }
 
 // Reference returns the reference of an output's last payment, such as S0000001P00001.

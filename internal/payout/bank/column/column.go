@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
@@ -60,6 +61,8 @@ func New(at, key string) (*API, error) {
 // Method implements bank.API. Column refuses instant payments to banks that do not take part.
 func (a *API) Method(_ context.Context, o bank.Order) (string, error) {
 	switch {
+	case o.Collects():
+		return ach, nil
 	case o.Scheme == "fedwire":
 		return wire, nil
 	case o.Account.InstantLimit != "" && o.Account.AllowsInstant(o.Amount) && o.Amount.Units() <= realtimeLimit:
@@ -87,6 +90,10 @@ type transfer struct {
 	Returns      []struct {
 		Code string `json:"return_code"`
 	} `json:"return_details"`
+	Changes []struct {
+		Code string `json:"change_code"`
+		Data string `json:"corrected_data"` // as in the addenda record
+	} `json:"notification_of_changes"`
 }
 
 // Create implements bank.API.
@@ -94,6 +101,9 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	to, err := o.Payee()
 	if err != nil {
 		return bank.Transfer{}, err
+	}
+	if o.Reverses != "" {
+		return a.reverse(ctx, o)
 	}
 	kind := map[bool]string{true: "savings", false: "checking"}[to.Savings]
 	payee := object{"name": to.Name, "routing_number": to.Routing, "account_number": to.Account, "account_type": kind}
@@ -116,11 +126,14 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 		if to.Business {
 			body["entry_class_code"] = "CCD"
 		}
+		if o.Debit != "" {
+			body["type"], body["entry_class_code"] = "DEBIT", string(o.Debit)
+		}
 		if body["company_entry_description"], err = o.EntryDescription(); err != nil {
 			return bank.Transfer{}, err
 		}
 		body["company_name"], body["receiver_name"] = bankhttp.Cut(o.Payer(), 16), bankhttp.Cut(to.Name, 22)
-		body["receiver_id"], body["same_day"] = o.Reference, o.Amount.Units() <= sameDayLimit
+		body["receiver_id"], body["same_day"] = o.Reference, o.Amount.Units() <= sameDayLimit && o.Debit == ""
 	}
 	var t transfer
 	if err := a.client.Post(ctx, "/transfers/"+o.Method, o.Key(), body, &t); err != nil {
@@ -130,6 +143,25 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 		return bank.Transfer{}, err
 	}
 	return a.read(ctx, o, t, t.Counterparty == party.ID)
+}
+
+// reasons are Column's names of the reasons for which a transfer can be reversed.
+var reasons = map[string]string{bank.ReversalDuplicate: "duplicated_entry",
+	bank.ReversalPayee:  "incorrect_receiver_account",
+	bank.ReversalAmount: "incorrect_amount", bank.ReversalDate: "credit_later_than_intended"}
+
+// reverse creates the reversal of a transfer.
+func (a *API) reverse(ctx context.Context, o bank.Order) (bank.Transfer, error) {
+	var t transfer
+	err := a.client.Post(ctx, "/transfers/ach/"+url.PathEscape(o.Reverses)+"/reverse", o.Key(),
+		object{"reason": reasons[o.Reason], "description": o.Remittance()}, &t)
+	if refused(err) {
+		return bank.Transfer{Status: bank.TransferRejected, Code: code(err)}, nil
+	}
+	if err != nil {
+		return bank.Transfer{}, err
+	}
+	return a.read(ctx, o, t, false)
 }
 
 // refused reports whether Column refused a call because of its content, so that every call like it is refused. A call
@@ -222,7 +254,7 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (b
 	read := bank.Transfer{ID: t.ID, Final: o.Method == realtime}
 	switch status := strings.ToLower(t.Status); status {
 	case "submitted", "acknowledged", "settled", "completed":
-		if o.Method == ach || status == "completed" {
+		if o.Method == ach && !o.Collects() || o.Collects() && status == "settled" || status == "completed" {
 			read.Status = bank.TransferPaid
 		}
 	case "returned":
@@ -236,5 +268,14 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (b
 			read.Fallback = fallback(o.Method)
 		}
 	}
+	for _, c := range t.Changes {
+		read.Changes = append(read.Changes, bank.Wanted{Code: c.Code, Data: c.Data})
+	}
 	return read, nil
+}
+
+// Statement implements bank.API. Column makes statements as reports on request, which are not read; statements are
+// imported as files.
+func (*API) Statement(context.Context, bank.Account, time.Time, time.Time) (bank.Statement, error) {
+	return bank.Statement{}, errors.ErrUnsupported
 }

@@ -2,6 +2,7 @@ package column_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestRail(t *testing.T) {
 			payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
 				b := open(f, "")
 				b.Scheme = scheme
-				return b.Outside(func(c payouttest.Connection) { b.set(func() { b.connection = c }) }, b.paid,
+				return b.Outside(b.Connect, b.paid,
 					func(reference string) int {
 						return b.change(reference, object{"status": "RETURNED", "return_details": []object{{"return_code": "R03"}}})
 					})
@@ -53,7 +54,10 @@ func TestMethods(t *testing.T) {
 		want                       string
 		state                      payout.State
 	}{
-		"instant":       {more: instant, cents: 5000_00, want: "realtime", state: payout.Fulfilled},
+		"instant":   {more: instant, cents: 5000_00, want: "realtime", state: payout.Fulfilled},
+		"above RTP": {more: `,"instant_limit":"20000000.00"`, cents: 10_000_000_01, want: "ach", state: payout.Fulfilled},
+		"too much for the same day": {more: `,"instant_limit":"20000000.00"`, cents: 2_000_000_00, reject: true, want: "ach",
+			state: payout.Fulfilled},
 		"above":         {more: instant, cents: 5000_01, want: "ach", state: payout.Fulfilled},
 		"no limit set":  {cents: 100, want: "ach", state: payout.Fulfilled},
 		"wire":          {more: instant, scheme: "fedwire", cents: 100, want: "wire", state: payout.Fulfilled},
@@ -74,6 +78,11 @@ func TestMethods(t *testing.T) {
 				b.Want(o.ID, c.state, "")
 				if got := strings.Join(b.paid(banktest.Number(1)), " "); got != c.want {
 					t.Errorf("paid by %q, want %q", got, c.want)
+				}
+				for _, s := range b.transfers { // same-day ACH up to its limit, also instead of an instant payment
+					if s["kind"] == "ach" && s["same_day"] != (c.cents <= 1_000_000_00) {
+						t.Errorf("%d cents are paid on the same day: %v", c.cents, s["same_day"])
+					}
 				}
 			})
 		})
@@ -98,7 +107,7 @@ func TestTooLittleMoneyIsWaitedFor(t *testing.T) {
 		o := b.Queue(b.To("110000000", 100))[0]
 		b.Work(3)
 		b.Want(o.ID, payout.UnknownOutcome, "")
-		b.set(func() { b.funds = 0 })
+		b.Between(func() { b.funds = 0 })
 		b.Work(3)
 		b.Want(o.ID, payout.Fulfilled, "")
 		if got := b.paid(banktest.Number(1)); len(got) != 1 {
@@ -129,11 +138,11 @@ func TestALostResponseIsFoundByItsKey(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
 		o := b.Queue(b.To("110000000", 100))[0]
-		b.set(func() { b.connection = payouttest.LostBefore })
+		b.Connect(payouttest.LostBefore)
 		b.Work(1)
 		b.Want(o.ID, payout.UnknownOutcome, "")
-		b.set(func() {
-			b.connection = payouttest.Fine
+		b.Between(func() {
+			b.Connection = payouttest.Fine
 			b.parties["cpty_0"] = object{"id": "cpty_0", "account_number": banktest.Number(1), "routing_number": "110000000"}
 			key := b.Reference(o) + "-ach"
 			for i := range 150 {
@@ -156,15 +165,54 @@ func TestAnExpiredKeyIsNotRepeated(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
 		o := b.Queue(b.To("110000000", 100))[0]
-		b.set(func() { b.connection = payouttest.LostBefore })
+		b.Connect(payouttest.LostBefore)
 		b.Work(1)
 		b.Want(o.ID, payout.UnknownOutcome, "")
-		b.set(func() { b.connection = payouttest.Fine })
+		b.Connect(payouttest.Fine)
 		b.Clock.Advance(26 * 24 * time.Hour)
 		b.Work(2)
 		b.Want(o.ID, payout.UnknownOutcome, "")
 		if len(b.transfers) != 0 {
 			t.Errorf("%d transfers, want 0", len(b.transfers))
 		}
+	})
+}
+
+// A notification of change becomes a correction of the destination, once; one about the operator's data or that cannot
+// be read is a problem for staff.
+func TestChanges(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Work(3)
+		b.change("S0000001P00001", object{"notification_of_changes": []object{
+			{"change_code": "C03", "corrected_data": "021000021   42"}, {"change_code": "C11", "corrected_data": "1"}, {}}})
+		b.Work(8)
+		if want := []string{o.ID + " C03 {Routing:021000021 Account:42 Name: Type:}"}; !slices.Equal(b.Corrections, want) {
+			t.Errorf("corrections: %q, want %q", b.Corrections, want)
+		}
+		b.Want(o.ID, payout.Fulfilled, "")
+		if got := b.Problems(); len(got) != 2 || !strings.Contains(got[0], `"C11"`) {
+			t.Errorf("problems: %q", got)
+		}
+	})
+}
+
+// A payment made in error is reversed, once.
+func TestReversals(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		b.CheckReversals(b.Connect, func() (n int) {
+			b.Between(func() {
+				for _, t := range b.transfers {
+					if t["type"] == "DEBIT" && t["amount"] == int64(100_00) {
+						n++
+					}
+				}
+			})
+			return n
+		}, func(reference string) int {
+			return b.change(reference, object{"status": "RETURNED", "return_details": []object{{"return_code": "R02"}}})
+		})
 	})
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/payout/bank/banktest"
 )
 
 const apiKey = "test_key_1"
@@ -21,9 +19,7 @@ type object = map[string]any
 // server is a local server that follows the documentation of Column's API: basic authentication, counterparties, errors
 // with a code, idempotency keys that return the first result, lists by page, and the statuses of each kind of transfer.
 type server struct {
-	*httptest.Server
-	mu         sync.Mutex
-	connection payouttest.Connection
+	*banktest.Server
 	parties    map[string]object
 	transfers  []object // oldest first
 	reject     bool     // the network rejects instant payments
@@ -43,21 +39,8 @@ var required = map[string][]string{
 func serve(t *testing.T) *server {
 	t.Helper()
 	s := &server{parties: map[string]object{}}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
+	s.Server = banktest.Serve(t, s.handle)
 	return s
-}
-
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	answer := httptest.NewRecorder()
-	if s.connection.Send(func() error { s.handle(answer, r); return nil }) != nil {
-		panic(http.ErrAbortHandler) // closes the connection without a response
-	}
-	maps.Copy(w.Header(), answer.Header())
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes())
 }
 
 func fail(w http.ResponseWriter, status int, code string) {
@@ -78,6 +61,8 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 		s.addParty(w, r)
 	case parts[0] != "transfers" || len(parts) < 2 || required[parts[1]] == nil:
 		fail(w, http.StatusNotFound, "resource_not_found")
+	case r.Method == http.MethodPost && len(parts) == 4 && parts[3] == "reverse":
+		s.reverse(w, r, parts[2])
 	case r.Method == http.MethodPost:
 		s.create(w, r, parts[1])
 	case len(parts) == 2:
@@ -168,10 +153,35 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 	_ = json.NewEncoder(w).Encode(t)
 }
 
+// reverse creates the reversal of an ACH transfer, at most once.
+func (s *server) reverse(w http.ResponseWriter, r *http.Request, id string) {
+	var in object
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	key := r.Header.Get("Idempotency-Key")
+	for _, t := range s.transfers {
+		if key != "" && t["idempotency_key"] == key {
+			_ = json.NewEncoder(w).Encode(t)
+			return
+		}
+	}
+	i := slices.IndexFunc(s.transfers, func(t object) bool { return t["id"] == id && t["kind"] == "ach" })
+	if i < 0 || s.transfers[i]["reversal_pair_transfer_id"] != nil || !slices.Contains([]any{"duplicated_entry",
+		"incorrect_amount", "incorrect_receiver_account", "credit_later_than_intended"}, in["reason"]) {
+		fail(w, http.StatusBadRequest, "transfer_not_reversible")
+		return
+	}
+	t := maps.Clone(s.transfers[i])
+	t["id"], t["idempotency_key"], t["type"] = fmt.Sprintf("ach_%d", len(s.transfers)), key, "DEBIT"
+	t["status"], t["return_details"], t["reversal_pair_transfer_id"] = "INITIATED", []object{}, id
+	s.transfers[i]["reversal_pair_transfer_id"] = t["id"]
+	s.transfers = append(s.transfers, t)
+	_ = json.NewEncoder(w).Encode(t)
+}
+
 // advance lets the networks execute the pending transfers.
 func (s *server) advance() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, t := range s.transfers {
 		switch {
 		case !strings.EqualFold(t["status"].(string), "initiated"):
@@ -189,8 +199,8 @@ func (s *server) advance() {
 
 // change changes the transfers with a key that begins with the prefix, and returns their number.
 func (s *server) change(prefix string, with object) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, t := range s.transfers {
 		if strings.HasPrefix(t["idempotency_key"].(string), prefix) {
 			maps.Copy(t, with)
@@ -202,18 +212,12 @@ func (s *server) change(prefix string, with object) (n int) {
 
 // paid returns the kinds of the transfers to an account number that were not rejected.
 func (s *server) paid(number string) (all []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, t := range s.transfers {
 		if s.parties[t["counterparty_id"].(string)]["account_number"] == number && t["status"] != "rejected" {
 			all = append(all, t["kind"].(string))
 		}
 	}
 	return all
-}
-
-func (s *server) set(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f()
 }

@@ -7,6 +7,7 @@
 package increase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,10 @@ const (
 // API implements bank.API.
 type API struct{ client bankhttp.Client }
 
-var _ bank.API = (*API)(nil)
+var (
+	_ bank.API      = (*API)(nil)
+	_ bank.Prenoter = (*API)(nil)
+)
 
 // New returns the API at a URL, with an API key. It does not connect.
 func New(at, key string) (*API, error) {
@@ -58,7 +62,10 @@ func New(at, key string) (*API, error) {
 
 // Method implements bank.API.
 func (a *API) Method(ctx context.Context, o bank.Order) (string, error) {
-	if o.Scheme == "fedwire" {
+	switch {
+	case o.Collects():
+		return ach, nil
+	case o.Scheme == "fedwire":
 		return wire, nil
 	}
 	cents := o.Amount.Units()
@@ -98,7 +105,10 @@ type transfer struct {
 	Amount        int64  `json:"amount"`
 	Key           string `json:"idempotency_key"`
 	Status        string `json:"status"`
-	Return        *struct {
+	Settlement    *struct {
+		At string `json:"settled_at"`
+	} `json:"settlement"`
+	Return *struct {
 		Code string `json:"raw_return_reason_code"`
 		Info string `json:"addenda_information"`
 	} `json:"return"`
@@ -121,6 +131,14 @@ type transfer struct {
 
 type object map[string]any
 
+// units returns the amount of an order's transfer in cents: negative if it takes money from the account.
+func units(o bank.Order) int64 {
+	if o.Collects() {
+		return -o.Amount.Units()
+	}
+	return o.Amount.Units()
+}
+
 // request returns the body of the call that creates an order's transfer.
 func request(o bank.Order) (object, error) {
 	to, err := o.Payee()
@@ -128,7 +146,7 @@ func request(o bank.Order) (object, error) {
 		return nil, err
 	}
 	text := o.Remittance()
-	all := object{"amount": o.Amount.Units(), "account_number": to.Account, "routing_number": to.Routing}
+	all := object{"amount": units(o), "account_number": to.Account, "routing_number": to.Routing}
 	switch o.Method {
 	case ach:
 		all["account_id"], all["statement_descriptor"] = o.Account.Number, text
@@ -139,11 +157,17 @@ func request(o bank.Order) (object, error) {
 		if to.Business {
 			all["destination_account_holder"], all["standard_entry_class_code"] = "business", "corporate_credit_or_debit"
 		}
+		switch o.Debit {
+		case nacha.CompanyDebit:
+			all["standard_entry_class_code"] = "corporate_credit_or_debit"
+		case nacha.WebDebit:
+			all["standard_entry_class_code"] = "internet_initiated"
+		}
 		if all["company_entry_description"], err = o.EntryDescription(); err != nil {
 			return nil, err
 		}
 		schedule := "same_day"
-		if o.Amount.Units() > sameDayLimit {
+		if o.Amount.Units() > sameDayLimit || o.Debit != "" {
 			schedule = "future_dated"
 		}
 		all["preferred_effective_date"] = object{"settlement_schedule": schedule}
@@ -253,13 +277,14 @@ func (t transfer) read(o bank.Order) (bank.Transfer, error) {
 	if t.ID == "" {
 		return bank.Transfer{}, errors.New("increase: the response is not a transfer")
 	}
-	if t.Key != o.Key() || t.Amount != o.Amount.Units() || t.AccountNumber != to.Account || t.RoutingNumber != to.Routing {
+	if t.Key != o.Key() || t.Amount != units(o) || t.AccountNumber != to.Account || t.RoutingNumber != to.Routing {
 		return bank.Transfer{}, fmt.Errorf("%w: %s", bank.ErrOther, t.ID)
 	}
 	read := bank.Transfer{ID: t.ID, Final: o.Method == rtp || o.Method == fedNow}
 	switch t.Status {
 	case "submitted":
-		if o.Method == ach { // the transfer is in a file at the Federal Reserve, and its transaction is posted
+		if o.Method == ach && (!o.Collects() || t.Settlement != nil) {
+			// The transfer is in a file at the Federal Reserve, and its transaction is posted.
 			read.Status = bank.TransferPaid
 		}
 	case "complete":
@@ -285,10 +310,79 @@ func (t transfer) read(o bank.Order) (bank.Transfer, error) {
 		}
 	}
 	for _, c := range t.Changes {
-		if code := changes[c.Code]; code != "" {
-			read.Changes = append(read.Changes, bank.Wanted{Code: code, Data: nacha.Correction{Routing: c.Routing,
-				Account: c.Account, Type: c.Funding}.Corrected(code)})
+		code := changes[c.Code]
+		w := bank.Wanted{Code: cmp.Or(code, c.Code)} // another change concerns the operator's data
+		if code != "" {
+			w.Data = nacha.Correction{Routing: c.Routing, Account: c.Account, Type: c.Funding}.Corrected(code)
 		}
+		read.Changes = append(read.Changes, w)
+	}
+	return read, nil
+}
+
+// prenotes is the path of prenotes.
+const prenotes = "/ach_prenotifications"
+
+// prenote is a prenote as Increase reports it.
+type prenote struct {
+	ID     string `json:"id"`
+	Key    string `json:"idempotency_key"`
+	Status string `json:"status"`
+	Return *struct {
+		Code string `json:"return_reason_code"`
+	} `json:"prenotification_return"`
+	Changes []struct {
+		Code string `json:"change_code"`
+		Data string `json:"corrected_data"`
+	} `json:"notifications_of_change"`
+}
+
+// returnCodes are the codes of the reasons for which prenotes are returned most often.
+var returnCodes = map[string]string{"account_closed": "R02", "no_account": "R03",
+	"invalid_account_number_structure": "R04", "non_transaction_account": "R20"}
+
+// Prenote implements bank.Prenoter.
+func (a *API) Prenote(ctx context.Context, o bank.PrenoteOrder) (bank.Prenote, error) {
+	body := object{"account_id": o.Account.Number, "account_number": o.Payee.Account, "routing_number": o.Routing,
+		"company_name": bankhttp.Cut(o.Account.Name, 16), "company_entry_description": nacha.Prenote,
+		"credit_debit_indicator": "credit", "individual_id": bankhttp.Cut(o.Key, 15),
+		"individual_name":           bankhttp.Cut(o.Payee.Name, 22),
+		"standard_entry_class_code": "prearranged_payments_and_deposit"}
+	if o.Business {
+		body["standard_entry_class_code"] = "corporate_credit_or_debit"
+	}
+	var p prenote
+	if err := a.client.Post(ctx, prenotes, o.Key, body, &p); err != nil {
+		return bank.Prenote{}, err
+	}
+	if p.Key != o.Key {
+		return bank.Prenote{}, fmt.Errorf("%w: %s", bank.ErrOther, p.ID)
+	}
+	return p.read()
+}
+
+// GetPrenote implements bank.Prenoter.
+func (a *API) GetPrenote(ctx context.Context, id string) (bank.Prenote, error) {
+	var p prenote
+	if err := a.client.Get(ctx, prenotes+"/"+url.PathEscape(id), &p); err != nil {
+		return bank.Prenote{}, err
+	}
+	return p.read()
+}
+
+func (p prenote) read() (bank.Prenote, error) {
+	if p.ID == "" {
+		return bank.Prenote{}, errors.New("increase: the response is not a prenote")
+	}
+	read := bank.Prenote{ID: p.ID, Sent: p.Status == "submitted" || p.Status == "returned"}
+	if p.Status == "returned" {
+		read.Returned = "returned"
+		if p.Return != nil {
+			read.Returned = cmp.Or(returnCodes[p.Return.Code], p.Return.Code, read.Returned)
+		}
+	}
+	for _, c := range p.Changes {
+		read.Changes = append(read.Changes, bank.Wanted{Code: cmp.Or(changes[c.Code], c.Code), Data: c.Data})
 	}
 	return read, nil
 }

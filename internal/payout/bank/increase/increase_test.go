@@ -1,12 +1,14 @@
 package increase_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -40,7 +42,7 @@ func TestRail(t *testing.T) {
 			payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
 				b := open(f, "")
 				b.Scheme = scheme
-				return b.Outside(func(c payouttest.Connection) { b.set(func() { b.connection = c }) }, b.paid,
+				return b.Outside(b.Connect, b.paid,
 					func(reference string) int { return b.change(reference, reverted) })
 			})
 		})
@@ -51,6 +53,7 @@ func TestRail(t *testing.T) {
 // an instant payment is replaced by ACH, once; an account that is closed is not tried again.
 func TestMethods(t *testing.T) {
 	const instant = `,"source_account":"account_number_1","instant_limit":"5000.00"`
+	const unlimited = `,"source_account":"account_number_1"`
 	for name, c := range map[string]struct {
 		more, routing, scheme, reject string
 		cents                         int64
@@ -60,6 +63,16 @@ func TestMethods(t *testing.T) {
 	}{
 		"instant": {
 			instant, "110000000", "ach", "", 5000_00, "real_time_payments_transfers", payout.Fulfilled, ""},
+		"above RTP's limit": {
+			unlimited, "110000000", "ach", "", 10_000_000_01, "ach_transfers", payout.Fulfilled, ""},
+		"FedNow only": {unlimited, fedNowOnly, "ach", "", 1_000_000_00, "fednow_transfers", payout.Fulfilled, ""},
+		"FedNow only, above its limit": {
+			unlimited, fedNowOnly, "ach", "", 1_000_000_01, "ach_transfers", payout.Fulfilled, ""},
+		"FedNow rejects it": {
+			unlimited, fedNowOnly, "ach", "amount_exceeds_bank_limits", 100, "ach_transfers", payout.Fulfilled, ""},
+		"RTP rejects what is too much for the same day": {
+			unlimited, "110000000", "ach", "transaction_not_supported", 2_000_000_00, "ach_transfers", payout.Fulfilled, ""},
+		"an unknown bank":             {unlimited, "999999992", "ach", "", 100, "ach_transfers", payout.Fulfilled, ""},
 		"above the operator's limit":  {instant, "110000000", "ach", "", 5000_01, "ach_transfers", payout.Fulfilled, ""},
 		"no source account":           {"", "110000000", "ach", "", 100, "ach_transfers", payout.Fulfilled, ""},
 		"the bank does not take part": {instant, "790000064", "ach", "", 100, "ach_transfers", payout.Fulfilled, ""},
@@ -79,6 +92,14 @@ func TestMethods(t *testing.T) {
 				b.Want(o.ID, c.state, c.reason)
 				if got := strings.Join(b.paid(banktest.Number(1)), " "); got != c.want {
 					t.Errorf("paid by %q, want %q", got, c.want)
+				}
+				for _, s := range b.transfers { // same-day ACH up to its limit, also instead of an instant payment
+					if s["kind"] == "ach_transfers" {
+						want := map[bool]string{true: "same_day", false: "future_dated"}[c.cents <= 1_000_000_00]
+						if text := string(s["request"].([]byte)); !strings.Contains(text, `"settlement_schedule":"`+want+`"`) {
+							t.Errorf("%s; want %s", text, want)
+						}
+					}
 				}
 			})
 		})
@@ -129,7 +150,7 @@ func TestTooLittleMoneyIsWaitedFor(t *testing.T) {
 		o := b.Queue(b.To("110000000", 100))[0]
 		b.Work(3)
 		b.Want(o.ID, payout.UnknownOutcome, "")
-		b.set(func() { b.funds = 0 })
+		b.Between(func() { b.funds = 0 })
 		b.Work(3)
 		b.Want(o.ID, payout.Fulfilled, "")
 		if got := b.paid(banktest.Number(1)); len(got) != 1 {
@@ -165,10 +186,13 @@ func TestChangesAndReturns(t *testing.T) {
 		b.Work(3)
 		b.change("S0000001P00001", object{"notifications_of_change": []object{{
 			"change_code": "incorrect_routing_number_and_account_number", "corrected_account_number": "42",
-			"corrected_routing_number": "021000021"}}})
+			"corrected_routing_number": "021000021"}, {"change_code": "incorrect_company_identification_number"}}})
 		b.Work(8)
 		if want := []string{o.ID + " C03 {Routing:021000021 Account:42 Name: Type:}"}; !slices.Equal(b.Corrections, want) {
 			t.Errorf("corrections: %q, want %q", b.Corrections, want)
+		}
+		if got := b.Problems(); len(got) != 1 || !strings.Contains(got[0], "incorrect_company_identification_number") {
+			t.Errorf("problems: %q", got)
 		}
 		b.Want(o.ID, payout.Fulfilled, "")
 		b.Clock.Advance(30 * 24 * time.Hour)
@@ -178,5 +202,74 @@ func TestChangesAndReturns(t *testing.T) {
 		if got := b.Balance(ledger.Bank, "usd", money.USD); !got.IsZero() {
 			t.Errorf("%s left the account", got)
 		}
+	})
+}
+
+// A prenote is sent once, also after a lost response. It is accepted on the third banking day after it settled, unless
+// the payee's bank returns or corrects it.
+func TestPrenotes(t *testing.T) {
+	for name, c := range map[string]struct {
+		reported object
+		want     []string
+	}{
+		"accepted": {object{}, []string{"prenote pending", "prenote accepted"}},
+		"returned": {object{"status": "returned", "prenotification_return": object{"return_reason_code": "no_account"}},
+			[]string{"prenote pending", "prenote returned R03"}},
+		"corrected": {object{"notifications_of_change": []object{{"change_code": "incorrect_account_number",
+			"corrected_data": "42"}}}, []string{"prenote pending", "prenote returned C01"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+				b := open(f, "")
+				b.Connect(payouttest.LostAfter)
+				b.Write(func(ctx context.Context, tx *db.Tx) error {
+					return b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To("110000000", 1).Destination)
+				})
+				b.Work(1)
+				b.Connect(payouttest.Fine)
+				b.Work(2)
+				for _, p := range b.Rails.Periodic(b.DB) {
+					b.Must(p.Run(b.Context()))
+				}
+				if len(b.transfers) != 1 || b.transfers[0]["kind"] != "ach_prenotifications" {
+					b.Errorf("the bank has %v", b.transfers)
+				}
+				b.change("pre_", c.reported)
+				b.Connect(payouttest.LostBefore)
+				b.Clock.Advance(8 * 24 * time.Hour)
+				b.Work(2)
+				if len(b.Checks) != 1 {
+					b.Errorf("%q while the bank does not answer", b.Checks)
+				}
+				b.Connect(payouttest.Fine)
+				b.Work(2)
+				if !slices.Equal(b.Checks, c.want) {
+					b.Errorf("%q, want %q", b.Checks, c.want)
+				}
+				if len(b.Corrections) != map[bool]int{true: 1}[name == "corrected"] {
+					b.Errorf("corrections: %q", b.Corrections)
+				}
+			})
+		})
+	}
+}
+
+// A payment made in error is reversed, once.
+func TestReversals(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		b.CheckReversals(b.Connect, func() (n int) {
+			b.Between(func() {
+				for _, t := range b.transfers {
+					if t["kind"] == "ach_transfers" && t["amount"] == int64(-100_00) &&
+						strings.Contains(string(t["request"].([]byte)), `"REVERSAL"`) {
+						n++
+					}
+				}
+			})
+			return n
+		}, func(reference string) int {
+			return b.change(reference, object{"status": "returned", "return": object{"raw_return_reason_code": "R02"}})
+		})
 	})
 }

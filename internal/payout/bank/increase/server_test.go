@@ -7,13 +7,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
-	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/payout/bank/banktest"
 )
 
 const apiKey = "sandbox_key_1"
@@ -24,13 +24,13 @@ type object = map[string]any
 // idempotency keys that are unique across all objects, lists filtered by them, the routing numbers of its sandbox, and
 // the statuses of each kind of transfer.
 type server struct {
-	*httptest.Server
-	mu         sync.Mutex
-	connection payouttest.Connection
-	transfers  []object
-	reject     string // reason with which the network rejects instant payments, or ""
-	review     bool   // Increase rejects the next transfers in its review
-	funds      int64  // cents that are available; 0 means enough
+	*banktest.Server
+	transfers []object
+	reject    string // reason with which the network rejects instant payments, or ""
+	review    bool   // Increase rejects the next transfers in its review
+	funds     int64  // cents that are available; 0 means enough
+	now       func() time.Time
+	entries   []object // transactions of the account, oldest first
 }
 
 // kinds are the paths of transfers, with their first and their final status.
@@ -39,39 +39,32 @@ var kinds = map[string][2]string{
 	"wire_transfers":               {"pending_creating", "complete"},
 	"real_time_payments_transfers": {"pending_submission", "complete"},
 	"fednow_transfers":             {"pending_submitting", "complete"},
+	"ach_prenotifications":         {"pending_submitting", "submitted"},
 }
 
 // required are the parameters that a call must have, by path.
 var required = map[string][]string{
-	"ach_transfers":  {"account_id", "amount", "statement_descriptor", "account_number", "routing_number"},
-	"wire_transfers": {"account_id", "amount", "creditor", "remittance", "account_number", "routing_number"},
+	"ach_transfers":        {"account_id", "amount", "statement_descriptor", "account_number", "routing_number"},
+	"ach_prenotifications": {"account_id", "account_number", "routing_number"},
+	"wire_transfers":       {"account_id", "amount", "creditor", "remittance", "account_number", "routing_number"},
 	"real_time_payments_transfers": {"amount", "creditor_name", "source_account_number_id",
 		"unstructured_remittance_information", "account_number", "routing_number"},
 	"fednow_transfers": {"account_id", "amount", "creditor_name", "debtor_name", "source_account_number_id",
 		"unstructured_remittance_information", "account_number", "routing_number"},
 }
 
+// fedNowOnly is the routing number of a bank that takes part in FedNow, but not in RTP. Increase's sandbox has none.
+const fedNowOnly = "026073150"
+
 // Routing numbers of Increase's sandbox, with the methods that each supports.
-var routingNumbers = map[string]string{"110000000": "arfw", "101050001": "arfw", "790000064": "aw", "790000051": ""}
+var routingNumbers = map[string]string{fedNowOnly: "afw", "110000000": "arfw", "101050001": "arfw", "790000064": "aw",
+	"790000051": ""}
 
 func serve(t *testing.T) *server {
 	t.Helper()
 	s := &server{}
-	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
+	s.Server = banktest.Serve(t, s.handle)
 	return s
-}
-
-func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	answer := httptest.NewRecorder()
-	if s.connection.Send(func() error { s.handle(answer, r); return nil }) != nil {
-		panic(http.ErrAbortHandler) // closes the connection without a response
-	}
-	maps.Copy(w.Header(), answer.Header())
-	w.WriteHeader(answer.Code)
-	_, _ = w.Write(answer.Body.Bytes())
 }
 
 func fail(w http.ResponseWriter, status int, kind string, more object) {
@@ -90,6 +83,10 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	kind, id, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
+	case kind == "accounts" && id == "account_1/balance":
+		s.balance(w, r.URL.Query().Get("at_time"))
+	case kind == "transactions":
+		s.list(w, r.URL.Query())
 	case kind == "routing_numbers" && r.Method == http.MethodGet:
 		s.routing(w, r.URL.Query().Get("routing_number"))
 	case kinds[kind][0] == "":
@@ -116,6 +113,53 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusMethodNotAllowed, "api_method_not_found_error", nil)
 	}
 }
+
+// balance writes the sum of the transactions before a time.
+func (s *server) balance(w http.ResponseWriter, at string) {
+	sum := int64(0)
+	for _, e := range s.entries {
+		if e["created_at"].(string) < at {
+			sum += e["amount"].(int64)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(object{"account_id": "account_1", "current_balance": sum, "available_balance": sum,
+		"type": "balance_lookup"})
+}
+
+// list writes a page of two transactions of a period, newest first.
+func (s *server) list(w http.ResponseWriter, q url.Values) {
+	page, next, after := []object{}, any(nil), q.Get("cursor")
+	for _, e := range slices.Backward(s.entries) {
+		at := e["created_at"].(string)
+		switch {
+		case q.Get("account_id") != "account_1" || at < q.Get("created_at.on_or_after") || at >= q.Get("created_at.before"):
+		case after != "":
+			if e["id"] == after {
+				after = ""
+			}
+		case len(page) == 2:
+			next = page[1]["id"]
+		default:
+			page = append(page, e)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(object{"data": page, "next_cursor": next})
+}
+
+// book adds a transaction of a category to the account.
+func (s *server) book(cents int64, category string, source object) {
+	if s.now == nil {
+		return
+	}
+	s.entries = append(s.entries, object{"id": fmt.Sprintf("transaction_%d", len(s.entries)+1), "amount": cents,
+		"created_at": s.now().UTC().Format(time.RFC3339), "currency": "USD", "description": category,
+		"source": object{"category": category, category: source}})
+}
+
+// posted are the categories of transactions that pay a transfer of each kind.
+var posted = map[string]string{"ach_transfers": "ach_transfer_intention", "wire_transfers": "wire_transfer_intention",
+	"real_time_payments_transfers": "real_time_payments_transfer_acknowledgement",
+	"fednow_transfers":             "fednow_transfer_acknowledgement"}
 
 func (s *server) routing(w http.ResponseWriter, number string) {
 	data := []object{}
@@ -156,7 +200,10 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 			return
 		}
 	}
-	amount := int64(in["amount"].(float64))
+	amount := int64(0)
+	if kind != "ach_prenotifications" {
+		amount = int64(in["amount"].(float64))
+	}
 	switch {
 	case len(in["routing_number"].(string)) != 9:
 		fail(w, http.StatusBadRequest, "invalid_parameters_error", object{"errors": []object{{"field": "routing_number"}}})
@@ -175,8 +222,8 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 
 // advance lets the networks execute the pending transfers.
 func (s *server) advance() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, t := range s.transfers {
 		kind := t["kind"].(string)
 		instant := kind == "real_time_payments_transfers" || kind == "fednow_transfers"
@@ -188,14 +235,15 @@ func (s *server) advance() {
 			t["status"], t["rejection"] = "rejected", object{"reject_reason_code": s.reject}
 		default:
 			t["status"] = kinds[kind][1]
+			s.book(-t["amount"].(int64), posted[kind], object{"transfer_id": t["id"], "amount": t["amount"]})
 		}
 	}
 }
 
 // change changes the transfers with a key that begins with the prefix, and returns their number.
 func (s *server) change(prefix string, with object) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, t := range s.transfers {
 		if strings.HasPrefix(t["idempotency_key"].(string), prefix) {
 			maps.Copy(t, with)
@@ -207,18 +255,12 @@ func (s *server) change(prefix string, with object) (n int) {
 
 // paid returns the kinds of the transfers to an account number that were not rejected.
 func (s *server) paid(number string) (all []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Lock()
+	defer s.Unlock()
 	for _, t := range s.transfers {
 		if t["account_number"] == number && !strings.HasSuffix(t["status"].(string), "rejected") {
 			all = append(all, t["kind"].(string))
 		}
 	}
 	return all
-}
-
-func (s *server) set(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f()
 }

@@ -47,6 +47,7 @@ type Transfer struct {
 	ID              string // end-to-end and instruction ID
 	Amount          money.Amount
 	UltimateDebtor  string // name of the party on whose behalf the debtor pays, or ""
+	UltimateLEI     string // legal entity identifier of that party, or ""
 	UltimateAddress Address
 	Creditor        Party
 	Number          string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
@@ -104,6 +105,7 @@ type (
 	orderParty struct {
 		Name    string        `xml:"Nm"`
 		Address *orderAddress `xml:"PstlAdr"`
+		LEI     *string       `xml:"Id>OrgId>LEI"`
 		Org     *orderID      `xml:"Id>OrgId>Othr"`
 		Person  *orderID      `xml:"Id>PrvtId>Othr"`
 		Contact *orderContact `xml:"CtctDtls"`
@@ -328,7 +330,7 @@ func (t Transfer) toXML(o Order) orderTransfer {
 		s.Purpose = &code{Code: t.Purpose}
 	}
 	if t.UltimateDebtor != "" {
-		s.Ultimate = &orderParty{Name: o.name(t.UltimateDebtor)}
+		s.Ultimate = &orderParty{Name: o.name(t.UltimateDebtor), LEI: optional(t.UltimateLEI)}
 	}
 	switch id := (orderID{truncate(t.TaxID, 35), optional(truncate(t.IDKind, 35))}); {
 	case t.TaxID == "":

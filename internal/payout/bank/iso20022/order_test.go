@@ -70,6 +70,7 @@ func TestOrdersConformToTheSchema(t *testing.T) {
 	sepa.Scheme, sepa.Category, sepa.Instruction = SEPA, "SALA", "as agreed"
 	first := &sepa.Transfers[0]
 	first.Purpose, first.UltimateDebtor, first.Creditor.Bank = "SALA", "Example AG", "ABNANL2A"
+	first.UltimateLEI = "506700GE1G29325QX363"
 	first.Address = Address{Street: "1 Main Street", Line: "Floor 2", Town: "Utrecht", Country: "NL"}
 	first.Email, first.Kind, first.BankName = "ada@example.com", "CACC", "Example Bank" // not part of SEPA
 	instant := order(transfer(1, eur(1)))
@@ -106,7 +107,8 @@ func TestOrdersConformToTheSchema(t *testing.T) {
 	for name, parts := range map[string][]string{
 		"SEPA": {"<NbOfTxs>2</NbOfTxs>", "<CtrlSum>1234.57</CtrlSum>", "<ReqdExctnDt> <Dt>2026-03-02</Dt>",
 			`<InstdAmt Ccy="EUR">1234.56</InstdAmt>`, "<ChrgBr>SLEV</ChrgBr>", "<CtgyPurp> <Cd>SALA</Cd>",
-			"<Purp> <Cd>SALA</Cd>", "<UltmtDbtr> <Nm>Example AG</Nm> </UltmtDbtr>",
+			"<Purp> <Cd>SALA</Cd>",
+			"<UltmtDbtr> <Nm>Example AG</Nm> <Id> <OrgId> <LEI>506700GE1G29325QX363</LEI> </OrgId> </Id> </UltmtDbtr>",
 			"<InstrForDbtrAgt>as agreed</InstrForDbtrAgt>",
 			"<Dbtr> <Nm>Example Payments GmbH</Nm> <PstlAdr> <PstCd>10115</PstCd> <TwnNm>Berlin</TwnNm> <Ctry>DE</Ctry>",
 			"<TwnNm>Utrecht</TwnNm> <Ctry>NL</Ctry> <AdrLine>Floor 2</AdrLine>",

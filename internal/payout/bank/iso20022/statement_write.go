@@ -232,18 +232,24 @@ func IsIBAN(s string) bool {
 	if len(s) < 15 || len(s) > 34 || !letters(s[:2]) || !digits(s[2:4]) {
 		return false
 	}
+	return mod97(s[4:]+s[:4]) == 1
+}
+
+// mod97 returns the remainder modulo 97 of digits and capital letters, which count as 10 to 35, or -1 for any other
+// character (ISO/IEC 7064).
+func mod97(s string) int {
 	sum := 0
-	for _, c := range []byte(s[4:] + s[:4]) {
+	for _, c := range []byte(s) {
 		switch {
 		case c >= '0' && c <= '9':
 			sum = (sum*10 + int(c-'0')) % 97
 		case c >= 'A' && c <= 'Z':
 			sum = (sum*100 + int(c-'A') + 10) % 97
 		default:
-			return false
+			return -1
 		}
 	}
-	return sum == 1
+	return sum
 }
 
 // IsBIC reports whether s has the form of a BIC.

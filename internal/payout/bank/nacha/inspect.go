@@ -19,11 +19,12 @@ type Received struct {
 	Effective                time.Time
 	Cents                    int64
 	Debit                    bool
+	Prenote                  bool
 	Addenda                  string // payment-related information
 }
 
-// Inspect checks a file of PPD and CCD entries as the bank does that receives it, at a time in the bank's zone, and
-// returns the entries. Its error names the record that breaks a rule of Nacha.
+// Inspect checks a file of PPD, CCD and WEB entries as the bank does that receives it, at a time in the bank's zone,
+// and returns the entries. Its error names the record that breaks a rule of Nacha.
 func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Received, error) {
 	if _, err := Read(bytes.NewReader(in)); err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (b *inspection) batchHeader(l string) error {
 	switch {
 	case class != "200" && class != "220" && class != "225":
 		return fmt.Errorf("the service class code %q is unknown", class)
-	case b.batch.Class != "PPD" && b.batch.Class != "CCD":
+	case b.batch.Class != "PPD" && b.batch.Class != "CCD" && b.batch.Class != string(WebDebit):
 		return fmt.Errorf("the originator is not approved for the class %q", b.batch.Class)
 	case b.batch.Company == "" || strings.TrimSpace(l[40:50]) == "":
 		return errors.New("the company name or identification is missing")
@@ -110,17 +111,19 @@ func (b *inspection) entry(l string) error {
 	e.Name, e.Trace = strings.TrimSpace(l[54:76]), l[79:94]
 	e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // Read has parsed it
 	code := l[1:3]
-	e.Debit = code == "27" || code == "37"
+	e.Debit, e.Prenote = code == "27" || code == "37", code == "23" || code == "33"
 	sameDay := e.Effective.Format(time.DateOnly) == b.at.Format(time.DateOnly)
 	switch {
-	case !e.Debit && code != "22" && code != "32":
+	case !e.Debit && !e.Prenote && code != "22" && code != "32":
 		return fmt.Errorf("the transaction code %q is not supported", code)
 	case !ValidRoutingNumber(l[3:12]):
 		return fmt.Errorf("the routing number %q is invalid", l[3:12])
 	case e.Account == "" || e.Name == "":
 		return errors.New("the account number or the name is missing")
-	case e.Cents == 0:
-		return errors.New("the amount is zero")
+	case e.Prenote != (e.Cents == 0):
+		return errors.New("the amount is zero, or a prenote has one")
+	case e.Class == string(WebDebit) && e.Debit && l[76:78] != "R " && l[76:78] != "S ":
+		return errors.New("a WEB debit must state whether it is single or recurring")
 	case e.Trace[:8] != b.header[79:87] || e.Trace <= b.trace:
 		return fmt.Errorf("the trace number %s does not ascend, or is of another bank", e.Trace)
 	case b.header[1:4] == "220" && e.Debit || b.header[1:4] == "225" && !e.Debit:
@@ -133,6 +136,24 @@ func (b *inspection) entry(l string) error {
 	b.trace, b.open = e.Trace, l[78] == '1'
 	b.entries = append(b.entries, e)
 	return nil
+}
+
+// Find returns the entry with an ID in a file that this package wrote, and the name of the company that pays it.
+func Find(file []byte, id string) (e Entry, payer string, ok bool) {
+	var header string
+	for _, l := range strings.Split(string(file), "\n") {
+		switch {
+		case len(l) != width:
+		case l[0] == '5':
+			header = l
+		case l[0] == '6' && strings.TrimSpace(l[39:54]) == id && header != "":
+			e = Entry{ID: id, Name: strings.TrimSpace(l[54:76]), Routing: l[3:12], Account: strings.TrimSpace(l[12:29]),
+				Savings: l[1] == '3', Company: header[50:53] == "CCD"}
+			e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // zero does not match any payment
+			return e, strings.TrimSpace(header[4:20]), true
+		}
+	}
+	return Entry{}, "", false
 }
 
 // segment matches the segments of ANSI X12 that this package writes.

@@ -1,10 +1,11 @@
-// Package nacha writes files of ACH credits under Nacha's rules and reads files of returns and notifications of
-// change.
+// Package nacha writes files of ACH credits and debits under Nacha's rules and reads files of returns and
+// notifications of change.
 //
-// A file has batches of PPD entries (people) and of CCD entries (companies). The entries of a batch have one
-// description and one settlement day; there are several such batches if their total exceeds the limit of one entry.
-// Each batch is balanced: it has a debit of the originator's account for the sum of its credits. A file that is read
-// comes from outside and is not trusted: if its totals do not match its entries, all of it is rejected.
+// A file has batches of PPD entries (people) and of CCD entries (companies), or of CCD and WEB debits. The entries of
+// a batch have one description and one settlement day; there are several such batches if their total exceeds the limit
+// of one entry. Each batch is balanced: it has an entry on the originator's account for the sum of its entries,
+// except batches of prenotes. A file that is read comes from outside and is not trusted: if its totals do not match
+// its entries, all of it is rejected.
 //
 // The package encodes and decodes records only. Callers decide what a return means. [Inspect] applies the rules of a
 // bank that receives a file.
@@ -37,7 +38,7 @@ type Originator struct {
 	Origin          string // immediate origin, 9 or 10 characters, assigned by the bank; default ID
 }
 
-// File is a file of credits that one company pays.
+// File is a file of credits that one company pays, or of debits of it.
 type File struct {
 	Originator
 	Payer     string    // company that pays, which the receiver sees; 16 characters are sent; default: Name
@@ -47,7 +48,7 @@ type File struct {
 	Entries   []Entry
 }
 
-// Entry is one credit.
+// Entry is one credit or debit.
 type Entry struct {
 	ID          string // reference of the payment, up to 15 characters; repeated in a return
 	Name        string // name of the receiver
@@ -55,23 +56,41 @@ type Entry struct {
 	Account     string // up to 17 characters
 	Savings     bool
 	Company     bool      // the receiver is a company: the entry is CCD, otherwise PPD
+	Prenote     bool      // checks the account: Cents is zero
+	Reversal    bool      // reverses an earlier entry: the receiver's account is debited
 	Cents       int64     // up to 99,999,999.99 dollars
 	Description string    // company entry description, which the receiver sees: [Payroll] or another
 	Effective   time.Time // day on which the money should arrive
 	Window      string    // descriptive date that asks for a window of same-day ACH, see [SameDayWindows]; "" for none
 	Addenda     string    // payment-related information, see [Remittance]; "" for none
+	Debit       Debit
 }
+
+// Debit is the kind of a debit entry.
+type Debit string
+
+// Kinds of debit entries; an Entry without one is a credit.
+const (
+	CompanyDebit Debit = "CCD" // of a company's account
+	WebDebit     Debit = "WEB" // of a consumer's account, authorized on the internet for repeated debits
+)
 
 // MaxCents is the largest amount of one entry.
 const MaxCents = 99_999_999_99
 
-// Company entry descriptions. The field has ten characters. Nacha defines two: PAYROLL for PPD credits that pay
-// wages, salaries and similar compensation, and PURCHASE for debits of consumers' purchases on the internet, which this
-// package does not write.
+// Company entry descriptions. The field has ten characters. Nacha defines PAYROLL for PPD credits that pay wages,
+// salaries and similar compensation, RETRY PYMT for a debit that repeats a returned one, and PURCHASE for debits of
+// consumers' purchases on the internet, which this package does not write. Prenote describes prenotes, which pay
+// nothing.
 const (
 	Payroll = "PAYROLL"
 	Vendor  = "VENDOR PMT"
 	Other   = "PAYMENT"
+	Prenote = "PRENOTE"
+	// Reversal is what Nacha requires for the reversal of an entry.
+	Reversal = "REVERSAL"
+	Funding  = "FUNDING" // a debit that funds the account of a company
+	Retry    = "RETRY PYMT"
 )
 
 // SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it.
@@ -123,10 +142,24 @@ type batch struct {
 
 // kind is what the entries of a batch have in common.
 type kind struct {
-	company     bool
+	class       string
+	debit       bool
 	description string
 	effective   time.Time
 	window      string
+	prenote     bool
+	reversal    bool
+}
+
+// codes are the transaction codes of entries for a checking account, by kind; those for savings accounts are ten more.
+func (k kind) codes() (entry, offset int) {
+	switch {
+	case k.prenote:
+		return 23, 0
+	case k.reversal || k.debit:
+		return 27, 22
+	}
+	return 22, 27
 }
 
 // Write returns the encoded file. It returns an error that names the entry if a bank would not accept it.
@@ -153,22 +186,26 @@ func (f File) Write() ([]byte, error) {
 	var count, hash, total int64
 	for i, b := range batches {
 		number := zeroPadded(int64(i+1), 7)
-		class := "PPD"
-		if b.company {
-			class = "CCD"
+		service := "200"
+		if b.prenote {
+			service = "220" // without a debit
 		}
 		day := b.effective.Format("060102")
-		w.line("5200"+padRight(cmp.Or(f.Payer, f.Name), 16)+padRight(f.Name, 20)+padRight(f.ID, 10)+class+
+		w.line("5"+service+padRight(cmp.Or(f.Payer, f.Name), 16)+padRight(f.Name, 20)+padRight(f.ID, 10)+b.class+
 			padRight(b.description, 10)+cmp.Or(b.window, day)+day+"   1"+f.ODFI[:8]+number, "")
 		var sum int64
-		credit := func(code string, e Entry) {
+		write := func(code string, e Entry) {
 			trace++
 			addenda := "0"
 			if e.Addenda != "" {
 				addenda = "1"
 			}
+			terms := "  "
+			if e.Debit == WebDebit {
+				terms = "R " // the authorization is for repeated debits
+			}
 			w.line("6"+code+e.Routing+padRight(e.Account, 17)+zeroPadded(e.Cents, 10)+padRight(e.ID, 15)+padRight(e.Name,
-				22)+"  "+addenda+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
+				22)+terms+addenda+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
 			if e.Addenda != "" {
 				w.line("705"+padRight(e.Addenda, addendaWidth)+"0001"+zeroPadded(int64(trace), 7), "")
 			}
@@ -176,19 +213,23 @@ func (f File) Write() ([]byte, error) {
 			sum += prefix
 		}
 		for _, e := range b.entries {
-			code := "22"
+			code, _ := b.codes()
 			if e.Savings {
-				code = "32"
+				code += 10
 			}
-			credit(code, e)
+			write(strconv.Itoa(code), e)
 		}
-		offset := "27"
+		_, offset := b.codes()
 		if f.Savings {
-			offset = "37"
+			offset += 10
 		}
-		credit(offset, Entry{ID: f.Part(i + 1), Name: f.Name, Routing: f.ODFI, Account: f.Account, Cents: b.cents})
-		n := int64(b.records + 1)
-		w.line("8200"+zeroPadded(n, 6)+zeroPadded(sum%hashModulus, 10)+zeroPadded(b.cents, 12)+zeroPadded(b.cents,
+		n := int64(b.records)
+		if !b.prenote {
+			write(strconv.Itoa(offset), Entry{ID: f.Part(i + 1), Name: f.Name, Routing: f.ODFI, Account: f.Account,
+				Cents: b.cents})
+			n++
+		}
+		w.line("8"+service+zeroPadded(n, 6)+zeroPadded(sum%hashModulus, 10)+zeroPadded(b.cents, 12)+zeroPadded(b.cents,
 			12)+padRight(f.ID, 10)+padRight("", 25)+f.ODFI[:8]+number, "")
 		count, hash, total = count+n, hash+sum, total+b.cents
 	}
@@ -201,6 +242,17 @@ func (f File) Write() ([]byte, error) {
 	return w.out.Bytes(), w.err
 }
 
+// class returns the standard entry class of an entry.
+func (e Entry) class() string {
+	switch {
+	case e.Debit != "":
+		return string(e.Debit)
+	case e.Company:
+		return "CCD"
+	}
+	return "PPD"
+}
+
 // batches groups the entries by kind. It starts a new batch when the debit of a batch would exceed the limit.
 func (f File) batches() ([]*batch, error) {
 	if len(f.Entries) == 0 {
@@ -210,7 +262,11 @@ func (f File) batches() ([]*batch, error) {
 	open := map[kind]*batch{}
 	for _, e := range f.Entries {
 		switch {
-		case e.Cents <= 0 || e.Cents > MaxCents:
+		case e.Reversal != (e.Description == Reversal):
+			return nil, fmt.Errorf("nacha: entry %s is described as a reversal or is one, but not both", e.ID)
+		case e.Prenote && (e.Cents != 0 || e.Addenda != ""):
+			return nil, fmt.Errorf("nacha: the prenote %s has an amount or an addenda", e.ID)
+		case !e.Prenote && (e.Cents <= 0 || e.Cents > MaxCents):
 			return nil, fmt.Errorf("nacha: entry %s has %d cents; want 1 to %d", e.ID, e.Cents, int64(MaxCents))
 		case !ValidRoutingNumber(e.Routing):
 			return nil, fmt.Errorf("nacha: entry %s has an invalid routing number", e.ID)
@@ -225,8 +281,14 @@ func (f File) batches() ([]*batch, error) {
 				e.ID, addendaWidth)
 		case e.Company && e.Description == Payroll:
 			return nil, fmt.Errorf("nacha: entry %s pays a company, so it is not payroll", e.ID)
+		case e.Debit != "" && e.Debit != CompanyDebit && e.Debit != WebDebit || e.Debit == WebDebit && e.Addenda != "":
+			return nil, fmt.Errorf("nacha: entry %s is a debit of the unknown kind %q, or has an addenda", e.ID, e.Debit)
+		case (e.Debit == "") != (f.Entries[0].Debit == ""):
+			return nil, fmt.Errorf("nacha: entry %s is in a file of credits and debits", e.ID)
+		case e.Debit != "" && (e.Prenote || e.Reversal):
+			return nil, fmt.Errorf("nacha: entry %s is a prenote or reversal of a debit", e.ID)
 		}
-		k := kind{e.Company, e.Description, e.Effective, e.Window}
+		k := kind{e.class(), e.Debit != "", e.Description, e.Effective, e.Window, e.Prenote, e.Reversal}
 		b := open[k]
 		if b == nil || b.cents+e.Cents > MaxCents || len(b.entries) >= maxLines {
 			b = &batch{kind: k}
@@ -243,8 +305,8 @@ func (f File) batches() ([]*batch, error) {
 	return all, nil
 }
 
-// Parts returns the number of the batch, from 1, for each entry. The originator's account is debited once per batch,
-// with the ID that [File.Part] returns.
+// Parts returns the number of the batch, from 1, for each entry. The originator's account has one entry per batch, with
+// the ID that [File.Part] returns.
 func (f File) Parts() ([]int, error) {
 	all, err := f.batches()
 	at := map[string]int{}
@@ -260,7 +322,7 @@ func (f File) Parts() ([]int, error) {
 	return parts, err
 }
 
-// Part returns the ID of the debit of a batch.
+// Part returns the ID of the entry of a batch on the originator's account.
 func (f File) Part(n int) string { return fmt.Sprintf("%sB%05d", f.Reference, n) }
 
 type writer struct {

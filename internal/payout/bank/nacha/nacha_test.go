@@ -78,6 +78,36 @@ func TestAThirdPartyReaderReadsWrittenFiles(t *testing.T) {
 	}
 }
 
+// Prenotes are entries of zero without a debit of the originator. A reversal debits the receiver and credits the
+// originator.
+func TestAThirdPartyReaderReadsPrenotesAndReversals(t *testing.T) {
+	check, back := entry(1, 0), entry(2, 1234_56)
+	check.Prenote, check.Savings, check.Description = true, true, Prenote
+	back.Reversal, back.Description = true, Reversal
+	body := testkit.Must(file(check, back).Write())
+	got := testkit.Must(ach.NewReader(bytes.NewReader(body)).Read())
+	testkit.Check(t, got.Validate())
+	var lines []string
+	for _, b := range got.Batches {
+		for _, e := range b.GetEntries() {
+			lines = append(lines, fmt.Sprint(b.GetHeader().ServiceClassCode, " ", b.GetHeader().CompanyEntryDescription, " ",
+				e.TransactionCode, " ", strings.TrimSpace(e.DFIAccountNumber), " ", e.Amount))
+		}
+	}
+	want := []string{"220 PRENOTE 33 100000001 0", "200 REVERSAL 27 100000002 123456", "200 REVERSAL 22 987654321 123456"}
+	if fmt.Sprint(lines) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+	found, payer, ok := Find(body, back.ID)
+	if !ok || payer != "Acme Research La" || found.Account != back.Account || found.Routing != back.Routing ||
+		found.Cents != back.Cents || found.Savings || found.Company {
+		t.Errorf("%+v, %q, %v", found, payer, ok)
+	}
+	if _, _, ok := Find(body, "S0000012P00009"); ok {
+		t.Error("found a payment that is not in the file")
+	}
+}
+
 func TestWriteRejectsInvalidFiles(t *testing.T) {
 	change := func(f func(*Entry)) File {
 		e := entry(1, 100)
@@ -87,6 +117,9 @@ func TestWriteRejectsInvalidFiles(t *testing.T) {
 	for name, f := range map[string]File{
 		"nothing":           file(),
 		"an amount of 0":    change(func(e *Entry) { e.Cents = 0 }),
+		"a prenote of 1":    change(func(e *Entry) { e.Prenote = true }),
+		"not a reversal":    change(func(e *Entry) { e.Description = Reversal }),
+		"a silent reversal": change(func(e *Entry) { e.Reversal = true }),
 		"too large":         change(func(e *Entry) { e.Cents = MaxCents + 1 }),
 		"a routing number":  change(func(e *Entry) { e.Routing = "011000016" }),
 		"an account number": change(func(e *Entry) { e.Account = "123456789012345678" }),
@@ -97,6 +130,9 @@ func TestWriteRejectsInvalidFiles(t *testing.T) {
 		"a description":     change(func(e *Entry) { e.Description = "SUPPLIER PMT" }),
 		"a company's pay":   change(func(e *Entry) { e.Company = true }),
 		"an addenda":        change(func(e *Entry) { e.Addenda = strings.Repeat("x", 81) }),
+		"a kind of debit":   file(debit(1, 1, "PPD")),
+		"a debit's addenda": file(func() Entry { e := debit(1, 1, WebDebit); e.Addenda = "NTE*PMT*x\\"; return e }()),
+		"a mixed file":      file(entry(1, 1), debit(2, 1, CompanyDebit)),
 	} {
 		if b, err := f.Write(); err == nil {
 			t.Errorf("%s: %s", name, b)
@@ -178,9 +214,10 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		"PAYROLL to a company":       {vendor, "VENDOR PMT", "PAYROLL   ", "PAYROLL is for PPD credits", day},
 		"PURCHASE as a credit":       {pay, "PAYROLL   ", "PURCHASE  ", "PURCHASE is for debits", day},
 		"no description":             {pay, "PAYROLL   ", "          ", "description is missing", day},
-		"another class":              {pay, "PPDPAYROLL", "WEBPAYROLL", `class "WEB"`, day},
+		"another class":              {pay, "PPDPAYROLL", "TELPAYROLL", `class "TEL"`, day},
 		"an international entry":     {pay, "PPDPAYROLL", "IATPAYROLL", `class "IAT"`, day},
 		"no company name":            {pay, "5200Acme Research La", "5200                ", "company name", day},
+		"a prenote with an amount":   {pay, "622011000015", "623011000015", "a prenote has one", day},
 		"a Sunday":                   {pay, "260303   1", "260301   1", "not a banking day", day},
 		"too large for today":        {text(today), "", "", "limit of an entry that settles on the same day", day},
 		"too late for today":         {text(fast), "", "", "too late", time.Date(2026, 3, 2, 16, 46, 0, 0, time.UTC)},
@@ -393,4 +430,43 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("%d responses in %d bytes", len(got.Responses), len(b))
 		}
 	})
+}
+
+// debit returns a debit of a company's account.
+func debit(n int, cents int64, kind Debit) Entry {
+	e := entry(n, cents)
+	e.ID, e.Description, e.Debit = fmt.Sprintf("D0000012P%05d", n), Funding, kind
+	return e
+}
+
+// A third-party reader reads files of debits, and each batch credits the originator's account with its sum.
+func TestAThirdPartyReaderReadsDebits(t *testing.T) {
+	again, saver := debit(2, 7, CompanyDebit), debit(3, 500_00, WebDebit)
+	again.Description, saver.Savings = Retry, true
+	b := testkit.Must(file(debit(1, 1234_56, CompanyDebit), again, saver).Write())
+	got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
+	testkit.Check(t, got.Validate())
+	var lines []string
+	for _, b := range got.Batches {
+		h := b.GetHeader()
+		if c := b.GetControl(); c.TotalDebitEntryDollarAmount != c.TotalCreditEntryDollarAmount {
+			t.Errorf("a batch is not balanced: %+v", c)
+		}
+		for _, e := range b.GetEntries() {
+			lines = append(lines, fmt.Sprintf("%s %s %d %s %d", h.StandardEntryClassCode, h.CompanyEntryDescription,
+				e.TransactionCode, strings.TrimSpace(e.IdentificationNumber), e.Amount))
+		}
+	}
+	want := []string{
+		"CCD FUNDING 27 D0000012P00001 123456", "CCD FUNDING 22 S0000012B00001 123456",
+		"CCD RETRY PYMT 27 D0000012P00002 7", "CCD RETRY PYMT 22 S0000012B00002 7",
+		"WEB FUNDING 37 D0000012P00003 50000", "WEB FUNDING 22 S0000012B00003 50000",
+	}
+	if fmt.Sprint(lines) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", lines, want)
+	}
+	entries := testkit.Must(Inspect(b, time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), isWeekday))
+	if len(entries) != 6 || !entries[0].Debit || entries[1].Debit || entries[4].Class != "WEB" {
+		t.Errorf("%+v", entries)
+	}
 }

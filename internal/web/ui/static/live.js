@@ -124,3 +124,13 @@ if (part) {
 	// Browsers limit connections per site, so a hidden page closes its stream.
 	document.addEventListener("visibilitychange", follow);
 }
+
+// Control+K and Command+K put the focus into the search.
+document.addEventListener("keydown", event => {
+	if (event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
+	const search = document.querySelector("[data-search]");
+	if (!search?.checkVisibility()) return;
+	event.preventDefault();
+	search.focus();
+	search.select();
+});

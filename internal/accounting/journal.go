@@ -1,0 +1,336 @@
+package accounting
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+// Account is an account of a company's journal. Its code and name are those of the company's own chart of accounts.
+type Account struct {
+	Key  string // one of the keys below
+	Code string
+	Name string
+}
+
+// The keys of accounts, with the codes and names that a company has before it sets its own. The first four and debt are
+// the company's money in Stipend; the others are what it came from or became.
+const (
+	Balance   = "balance"   // available balance
+	Held      = "held"      // money from direct debits that the bank can still take back
+	Payrolls  = "payrolls"  // funding of payrolls that are not released
+	Claims    = "claims"    // proceeds of claims before their settlement
+	Debt      = "debt"      // owed to the operator
+	Transfers = "transfers" // to and from the company's own bank accounts and wallets
+	Pay       = "pay"       // expense: what payees are paid
+	Fees      = "fees"      // expense: the operator's fees
+	Sales     = "sales"     // income: paid claims
+	Refunds   = "refunds"   // refunds of claims
+	Exchange  = "exchange"  // exchange differences, rounding, and shortfalls that the operator absorbs
+
+	TaxRate = "tax_rate" // no account: its name is the tax rate in Xero without any tax
+)
+
+// Defaults are all accounts with the codes and names that apply until the company sets its own.
+var Defaults = []Account{
+	{Balance, "1100", "Stipend balance"}, {Held, "1110", "Stipend direct debits on hold"},
+	{Payrolls, "1120", "Stipend payrolls in progress"}, {Claims, "1130", "Stipend claims to be settled"},
+	{Debt, "2100", "Owed to Stipend"}, {Transfers, "1190", "Stipend transfers"}, {Sales, "4000", "Sales"},
+	{Refunds, "4010", "Sales refunds"}, {Pay, "6000", "Payroll and contractors"}, {Fees, "6100", "Payment fees"},
+	{Exchange, "7000", "Exchange gain or loss"}, {TaxRate, "", "Tax Exempt (0%)"},
+}
+
+// owned maps the accounts of the ledger that are the company's money to the accounts of its journal.
+var owned = map[ledger.Code]string{
+	ledger.CompanyFunds: Balance, ledger.HeldFunds: Held, ledger.Escrow: Payrolls, ledger.SuspenseLate: Payrolls,
+	ledger.MerchantPayable: Claims, ledger.DueFromCustomer: Debt,
+}
+
+// Journal is what changed a company's money in Stipend in a month (UTC).
+type Journal struct {
+	Month    time.Time
+	Currency money.Asset // USD or EUR: the currency of all values
+	Entries  []Entry     // in the order in which they were posted
+
+	taxRate string
+}
+
+// Entry is one journal entry. Its values add up to zero.
+type Entry struct {
+	ID, Text string
+	At       time.Time
+	Lines    []Line
+}
+
+// Line is one side of an entry.
+type Line struct {
+	Account Account
+	Value   money.Amount // at the moment of the entry, in the currency of the journal; a debit is positive
+	Amount  money.Amount // in its own currency
+}
+
+var (
+	errMonth = apierr.New(apierr.Invalid, "invalid_parameter", "month is a month such as 2026-01.").At("query", "month")
+	errValue = apierr.New(apierr.Invalid, "invalid_parameter", "A journal is in USD or EUR.").At("query", "currency")
+)
+
+// JournalOf returns the journal of a month, such as 2026-01, of the principal's company. Each line has its value at the
+// moment of the entry. The funding of a payroll is valued at the rate at which it paid the payroll, when it is received
+// and when it is released, so that no difference remains. It returns rates.ErrUnavailable for an asset without prices.
+func JournalOf(ctx context.Context, tx *db.Tx, by identity.Principal, month string, in money.Asset) (Journal, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Journal{}, err
+	}
+	from, err := time.Parse("2006-01", month)
+	if err != nil || from.After(tx.Now()) || from.Year() < 2000 {
+		return Journal{}, errMonth
+	}
+	if in != money.USD && in != money.EUR {
+		return Journal{}, errValue
+	}
+	posted, err := ledger.JournalsBetween(ctx, tx, company, from, from.AddDate(0, 1, 0))
+	if err != nil {
+		return Journal{}, err
+	}
+	accounts, err := AccountsOf(ctx, tx, by)
+	if err != nil {
+		return Journal{}, err
+	}
+	b := builder{in: in, prices: valuer{}, accounts: map[string]Account{}}
+	for _, a := range accounts {
+		b.accounts[a.Key] = a
+	}
+	var payrolls []string
+	for _, p := range posted {
+		if p.SourceType == "payroll" {
+			payrolls = append(payrolls, p.SourceID)
+		}
+	}
+	if b.fixed, err = payroll.FixedRates(ctx, tx, company, payrolls); err != nil {
+		return Journal{}, err
+	}
+	j := Journal{Month: from, Currency: in, taxRate: b.accounts[TaxRate].Name}
+	for _, p := range posted {
+		e, err := b.entry(ctx, tx, p)
+		if err != nil {
+			return j, err
+		}
+		if len(e.Lines) > 0 {
+			j.Entries = append(j.Entries, e)
+		}
+	}
+	return j, nil
+}
+
+// builder makes the entries of a journal.
+type builder struct {
+	in       money.Asset
+	prices   valuer
+	accounts map[string]Account
+	fixed    map[string]payroll.FixedRate
+}
+
+// entry returns the company's side of a posting of the ledger, or an entry without lines if it does not concern the
+// company's money. What the lines leave over is on the account that the posting's source names.
+func (b *builder) entry(ctx context.Context, tx *db.Tx, p ledger.Posted) (Entry, error) {
+	e := Entry{ID: p.JournalID, Text: text(p), At: p.BookedAt}
+	rest := money.Zero(b.in)
+	add := func(key string, x money.Amount) error { // x is what the company has more, or pays
+		value, err := b.value(ctx, tx, p, x)
+		if err != nil {
+			return err
+		}
+		e.Lines = append(e.Lines, Line{b.accounts[key], value, x})
+		rest, err = rest.Sub(value)
+		return err
+	}
+	var fees []money.Amount
+	for _, l := range p.Lines {
+		switch key, is := owned[l.Code]; {
+		case l.Code == ledger.SuspenseLate && p.SourceType == "claim": // not the merchant's yet
+		case is: // what the operator owes the company, or is owed by it: a credit there is a debit here
+			if err := add(key, l.Amount.Neg()); err != nil {
+				return e, err
+			}
+		case l.Code == ledger.FeeRevenue:
+			fees = append(fees, l.Amount.Neg())
+		}
+	}
+	if len(e.Lines) == 0 {
+		return e, nil
+	}
+	for _, x := range fees {
+		if err := add(Fees, x); err != nil {
+			return e, err
+		}
+	}
+	if rest.IsZero() {
+		return e, nil
+	}
+	e.Lines = append(e.Lines, Line{b.accounts[counter(p)], rest, rest})
+	return e, nil
+}
+
+// counter returns the account that an entry's other lines came from or became.
+func counter(p ledger.Posted) string {
+	purpose, _, _ := strings.Cut(p.Purpose, ":")
+	switch p.SourceType {
+	case "payroll":
+		switch purpose {
+		case "release":
+			return Pay
+		case "book", "reverse":
+			return Transfers
+		}
+		return Exchange
+	case "claim":
+		return Sales
+	case "refund":
+		return Refunds
+	case "settlement", "debt":
+		return Exchange
+	}
+	return Transfers
+}
+
+// value returns what an amount of a posting was worth at its moment.
+func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money.Amount) (money.Amount, error) {
+	at := p.BookedAt
+	if f, is := b.fixed[p.SourceID]; is && p.SourceType == "payroll" {
+		at = f.At
+		if f.Rate.Base() == x.Asset() && !f.Rate.IsZero() {
+			var err error
+			if x, err = f.Rate.Convert(x, money.HalfEven); err != nil {
+				return x, err
+			}
+		}
+	}
+	worth, known, err := b.prices.value(ctx, tx, x, b.in, at)
+	if err == nil && !known {
+		err = rates.ErrUnavailable
+	}
+	return worth, err
+}
+
+// text describes a posting, such as "Payroll prl_… release".
+func text(p ledger.Posted) string {
+	purpose, _, _ := strings.Cut(p.Purpose, ":")
+	name := strings.ReplaceAll(p.SourceType, "_", " ")
+	name = strings.ToUpper(name[:1]) + name[1:]
+	return name + " " + p.SourceID + " " + strings.ReplaceAll(purpose, "_", " ")
+}
+
+// The formats of a journal.
+const (
+	FormatCSV        = "csv"        // all columns
+	FormatQuickBooks = "quickbooks" // QuickBooks Online, "Import journal entries"
+	FormatXero       = "xero"       // Xero, "Import manual journals"
+)
+
+// Formats are all formats of a journal.
+var Formats = []string{FormatCSV, FormatQuickBooks, FormatXero}
+
+// Write writes the journal in one of Formats.
+func (j *Journal) Write(to io.Writer, format string) error {
+	w := csv.NewWriter(to)
+	heads := map[string][]string{
+		FormatCSV: {"journal_id", "booked_at", "account_code", "account_name", "debit", "credit", "currency", "amount",
+			"asset", "description"},
+		FormatQuickBooks: {"JournalNo", "JournalDate", "AccountName", "Debits", "Credits", "Description", "Name",
+			"Currency"},
+		FormatXero: {"*Narration", "*Date", "Description", "*AccountCode", "*TaxRate", "*Amount"},
+	}
+	if heads[format] == nil {
+		return fmt.Errorf("accounting: no format %q", format)
+	}
+	_ = w.Write(heads[format]) // Error returns it
+	for _, e := range j.Entries {
+		for _, l := range e.Lines {
+			debit, credit := l.Value.String(), ""
+			if l.Value.Sign() < 0 {
+				debit, credit = "", l.Value.Neg().String()
+			}
+			about := e.Text
+			if l.Amount.Asset() != j.Currency {
+				about = fmt.Sprintf("%s (%s %s)", e.Text, l.Amount, l.Amount.Asset())
+			}
+			code, name := payee.SafeCell(l.Account.Code), payee.SafeCell(l.Account.Name)
+			switch format {
+			case FormatCSV:
+				_ = w.Write([]string{e.ID, e.At.UTC().Format(time.RFC3339), code, name, debit, credit, string(j.Currency),
+					l.Amount.String(), string(l.Amount.Asset()), e.Text})
+			case FormatQuickBooks:
+				_ = w.Write([]string{e.ID, e.At.UTC().Format("01/02/2006"), name, debit, credit, about, "",
+					string(j.Currency)})
+			case FormatXero:
+				_ = w.Write([]string{e.Text + " " + e.ID, e.At.UTC().Format("02/01/2006"), about, code,
+					payee.SafeCell(j.taxRate), l.Value.String()})
+			}
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// AccountsOf returns the accounts of the journal of the principal's company, in the order of Defaults.
+func AccountsOf(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Account, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	set, err := selectAccounts(ctx, tx, company)
+	all := slices.Clone(Defaults)
+	for i := range all {
+		if own, is := set[all[i].Key]; is {
+			all[i] = own
+		}
+	}
+	return all, err
+}
+
+// SetAccounts stores codes and names of accounts; an empty code or name restores the default. Accounts that are not
+// listed stay as they are. It returns an error that lists its problems.
+func SetAccounts(ctx context.Context, tx *db.Tx, by identity.Principal, changed []Account) error {
+	company, err := by.Company("")
+	if err != nil {
+		return err
+	}
+	var list apierr.List
+	for i := range changed {
+		a := &changed[i]
+		a.Code, a.Name = strings.TrimSpace(a.Code), strings.TrimSpace(a.Name)
+		at := slices.IndexFunc(Defaults, func(d Account) bool { return d.Key == a.Key })
+		if at < 0 {
+			list.Add("invalid_parameter", fmt.Sprintf("/accounts/%d/account", i), "There is no such account.")
+			continue
+		}
+		a.Code, a.Name = cmp.Or(a.Code, Defaults[at].Code), cmp.Or(a.Name, Defaults[at].Name)
+		if len(a.Code) > 40 || strings.ContainsFunc(a.Code, control) {
+			list.Add("invalid_parameter", fmt.Sprintf("/accounts/%d/code", i), "A code has at most 40 characters.")
+		}
+		if len(a.Name) > 100 || strings.ContainsFunc(a.Name, control) {
+			list.Add("invalid_parameter", fmt.Sprintf("/accounts/%d/name", i), "A name has at most 100 characters.")
+		}
+	}
+	if err := list.Err(); err != nil {
+		return err
+	}
+	return upsertAccounts(ctx, tx, company, changed)
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }

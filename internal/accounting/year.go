@@ -1,0 +1,289 @@
+// Package accounting reports what a company paid, for its own bookkeeping and for tax authorities: totals of a year per
+// payee, the columns of Form 1099-NEC, and a month's journal with the company's own account codes. It reads what other
+// packages store and posts nothing. Values in USD and EUR are those of the moment, by the history of package rates.
+package accounting
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
+)
+
+var errYear = apierr.New(apierr.Invalid, "invalid_parameter", "year is a calendar year such as 2026.").
+	At("query", "year")
+
+// Year has the totals of a company's calendar year in UTC, one per payee, in the order of their names.
+type Year struct {
+	Year    int
+	Company identity.Company
+	Payees  []PayeeYear
+}
+
+// PayeeYear is what a payee was paid in a year. A payment counts in the year in which it reached its payee.
+type PayeeYear struct {
+	Payee    payee.Payee
+	Payments int64
+	Totals   []money.Amount // one for each currency of payrolls
+	USD, EUR money.Amount   // values at the moments of the payments
+	Unvalued int64          // number of payments whose value is unknown, which USD and EUR lack
+	TaxForm  kyc.TaxForm    // its zero value is a missing form
+	Status   string         // of the tax form
+}
+
+// YearOf returns the totals of a year of the principal's company. forms has the tax forms of payees.
+func YearOf(ctx context.Context, tx *db.Tx, forms *kyc.Service, by identity.Principal, year int) (Year, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Year{}, err
+	}
+	if year < 2000 || year > tx.Now().UTC().Year() {
+		return Year{}, errYear
+	}
+	y := Year{Year: year}
+	if y.Company, err = identity.CompanyByID(ctx, tx, company); err != nil {
+		return y, err
+	}
+	from := time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC)
+	paid, err := payroll.PaidBetween(ctx, tx, company, from, from.AddDate(1, 0, 0))
+	if err != nil {
+		return y, err
+	}
+	index := map[string]int{}
+	prices := valuer{}
+	for _, m := range paid {
+		i, known := index[m.PayeeID]
+		if !known {
+			i = len(y.Payees)
+			index[m.PayeeID] = i
+			y.Payees = append(y.Payees, PayeeYear{Payee: payee.Payee{ID: m.PayeeID}, USD: money.Zero(money.USD),
+				EUR: money.Zero(money.EUR)})
+		}
+		if err := y.Payees[i].add(ctx, tx, prices, m); err != nil {
+			return y, err
+		}
+	}
+	return y, y.describe(ctx, tx, forms)
+}
+
+// add adds a payment to the totals of its payee.
+func (p *PayeeYear) add(ctx context.Context, tx *db.Tx, prices valuer, m payroll.PaidPayment) error {
+	p.Payments++
+	i := slices.IndexFunc(p.Totals, func(a money.Amount) bool { return a.Asset() == m.Amount.Asset() })
+	if i < 0 {
+		i = len(p.Totals)
+		p.Totals = append(p.Totals, money.Zero(m.Amount.Asset()))
+	}
+	var err error
+	if p.Totals[i], err = p.Totals[i].Add(m.Amount); err != nil {
+		return err
+	}
+	usd, known, err := prices.value(ctx, tx, m.Amount, money.USD, m.PaidAt)
+	if err != nil {
+		return err
+	}
+	eur, also, err := prices.value(ctx, tx, m.Amount, money.EUR, m.PaidAt)
+	if err != nil {
+		return err
+	}
+	if !known || !also {
+		p.Unvalued++
+		return nil
+	}
+	if p.USD, err = p.USD.Add(usd); err != nil {
+		return err
+	}
+	p.EUR, err = p.EUR.Add(eur)
+	return err
+}
+
+// valuer has the past prices that a report has read.
+type valuer map[price]money.Rate
+
+type price struct {
+	base, quote money.Asset
+	hour        time.Time
+}
+
+// value returns what an amount was worth at a time, rounded half to even. It reports false if no price is known.
+func (v valuer) value(ctx context.Context, tx *db.Tx, x money.Amount, in money.Asset, at time.Time) (money.Amount, bool,
+	error) {
+	if x.Asset() == in {
+		return x, true, nil
+	}
+	key := price{x.Asset(), in, at.UTC().Truncate(time.Hour)}
+	rate, known := v[key]
+	if !known {
+		var err error
+		if rate, err = rates.Past(ctx, tx, x.Asset(), in, key.hour); err != nil && !errors.Is(err, rates.ErrUnavailable) {
+			return money.Amount{}, false, err
+		}
+		v[key] = rate // the zero rate if there is none
+	}
+	if rate.IsZero() {
+		return money.Amount{}, false, nil
+	}
+	worth, err := rate.Convert(x, money.HalfEven)
+	return worth, err == nil, err
+}
+
+// describe adds the payees' names and tax forms, and sorts the payees.
+func (y *Year) describe(ctx context.Context, tx *db.Tx, forms *kyc.Service) error {
+	ids := make([]string, len(y.Payees))
+	for i := range y.Payees {
+		ids[i] = y.Payees[i].Payee.ID
+	}
+	payees, err := payee.Payees(ctx, tx, y.Company.ID, ids)
+	if err != nil {
+		return err
+	}
+	var users []string
+	for _, p := range payees {
+		if p.UserID != "" {
+			users = append(users, p.UserID)
+		}
+	}
+	slices.Sort(users)
+	signed, err := forms.TaxForms(ctx, tx, users)
+	if err != nil {
+		return err
+	}
+	for i := range y.Payees {
+		p := &y.Payees[i]
+		if known, ok := payees[p.Payee.ID]; ok {
+			p.Payee, p.TaxForm = known, signed[known.UserID]
+		}
+		p.Status = p.TaxForm.Status(tx.Now())
+	}
+	slices.SortFunc(y.Payees, func(a, b PayeeYear) int {
+		return cmp.Or(cmp.Compare(a.Payee.Name, b.Payee.Name), cmp.Compare(a.Payee.ID, b.Payee.ID))
+	})
+	return nil
+}
+
+// TaxIDOnFile reports whether the payee's valid tax form has a tax ID.
+func (p *PayeeYear) TaxIDOnFile() bool { return p.Status == kyc.FormValid && p.TaxForm.TaxID != "" }
+
+// WriteCSV writes the totals: one row per payee and currency. The values and the number of payments are in the first
+// row of each payee.
+func (y *Year) WriteCSV(to io.Writer) error {
+	w := csv.NewWriter(to)
+	_ = w.Write([]string{"year", "payee_id", "name", "role", "type", "country", "tax_form", "tax_form_status",
+		"tax_id", "payments", "currency", "amount", "value_usd", "value_eur", "unvalued_payments"}) // Error returns it
+	for i := range y.Payees {
+		p := &y.Payees[i]
+		on := "missing"
+		if p.TaxIDOnFile() {
+			on = "on_file"
+		}
+		for n, total := range p.Totals {
+			row := []string{strconv.Itoa(y.Year), p.Payee.ID, payee.SafeCell(p.Payee.Name), p.Payee.Role, p.Payee.Kind,
+				p.Payee.Country, p.TaxForm.Form, p.Status, on, "", string(total.Asset()), total.String(), "", "", ""}
+			if n == 0 {
+				row[9] = strconv.FormatInt(p.Payments, 10)
+				row[12], row[13], row[14] = p.USD.String(), p.EUR.String(), strconv.FormatInt(p.Unvalued, 10)
+			}
+			_ = w.Write(row)
+		}
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// MarshalJSON returns the totals with the members of the API.
+func (y *Year) MarshalJSON() ([]byte, error) {
+	type total struct {
+		Currency money.Asset  `json:"currency"`
+		Amount   money.Amount `json:"amount"`
+	}
+	type line struct {
+		PayeeID  string       `json:"payee_id"`
+		Name     string       `json:"name"`
+		Role     string       `json:"role"`
+		Type     string       `json:"recipient_type"`
+		Country  string       `json:"country"`
+		Payments int64        `json:"payments"`
+		Totals   []total      `json:"totals"`
+		USD      money.Amount `json:"value_usd"`
+		EUR      money.Amount `json:"value_eur"`
+		Unvalued int64        `json:"unvalued_payments"`
+		Form     string       `json:"tax_form"`
+		Status   string       `json:"tax_form_status"`
+		OnFile   bool         `json:"tax_id_on_file"`
+	}
+	all := make([]line, len(y.Payees))
+	for i := range y.Payees {
+		p := &y.Payees[i]
+		all[i] = line{p.Payee.ID, p.Payee.Name, p.Payee.Role, p.Payee.Kind, p.Payee.Country, p.Payments, nil, p.USD,
+			p.EUR, p.Unvalued, p.TaxForm.Form, p.Status, p.TaxIDOnFile()}
+		for _, x := range p.Totals {
+			all[i].Totals = append(all[i].Totals, total{x.Asset(), x})
+		}
+	}
+	return json.Marshal(struct {
+		Year int    `json:"year"`
+		Data []line `json:"data"`
+	}{y.Year, all})
+}
+
+// threshold returns the total from which payments of a year are reported on Form 1099-NEC. From 2027 the amount is
+// adjusted for inflation, so that the file may list more payees than must be reported.
+func threshold(year int) money.Amount {
+	if year <= 2025 {
+		return money.New(money.USD, 600_00)
+	}
+	return money.New(money.USD, 2000_00)
+}
+
+// reported reports whether the payee belongs on Form 1099-NEC: a US person who is not an employee or a corporation, and
+// was paid the threshold. Without a tax form, a payee in the United States counts as one, so that the missing tax ID is
+// noticed.
+func (p *PayeeYear) reported(year int) bool {
+	switch {
+	case p.Payee.Role == payee.Employee, p.USD.Cmp(threshold(year)) < 0, p.TaxForm.Form == kyc.FormW8BEN:
+		return false
+	case p.TaxForm.Form == kyc.FormW9:
+		return !strings.HasSuffix(p.TaxForm.Classification, "_corporation")
+	}
+	return p.Payee.Country == "US" && p.Payee.Kind == payee.TypeUser
+}
+
+// WriteNEC writes the payees to report on Form 1099-NEC, with the columns of the form. The tax ID is empty if it is not
+// on file. The file has complete tax IDs.
+func (y *Year) WriteNEC(to io.Writer) error {
+	w := csv.NewWriter(to)
+	_ = w.Write([]string{"tax_year", "payer_name", "payer_tin", "recipient_tin_type", "recipient_tin", "recipient_name",
+		"recipient_business_name", "recipient_street_address", "recipient_city", "recipient_state", "recipient_zip",
+		"recipient_country", "account_number", "box_1_nonemployee_compensation", "box_2_direct_sales",
+		"box_4_federal_income_tax_withheld", "box_5_state_tax_withheld", "box_6_state_payer_state_no",
+		"box_7_state_income"}) // Error returns it
+	for i := range y.Payees {
+		p := &y.Payees[i]
+		if !p.reported(y.Year) {
+			continue
+		}
+		t := p.TaxForm
+		kind := strings.ToUpper(t.TaxIDType)
+		_ = w.Write([]string{strconv.Itoa(y.Year), payee.SafeCell(y.Company.Name), "", kind, t.TaxID,
+			payee.SafeCell(cmp.Or(t.Name, p.Payee.Name)), payee.SafeCell(t.BusinessName), payee.SafeCell(t.StreetAddress),
+			payee.SafeCell(t.City), payee.SafeCell(t.State), payee.SafeCell(t.Zip), cmp.Or(t.Country, p.Payee.Country),
+			p.Payee.ID, p.USD.String(), "", "0.00", "0.00", "", ""})
+	}
+	w.Flush()
+	return w.Error()
+}

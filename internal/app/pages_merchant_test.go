@@ -1,0 +1,153 @@
+package app_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// A merchant who has never seen the API signs up in the sandbox, brands the checkout, makes a link, is paid over
+// Lightning and in USDC, refunds half, and exports the month, with few clicks.
+func TestAMerchantFromSignUpToTheMonthsExportInABrowser(t *testing.T) {
+	t.Parallel()
+	o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) { c.LndURL = app.SimulatedLnd })
+	base := o.s.Ready().BaseURL
+	const who = "owner@books.example"
+	b := webtest.Start(t)
+	p := b.Open(base+"/sign-up", webtest.Look{Width: 390})
+	clicks := 0
+	click := func(selector string) {
+		t.Helper()
+		clicks++
+		p.Send(selector)
+	}
+	shows := func(wants ...string) {
+		t.Helper()
+		eventually(t, 60*time.Second, strings.Join(wants, ", "), func() bool {
+			text := p.Text()
+			for _, want := range wants {
+				if !strings.Contains(text, want) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	p.Fill("#email", who)
+	click("main button")
+	p.Do(chromedp.Navigate(base + o.mailed(who, "/sign-up/")))
+	for _, f := range [][2]string{{"first_name", "Ada"}, {"last_name", "Byron"}, {"company_name", "Corner Books Ltd"},
+		{"country", "United S"}, {"new_password", "seven tiny purple boats"}} {
+		p.Fill("#"+f[0], f[1])
+	}
+	click("main button")
+
+	// Branding. The second factor is set up on the way, and what was entered is kept.
+	p.Do(chromedp.Navigate(base + "/claims"))
+	click("main a[href='/claims/branding']")
+	p.Fill("#display_name", "Corner Books")
+	p.Fill("#thank_you", "Enjoy your books.")
+	save := "form[action='/claims/branding'] .btn.primary"
+	click(save)
+	click("form[action='/account/factor/begin'] button")
+	code, err := totp.GenerateCode(regexp.MustCompile(`[A-Z2-7]{32}`).FindString(p.Text()), time.Now())
+	testkit.Check(t, err)
+	p.Fill("#code", code)
+	click("form[action='/account/factor/confirm'] button")
+	click("main a[href='/claims/branding?resume=1']")
+	click(save)
+	shows("Saved")
+
+	// A link, which the payer opens on another device.
+	click(".crumbs a[href='/claims']")
+	click("main a[href='/claims/links']")
+	click("main a[href='/claims/links/new']")
+	p.Fill("#title", "Concert ticket")
+	p.Fill("#amount", "100")
+	p.Fill("#denomination_currency", "USD")
+	click("main form .btn.primary")
+	shows("Concert ticket", "Link to share")
+	link := webtest.Evaluate[string](p, `document.querySelector("#copy-link").dataset.copy`)
+	payer := b.Open(link, webtest.Look{Width: 390})
+	payer.Send("main form button")
+	p.Do(chromedp.Reload())
+	click("main a[href^='/claims/clm_']")
+	claimAt := p.Path()
+	eventually(t, 60*time.Second, "an invoice", func() bool {
+		p.Do(chromedp.Reload())
+		return webtest.Evaluate[bool](p, `!!document.querySelector("#option option[value='BTC/lightning']")`)
+	})
+	webtest.Evaluate[string](p, `document.querySelector("#option").value = "BTC/lightning"`)
+	click("#simulate-pay")
+	eventually(t, 60*time.Second, "the payer sees the receipt", func() bool {
+		return strings.Contains(payer.Text(), "Enjoy your books.")
+	})
+	if text := payer.Text(); !strings.Contains(text, "Corner Books") {
+		t.Errorf("the checkout has no brand: %s", text)
+	}
+
+	// A claim for an order, which the payer pays in USDC.
+	p.Do(chromedp.Navigate(base + "/claims"))
+	click("main a[href='/claims/new']")
+	p.Fill("#amount", "40")
+	p.Fill("#denomination_currency", "USD")
+	p.Fill("#payer_id", "customer-1")
+	p.Fill("#external_id", "order-7")
+	click("main form .btn.primary")
+	orderAt := p.Path()
+	order := b.Open(base+"/pay/"+strings.TrimPrefix(orderAt, "/claims/"), webtest.Look{Width: 390})
+	webtest.Evaluate[string](p, `document.querySelector("#option").value =
+		document.querySelector("#option option[value^='USDC/']").value`)
+	click("#simulate-pay")
+	eventually(t, 60*time.Second, "the payer sees the receipt", func() bool {
+		return strings.Contains(order.Text(), "Enjoy your books.")
+	})
+
+	// Half of the ticket is refunded to the payer, who names an address.
+	p.Do(chromedp.Navigate(base + claimAt))
+	shows("Refund the payer", "Paid")
+	webtest.Evaluate[string](p, `document.querySelector("#amount").value = ""`)
+	p.Fill("#amount", "50")
+	click("form[action$='/refunds/check'] .btn.primary")
+	shows("50.00")
+	click("form[action$='/refunds'] .btn.primary")
+	back := regexp.MustCompile(`/pay/clm_\w+/refund/\w+`).FindString(p.Text())
+	payer.Do(chromedp.Navigate(base + back))
+	payer.Fill("#address", payersOwn)
+	payer.Send("main form button")
+	payer.Send("main form button")
+	eventually(t, 60*time.Second, "the refund is on its way", func() bool {
+		p.Do(chromedp.Navigate(base + claimAt))
+		return strings.Contains(p.Text(), "Refund: On its way") || strings.Contains(p.Text(), "Refund: Refunded")
+	})
+
+	// The export of the month, which is filled in, has both claims and what was earned.
+	p.Do(chromedp.Navigate(base + "/claims"))
+	export := webtest.Evaluate[string](p, `(() => {
+		const form = document.querySelector("form[action='/claims/month.csv']")
+		return form.checkValidity() ? form.action + "?" + new URLSearchParams(new FormData(form)) : ""
+	})()`)
+	clicks++
+	p.Do(chromedp.Navigate(base + salesPath)) // a page that may fetch
+	sheet := webtest.Evaluate[string](p, `fetch("`+export+`").then(response => response.text())`)
+	for _, want := range []string{strings.TrimPrefix(claimAt, "/claims/"), strings.TrimPrefix(orderAt, "/claims/"),
+		"order-7", ",99.00,1.00,USD,"} {
+		if !strings.Contains(sheet, want) {
+			t.Errorf("no %q in the export %s\n%s", want, export, sheet)
+		}
+	}
+	t.Logf("%d clicks", clicks)
+	if clicks > 24 {
+		t.Errorf("%d clicks", clicks)
+	}
+	o.d.checkLedgerBalances()
+}

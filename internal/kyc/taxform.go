@@ -1,0 +1,203 @@
+package kyc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/country"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// The tax forms that a person can certify.
+const (
+	FormW9    = "w9"    // a US person states their taxpayer identification number
+	FormW8BEN = "w8ben" // a person states that they are not a US person
+)
+
+// The states of a person's tax form.
+const (
+	FormMissing = "missing"
+	FormValid   = "valid"
+	FormExpired = "expired"
+)
+
+// Classifications are the federal tax classifications of a W-9.
+var Classifications = []string{"individual", "c_corporation", "s_corporation", "partnership", "trust_estate", "llc",
+	"other"}
+
+// taxIDKinds are the types of tax IDs of a W-9.
+var taxIDKinds = []string{"ssn", "itin", "ein"}
+
+var errTooLong = apierr.New(apierr.Invalid, "invalid_parameter", "A field of a tax form has at most 200 characters.")
+
+// TaxForm is what a person certified on a W-9 or W-8BEN. The zero value is a missing form.
+type TaxForm struct {
+	Form           string `json:"form"` // FormW9 or FormW8BEN
+	Name           string `json:"name"`
+	BusinessName   string `json:"business_name,omitempty"`  // of a W-9
+	Classification string `json:"classification,omitempty"` // one of Classifications, of a W-9
+	TaxIDType      string `json:"tax_id_type,omitempty"`    // ssn, itin or ein, of a W-9
+	TaxID          string `json:"tax_id"`                   // "" on a W-8BEN of a person who has none
+	DateOfBirth    string `json:"date_of_birth,omitempty"`  // of a W-8BEN
+	Country        string `json:"country"`                  // of residence; US on a W-9
+	StreetAddress  string `json:"street_address"`
+	City           string `json:"city"`
+	State          string `json:"state,omitempty"`
+	Zip            string `json:"zip,omitempty"`
+
+	SignedBy string `json:"signed_by"` // ID of the user, or of the API key of the company that acts for them
+
+	SignedAt  time.Time `json:"-"`
+	ExpiresAt time.Time `json:"-"` // zero for never
+}
+
+// Status returns whether the form is valid at a time.
+func (t TaxForm) Status(now time.Time) string {
+	switch {
+	case t.Form == "":
+		return FormMissing
+	case !t.ExpiresAt.IsZero() && !now.Before(t.ExpiresAt):
+		return FormExpired
+	}
+	return FormValid
+}
+
+// Masked returns the tax ID with all but its last four characters replaced by points.
+func (t TaxForm) Masked() string {
+	n := max(0, len([]rune(t.TaxID))-4)
+	return strings.Repeat("•", n) + string([]rune(t.TaxID)[n:])
+}
+
+// LastDay returns the last day on which the form is valid, such as 2029-12-31, or "" for no limit.
+func (t TaxForm) LastDay() string {
+	if t.ExpiresAt.IsZero() {
+		return ""
+	}
+	return t.ExpiresAt.AddDate(0, 0, -1).Format(time.DateOnly)
+}
+
+// check normalizes the form. It returns an error that lists its problems.
+func (t TaxForm) check(certified bool, now time.Time) (TaxForm, error) {
+	var list apierr.List
+	for _, text := range []*string{&t.Name, &t.BusinessName, &t.TaxID, &t.Country, &t.StreetAddress, &t.City, &t.State,
+		&t.Zip, &t.DateOfBirth} {
+		*text = strings.TrimSpace(*text)
+		if len(*text) > 200 {
+			return t, errTooLong.At("body", "")
+		}
+	}
+	t.Country = strings.ToUpper(t.Country)
+	if t.Form == FormW9 {
+		t.Country = "US"
+	}
+	for _, f := range [...]struct{ name, value string }{{"name", t.Name}, {"street_address", t.StreetAddress},
+		{"city", t.City}, {"country", t.Country}} {
+		if f.value == "" {
+			list.Add("missing_field", "/"+f.name, "The field "+f.name+" is required.")
+		}
+	}
+	if !certified {
+		list.Add("invalid_parameter", "/certified", "Confirm the certification to sign the form.")
+	}
+	switch t.Form {
+	case FormW9:
+		t.DateOfBirth = ""
+		if !slices.Contains(Classifications, t.Classification) {
+			list.Add("invalid_parameter", "/classification", "classification is "+strings.Join(Classifications, ", ")+".")
+		}
+		if !slices.Contains(taxIDKinds, t.TaxIDType) {
+			list.Add("invalid_parameter", "/tax_id_type", "tax_id_type is ssn, itin or ein.")
+		} else if id, err := checkTaxID("US", t.TaxIDType, t.TaxID, t.TaxIDType == "ein"); err != nil {
+			list.Add(ErrTaxID.Code, "/tax_id", ErrTaxID.Detail)
+		} else {
+			t.TaxID = id
+		}
+	case FormW8BEN:
+		t.BusinessName, t.Classification, t.TaxIDType = "", "", ""
+		if t.Country == "US" {
+			list.Add("invalid_parameter", "/country", "A resident of the United States certifies a W-9.")
+		} else if t.Country != "" && !country.Exists(t.Country) {
+			list.Add(ErrCountry.Code, "/country", "The value must be a country code of two letters, for example DE.")
+		}
+		born, err := time.Parse(time.DateOnly, t.DateOfBirth)
+		if err != nil || !born.Before(now) || born.Year() < 1900 {
+			list.Add("invalid_parameter", "/date_of_birth", "date_of_birth is a day such as 1990-12-10.")
+		}
+	default:
+		list.Add("invalid_parameter", "/form", "form is w9 or w8ben.")
+	}
+	return t, list.Err()
+}
+
+// SignTaxForm stores a form that a user certifies now. It replaces the form that they certified before, which is kept.
+// A company can store the form of a user that it created. A W-8BEN is valid until the end of the third year after that
+// of its signature. It returns ErrErased for an erased user.
+func (s *Service) SignTaxForm(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, t TaxForm,
+	certified bool) (TaxForm, error) {
+	user, err := changingUser(ctx, tx, by, userID)
+	if err != nil {
+		return t, err
+	}
+	if t, err = t.check(certified, tx.Now()); err != nil {
+		return t, err
+	}
+	t.SignedBy = cmp.Or(by.UserID, by.ID)
+	if t.SignedAt = tx.Now(); t.Form == FormW8BEN {
+		t.ExpiresAt = time.Date(t.SignedAt.UTC().Year()+4, time.January, 1, 0, 0, 0, 0, time.UTC)
+	}
+	key, err := s.openSubject(ctx, tx, user.ID)
+	if err != nil {
+		return t, err
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return t, err
+	}
+	id := tx.NewID("tfm")
+	return t, insertTaxForm(ctx, tx, user.ID, id, t, key.Seal(taxFormAt(user.ID, id), text))
+}
+
+func taxFormAt(subjectID, formID string) identity.SealContext {
+	return identity.SealContext{Table: "tax_forms", Column: "sealed", Row: subjectID + "/" + formID}
+}
+
+// TaxFormOf returns the newest tax form of a user, the zero value if there is none.
+func (s *Service) TaxFormOf(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (TaxForm, error) {
+	u, err := identity.ActingUser(ctx, tx, by, userID)
+	if err != nil {
+		return TaxForm{}, err
+	}
+	all, err := s.TaxForms(ctx, tx, []string{u.ID})
+	return all[u.ID], err
+}
+
+// TaxForms returns the newest tax form of each user who has one. The caller has checked that it may see them.
+func (s *Service) TaxForms(ctx context.Context, tx *db.Tx, userIDs []string) (map[string]TaxForm, error) {
+	rows, err := newestTaxForms(ctx, tx, userIDs)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]TaxForm, len(rows))
+	for user, r := range rows {
+		key, err := s.openSubject(ctx, tx, user)
+		if err != nil {
+			return nil, err
+		}
+		text, err := key.Open(taxFormAt(user, r.id), r.sealed)
+		if err != nil {
+			return nil, err
+		}
+		t := TaxForm{SignedAt: r.signed, ExpiresAt: r.expires}
+		if err := json.Unmarshal(text, &t); err != nil {
+			return nil, err
+		}
+		all[user] = t
+	}
+	return all, nil
+}

@@ -1,0 +1,229 @@
+package destination
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Banks check an account before the first payment to it: they compare the payee's name with that of the holder of the
+// account, or receive a prenote, a payment of zero. The newest result is stored with the destination, until its data
+// changes.
+
+// JobEntered is the kind of the job after bank data was entered. Its payload is an [Entered].
+const JobEntered = "distribution.entered"
+
+// Entered is the payload of JobEntered.
+type Entered struct {
+	OwnerID        string `json:"owner_id"`
+	DistributionID string `json:"distribution_id"`
+}
+
+// CheckMethod is how a bank checks an account.
+type CheckMethod string
+
+// Methods of a check.
+const (
+	CheckName    CheckMethod = "verification_of_payee" // the payee's name is compared with that of the holder
+	CheckPrenote CheckMethod = "prenote"               // ACH entries of zero, which banks return if they cannot post them
+)
+
+// CheckResult is the result of a check.
+type CheckResult string
+
+// Results of a check.
+const (
+	CheckPending     CheckResult = "pending"
+	CheckMatch       CheckResult = "match"
+	CheckCloseMatch  CheckResult = "close_match"
+	CheckNoMatch     CheckResult = "no_match"
+	CheckNotPossible CheckResult = "not_possible"
+	CheckAccepted    CheckResult = "accepted" // the prenote was not returned within its waiting time
+	CheckReturned    CheckResult = "returned" // the prenote was returned
+)
+
+// AccountCheck is the newest check of the account of a destination.
+type AccountCheck struct {
+	Method CheckMethod `json:"method"`
+	Result CheckResult `json:"result"`
+	Code   string      `json:"code,omitempty"`   // reason of a returned prenote, such as R03
+	Sealed string      `json:"sealed,omitempty"` // name of the holder, for a close match
+	// Until is the time before which nothing may be paid after a prenote, or zero.
+	Until     time.Time `json:"until,omitzero"`
+	Checked   time.Time `json:"checked"`    // time of the result, or of the request
+	CompanyID string    `json:"company_id"` // company that entered the data, or ""
+}
+
+// Passed reports whether the bank has no objection to the account.
+func (c *AccountCheck) Passed() bool {
+	return c != nil && (c.Result == CheckMatch || c.Result == CheckAccepted)
+}
+
+func checkAt(d Destination) identity.SealContext {
+	return identity.SealContext{Table: "destinations", Column: "account_check", Row: d.OwnerID + "/" + d.ID}
+}
+
+// SealHolder encrypts the name of the holder of a destination's account.
+func SealHolder(s *identity.Sealer, d Destination, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	return s.Seal(checkAt(d), []byte(name))
+}
+
+// Holder returns the name of the account's holder that the bank stated for a close match, or "".
+func (d Destination) Holder(s *identity.Sealer) (string, error) {
+	if d.Check == nil || d.Check.Sealed == "" {
+		return "", nil
+	}
+	b, err := s.Open(checkAt(d), d.Check.Sealed)
+	return string(b), err
+}
+
+// entered enqueues the check of new bank data.
+func entered(tx *db.Tx, by identity.Principal, d Destination) {
+	if d.Kind == Fiat {
+		job.Enqueue(tx, job.New{CompanyID: by.CompanyID, Kind: JobEntered, Payload: Entered{d.OwnerID, d.ID}})
+	}
+}
+
+// FindEntered returns the destination of a JobEntered, or apierr.NotFoundErr.
+func FindEntered(ctx context.Context, tx *db.Tx, j job.Job) (Destination, error) {
+	var in Entered
+	if err := j.Decode(&in); err != nil {
+		return Destination{}, err
+	}
+	return find(ctx, tx, in.OwnerID, in.DistributionID)
+}
+
+// RecordCheck stores a check of a destination, unless its data has changed since, and reports whether it did. The
+// result is announced (event distribution.checked), and payments that waited for it are released again.
+func RecordCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) (bool, error) {
+	c.Checked = tx.Now()
+	text, err := json.Marshal(c)
+	if err != nil {
+		return false, err
+	}
+	stored, err := setCheck(ctx, tx, d, string(text))
+	if err != nil || !stored || c.Result == CheckPending {
+		return stored, err
+	}
+	owner := payee.Payee{ID: d.OwnerID}
+	if identity.IsUser(d.OwnerID) {
+		owner.UserID = d.OwnerID
+	}
+	by := identity.Principal{CompanyID: c.CompanyID}
+	if err := payee.Moved(ctx, tx, by, owner, false, true); err != nil || c.CompanyID == "" {
+		return true, err
+	}
+	return true, webhook.EmitNext(ctx, tx, webhook.DistributionChecked.Event(c.CompanyID, owner.ID, 0,
+		webhook.AccountCheckData{RecipientID: owner.ID, UserID: owner.UserID, DistributionID: d.ID,
+			Symbol: string(d.Symbol), Method: string(c.Method), Result: string(c.Result), Code: c.Code,
+			Checked: c.Checked.Truncate(time.Millisecond)}))
+}
+
+// CheckOf returns the newest check of a destination, or nil if there is none or its data has changed since.
+func CheckOf(ctx context.Context, tx *db.Tx, of Destination) (*AccountCheck, error) {
+	now, err := find(ctx, tx, of.OwnerID, of.ID)
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && now.Sealed != of.Sealed {
+		return nil, nil //nolint:nilnil // there is no check
+	}
+	return now.Check, err
+}
+
+// NameChecks returns the destinations whose names banks compared with those of the accounts' holders, newest first:
+// all, or only those without a match.
+func NameChecks(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Destination, error) {
+	owners, err := checked(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	of, err := selectFor(ctx, tx, owners)
+	var found []Destination
+	for _, some := range of {
+		for _, d := range some {
+			if d.Check != nil && d.Check.Method == CheckName && (all || !d.Check.Passed()) {
+				found = append(found, d)
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Destination) int {
+		return cmp.Or(b.Check.Checked.Compare(a.Check.Checked), cmp.Compare(a.ID, b.ID))
+	})
+	return found[:min(limit, len(found))], err
+}
+
+// CheckPolicy states what a missing check, or one without a match, means for a payment.
+type CheckPolicy string
+
+// Policies.
+const (
+	CheckIgnored CheckPolicy = "ignore" // accounts are not checked
+	CheckWarns   CheckPolicy = "warn"   // approvers are warned
+	CheckBlocks  CheckPolicy = "block"  // payments wait until the account passes, or a member confirms it
+)
+
+// Checks decides what checks of accounts mean for payments.
+type Checks struct {
+	Policy CheckPolicy // "" means CheckIgnored
+	// Method returns how an account of a kind is checked, or "" if no bank of the operator can check it.
+	Method func(symbol money.Asset, country, scheme string) CheckMethod
+}
+
+// Concern is the most serious problem of the checks of destinations, for one payment.
+type Concern struct {
+	Destination Destination
+	Result      CheckResult // "" if the account was never checked
+	Waits       time.Time   // a prenote forbids payments until this time, or zero
+	Returned    bool        // a prenote was returned: nothing may be paid to the account
+}
+
+// Concern returns the most serious problem of some destinations of a payment, or nil. A returned prenote and its
+// waiting time count under every policy.
+func (s Checks) Concern(now time.Time, used []Destination) (worst *Concern) {
+	for _, d := range used {
+		if d.Kind != Fiat {
+			continue
+		}
+		c := Concern{Destination: d}
+		if d.Check != nil {
+			c.Result = d.Check.Result
+			c.Returned = d.Check.Method == CheckPrenote && d.Check.Result == CheckReturned
+			if d.Check.Method == CheckPrenote && d.Check.Result == CheckPending { // its result releases the payment
+				c.Waits = later(d.Check.Until, now.Add(time.Hour))
+			}
+		}
+		open := s.checks(d) && !d.Check.Passed()
+		if !c.Returned && c.Waits.IsZero() && !open {
+			continue
+		}
+		if worst == nil || c.Returned && !worst.Returned || !worst.Returned && c.Waits.After(worst.Waits) {
+			worst = &c
+		}
+	}
+	return worst
+}
+
+// checks reports whether the policy requires a check of a destination.
+func (s Checks) checks(d Destination) bool {
+	return (s.Policy == CheckWarns || s.Policy == CheckBlocks) && s.Method != nil &&
+		s.Method(d.Symbol, d.Country, d.Scheme) != ""
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

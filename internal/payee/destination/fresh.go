@@ -1,0 +1,113 @@
+package destination
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+// A payee can give an extended public key or an output descriptor of their Bitcoin wallet instead of an address. Each
+// payment then goes to the next address of the wallet, so that nobody can read one payment's history from another's
+// address. The text is encrypted. The first address is shown, so that the payee can compare it with the wallet.
+
+// GapLimit is the number of addresses without a confirmed payment that may follow the last one with a payment. Wallets
+// do not look further.
+const GapLimit = 20
+
+// ErrGap reports that a payment must wait until another payment to the same wallet is confirmed.
+var ErrGap = errors.New("destination: too many addresses of this wallet have not received a payment yet")
+
+// descriptorKey is the member of distribution_data with an extended public key or an output descriptor.
+const descriptorKey = "descriptor"
+
+// maxDescriptor is greater than the length of a descriptor with one key.
+const maxDescriptor = 400
+
+// Fresh reports whether each payment goes to an address of its own. The destination's address is then the first one.
+func (d Destination) Fresh() bool { return d.Kind == Crypto && d.Sealed != "" }
+
+// AddressOwner identifies the payment that an address is for, as its output does.
+type AddressOwner struct{ CompanyID, PayrollID, PaymentID string }
+
+// ForPayment returns destinations with the addresses that one payment uses. A destination that is fresh gets the next
+// address of its wallet; the same payment always gets the same one, however often it is tried. It returns ErrGap if
+// GapLimit does not allow another address now. Transactions that take an address concurrently fail but one, and run
+// again.
+func (s Setup) ForPayment(ctx context.Context, tx *db.Tx, of AddressOwner, to []Destination) ([]Destination, error) {
+	to = slices.Clone(to)
+	for i := range to {
+		d := &to[i]
+		if !d.Fresh() {
+			continue
+		}
+		r, err := s.receiver(*d)
+		if err != nil {
+			return nil, err
+		}
+		if d.Address, err = s.assign(ctx, tx, of, d.ID, r); err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
+}
+
+// ReturnAddresses makes the addresses of a payment available again that no output of it was paid to, so that payments
+// that never leave do not use up GapLimit.
+func ReturnAddresses(ctx context.Context, tx *db.Tx, of AddressOwner) error {
+	return deleteUnusedAddresses(ctx, tx, of)
+}
+
+// receiver returns the wallet of a fresh destination.
+func (s Setup) receiver(d Destination) (*bitcoin.Receiver, error) {
+	if s.Sealer == nil {
+		return nil, errors.New("destination: Setup.Sealer is required")
+	}
+	text, err := s.Sealer.Open(sealedAt(d), d.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	return bitcoin.ParseReceiver(string(text), s.BitcoinNetwork)
+}
+
+// assign returns the address of a payment at a destination, and assigns the wallet's next one if it has none.
+func (s Setup) assign(ctx context.Context, tx *db.Tx, of AddressOwner, id string, r *bitcoin.Receiver) (string, error) {
+	address, err := selectAddress(ctx, tx, of, id, r.ID())
+	if err != nil || address != "" {
+		return address, err
+	}
+	next, paid, err := lastPositions(ctx, tx, r.ID())
+	if err != nil {
+		return "", err
+	}
+	if next++; next-paid > GapLimit {
+		return "", ErrGap
+	}
+	if address, err = r.Address(uint32(next)); err != nil {
+		return "", err
+	}
+	own, err := chain.IsOwnAddress(ctx, tx, s.Chain, address)
+	if err != nil {
+		return "", err
+	}
+	if own {
+		return "", errors.New("destination: an address of a payee's wallet is one of the service itself")
+	}
+	return address, insertAddress(ctx, tx, of, id, r.ID(), next, address)
+}
+
+// seal encrypts the plaintext of a destination: bank data, or the descriptor of a wallet; nil is nothing.
+func (s Setup) seal(d *Destination, clean []byte) (err error) {
+	if d.Sealed = ""; clean != nil {
+		d.Sealed, err = s.Sealer.Seal(sealedAt(*d), clean)
+	}
+	return err
+}
+
+func sealedAt(d Destination) identity.SealContext {
+	return identity.SealContext{Table: "destinations", Column: "sealed", Row: d.OwnerID + "/" + d.ID}
+}

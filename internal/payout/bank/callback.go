@@ -1,0 +1,49 @@
+package bank
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// Callback authenticates the webhooks of one bank with an API.
+type Callback struct {
+	Header string // name of the header with the signature
+	// Transfer returns the ID of the transfer that a webhook is about, or "" if it is about anything else. It returns
+	// ErrCallback for a webhook that is forged, altered or too old.
+	Transfer func(h http.Header, body []byte, now time.Time) (string, error)
+}
+
+// Callbacks has the webhooks of banks, by the format of their accounts, such as increase. The webhooks of a bank that
+// is missing are refused.
+type Callbacks map[string]Callback
+
+// ErrCallback is returned for a webhook that cannot be authenticated.
+var ErrCallback = errors.New("bank: not a webhook of the bank")
+
+// Expects reports whether a bank may send a webhook with these headers. It is called before the body is read.
+func (c Callbacks) Expects(bank string, h http.Header) bool {
+	of := c[bank]
+	return of.Transfer != nil && h.Get(of.Header) != ""
+}
+
+// Handle authenticates a webhook of a bank, or returns ErrCallback. Its content is not trusted: Handle only makes the
+// next check of the transfer due at once, and a worker process asks the bank. A repeated webhook causes at most another
+// check.
+func (c Callbacks) Handle(ctx context.Context, d *db.DB, bank string, h http.Header, body []byte) error {
+	if !c.Expects(bank, h) {
+		return ErrCallback
+	}
+	now, err := d.Now(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := c[bank].Transfer(h, body, now)
+	if err != nil || id == "" {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return checkSoon(ctx, tx, id) })
+}

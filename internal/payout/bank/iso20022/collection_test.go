@@ -1,0 +1,94 @@
+package iso20022
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
+)
+
+func collection() Collection {
+	return Collection{
+		ID: "D0000012", Created: time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC), Due: day("2026-03-16"),
+		Instrument: Core, Sequence: First, CreditorID: "DE98ZZZ09999999999",
+		Creditor: Party{"Example Payments GmbH", "DE89370400440532013000", "COBADEFF"},
+		Address:  Address{PostCode: "10115", Town: "Berlin", Country: "DE"},
+		Debits: []Debit{{ID: "D0000012P00001", Amount: eur(1234_56), Mandate: "M-2026-1", Signed: day("2026-02-27"),
+			Debtor: Party{"Example BV", "NL91ABNA0417164300", ""}, Remittance: "Payroll funding"}},
+	}
+}
+
+// Collections of every instrument and sequence conform to the published schema of each version.
+func TestCollectionsConformToTheSchema(t *testing.T) {
+	for _, version := range []string{Collection02, Collection08} {
+		t.Run(version, func(t *testing.T) {
+			var all [][]byte
+			for _, instrument := range []string{Core, B2B} {
+				for _, sequence := range []string{First, Recurring, Final, OneOff} {
+					c := collection()
+					c.Version, c.Instrument, c.Sequence = version, instrument, sequence
+					all = append(all, testkit.Must(c.Write()))
+				}
+			}
+			c := collection()
+			c.Version, c.Creditor.Bank, c.Debits[0].Debtor.Bank = version, "", "ABNANL2A"
+			all = append(all, testkit.Must(c.Write()))
+			conforms(t, version, all...)
+			text := strings.Join(strings.Fields(string(all[0])), " ")
+			for _, want := range []string{"<PmtMtd>DD</PmtMtd>", "<CtrlSum>1234.56</CtrlSum>", "<Cd>CORE</Cd>",
+				"<SeqTp>FRST</SeqTp>", "<ReqdColltnDt>2026-03-16</ReqdColltnDt>", "<Id>DE98ZZZ09999999999</Id>",
+				"<MndtId>M-2026-1</MndtId>", "<DtOfSgntr>2026-02-27</DtOfSgntr>", "<IBAN>NL91ABNA0417164300</IBAN>",
+				"<Id>NOTPROVIDED</Id>", "<Prtry>SEPA</Prtry>"} {
+				if !strings.Contains(text, want) {
+					t.Errorf("the file lacks %s:\n%s", want, text)
+				}
+			}
+			if got := strings.Contains(text, "<TwnNm>Berlin</TwnNm>"); got != (version == Collection08) {
+				t.Errorf("the address of the creditor: %v", got)
+			}
+		})
+	}
+}
+
+func TestCollectionsThatNoBankAcceptsAreNotWritten(t *testing.T) {
+	for name, change := range map[string]func(*Collection){
+		"no debits":              func(c *Collection) { c.Debits = nil },
+		"unknown version":        func(c *Collection) { c.Version = "pain.008.001.01" },
+		"unknown instrument":     func(c *Collection) { c.Instrument = "COR1" },
+		"unknown sequence":       func(c *Collection) { c.Sequence = "" },
+		"no creditor identifier": func(c *Collection) { c.CreditorID = "DE99ZZZ09999999999" },
+		"no town":                func(c *Collection) { c.Address.Town = "" },
+		"another currency":       func(c *Collection) { c.Debits[0].Amount = money.New(money.USD, 1) },
+		"no amount":              func(c *Collection) { c.Debits[0].Amount = eur(0) },
+		"no IBAN":                func(c *Collection) { c.Debits[0].Debtor.Account = "12345678" },
+		"BIC of another country": func(c *Collection) { c.Debits[0].Debtor.Bank = "COBADEFF" },
+		"no mandate":             func(c *Collection) { c.Debits[0].Mandate = "" },
+		"mandate too long":       func(c *Collection) { c.Debits[0].Mandate = strings.Repeat("M", 36) },
+		"no date of signature":   func(c *Collection) { c.Debits[0].Signed = time.Time{} },
+		"a foreign character":    func(c *Collection) { c.Debits[0].Debtor.Name = "Пример" },
+		"two with one ID":        func(c *Collection) { c.Debits = append(c.Debits, c.Debits[0]) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := collection()
+			change(&c)
+			if b, err := c.Write(); err == nil {
+				t.Errorf("it was written:\n%s", b)
+			}
+		})
+	}
+}
+
+func TestCreditorIdentifiers(t *testing.T) {
+	for _, ok := range []string{"DE98ZZZ09999999999", "NL79ZZZ999999990000", "FR72ZZZ123456", "DE98ABC09999999999"} {
+		if !IsCreditorID(ok) {
+			t.Errorf("%s is valid", ok)
+		}
+	}
+	for _, bad := range []string{"", "DE98", "DE97ZZZ09999999999", "DE98ZZZ0999999999-", "de98ZZZ09999999999"} {
+		if IsCreditorID(bad) {
+			t.Errorf("%q is not valid", bad)
+		}
+	}
+}

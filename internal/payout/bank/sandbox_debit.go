@@ -1,0 +1,139 @@
+package bank
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
+)
+
+// ach returns the ACH code of a return.
+func (w scenario) ach() string {
+	if code := fmt.Sprintf("R%02d", w.number); nacha.ReasonText(code) != "" {
+		return code
+	}
+	return "R01"
+}
+
+// collectedEntry returns the entry of a statement that credits a direct debit.
+func collectedEntry(number int64, a money.Amount, now time.Time) iso20022.Entry {
+	return iso20022.Entry{Reference: DebitReference(number), Amount: a, Credit: true, Booked: now, Valued: now,
+		Type:  iso20022.Type{Domain: "PMNT", Family: "IDDT", SubFamily: "ESDD"},
+		Batch: iso20022.Batch{MessageID: DebitReference(number), PaymentInfoID: DebitReference(number)}}
+}
+
+// returnedDebitEntry returns the entry of a statement that takes a direct debit back.
+func returnedDebitEntry(number int64, a money.Amount, reason string, now time.Time) iso20022.Entry {
+	return iso20022.Entry{Reference: "R" + DebitReference(number), Amount: a, Booked: now, Valued: now,
+		Type: iso20022.Type{Domain: "PMNT", Family: "IDDT", SubFamily: "UPDD"},
+		Details: []iso20022.Detail{{EndToEndID: debitEntry(number), Amount: a, ReturnReason: reason,
+			ReturnInfo: []string{iso20022.ReasonText(reason)}}}}
+}
+
+// SandboxOwns reports whether the simulated bank says that an account belongs to the company that names it: any account
+// but those whose numbers end with 993NNN.
+func SandboxOwns(account string) bool { return !scenarioOf(account).unverified }
+
+// processCollection collects SEPA direct debits. It refuses the file, or single debits, against the rules of SEPA.
+func (s *Sandbox) processCollection(name string, body []byte, now time.Time) error {
+	var document element
+	if err := xml.Unmarshal(body, &document); err != nil {
+		return err
+	}
+	groups := document.all("CstmrDrctDbtInitn/PmtInf")
+	if len(groups) != 1 || len(groups[0].all("DrctDbtTxInf")) != 1 {
+		return errors.New("the file is not a collection of one direct debit")
+	}
+	group := groups[0]
+	debit, id := group.all("DrctDbtTxInf")[0], document.text("CstmrDrctDbtInitn/GrpHdr/MsgId")
+	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
+	amount, r := refuseCollection(document.all("CstmrDrctDbtInitn")[0], group, debit, now)
+	w := scenarioOf(debit.text("DbtrAcct/Id/IBAN"))
+	if r == (refusal{}) && w.other {
+		r = refusal{w.iso(), iso20022.ReasonText(w.iso())}
+	}
+	if r != (refusal{}) {
+		status.Code, status.Reasons = "RJCT", r.reasons()
+		return s.writeStatus(name+".1.status.xml", status, now)
+	}
+	if err := s.writeStatus(name+".1.status.xml", status, now); err != nil {
+		return err
+	}
+	number, ok := FindDebit(id)
+	if !ok {
+		return errors.New("the message ID is not the reference of a direct debit")
+	}
+	entries := []iso20022.Entry{collectedEntry(number, amount, now)}
+	if w.back {
+		entries = append(entries, returnedDebitEntry(number, amount, w.iso(), now))
+	}
+	return s.statement(name, entries, now)
+}
+
+// refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal.
+func refuseCollection(message, group, debit *element, now time.Time) (money.Amount, refusal) {
+	found := debit.all("InstdAmt")
+	if len(found) != 1 || len(found[0].Attrs) != 1 {
+		return money.Amount{}, refusal{"AM12", "the amount is not valid"}
+	}
+	amount, err := iso20022.Amount{Currency: found[0].Attrs[0].Value, Text: found[0].Text}.Money()
+	due, dateErr := time.Parse(time.DateOnly, group.text("ReqdColltnDt"))
+	signed, signedErr := time.Parse(time.DateOnly, debit.text("DrctDbtTx/MndtRltdInf/DtOfSgntr"))
+	bic, iban := debit.text("DbtrAgt/FinInstnId/BICFI")+debit.text("DbtrAgt/FinInstnId/BIC"),
+		debit.text("DbtrAcct/Id/IBAN")
+	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
+	sum := strconv.Itoa(1) + " " + amount.String()
+	switch {
+	case err != nil || amount.Asset() != money.EUR || amount.Sign() <= 0:
+		return amount, refusal{"AM03", "a SEPA direct debit must be of a positive amount in euros"}
+	case message.text("GrpHdr/NbOfTxs")+" "+message.text("GrpHdr/CtrlSum") != sum ||
+		group.text("NbOfTxs")+" "+group.text("CtrlSum") != sum:
+		return amount, refusal{"AM10", "the number of debits or the control sum is wrong"}
+	case group.text("PmtMtd") != "DD" || group.text("PmtTpInf/SvcLvl/Cd") != "SEPA" || group.text("ChrgBr") != "SLEV":
+		return amount, refusal{"FF01", "the method, service level or charge bearer is not that of a SEPA direct debit"}
+	case !slices.Contains([]string{iso20022.Core, iso20022.B2B}, group.text("PmtTpInf/LclInstrm/Cd")) ||
+		!slices.Contains([]string{iso20022.First, iso20022.Recurring, iso20022.Final, iso20022.OneOff},
+			group.text("PmtTpInf/SeqTp")):
+		return amount, refusal{"FF01", "the instrument or the sequence is unknown"}
+	case dateErr != nil || !Target.isBusinessDay(due) || !due.After(today):
+		return amount, refusal{"DT01", "the due date is not a TARGET day after the day on which the file arrived"}
+	case due.Sub(today) > 14*24*time.Hour:
+		return amount, refusal{"DT04", "the due date is more than 14 days ahead"}
+	case !iso20022.IsCreditorID(group.text("CdtrSchmeId/Id/PrvtId/Othr/Id")):
+		return amount, refusal{"BE17", "the creditor identifier is not valid"}
+	case !validID(debit.text("DrctDbtTx/MndtRltdInf/MndtId")) || signedErr != nil || signed.After(today):
+		return amount, refusal{"MD02", "the reference of the mandate or its date is not valid"}
+	case !validID(debit.text("PmtId/EndToEndId")):
+		return amount, refusal{"RF01", "the identification of the debit is not valid"}
+	case debit.text("Dbtr/Nm") == "" || !isSEPA(iban) || !isSEPA(group.text("CdtrAcct/Id/IBAN")):
+		return amount, refusal{"AC03", "the debtor's name or an IBAN is not valid"}
+	case bic != "" && (!iso20022.IsBIC(bic) || !iso20022.SameCountry(bic, iban)):
+		return amount, refusal{"RC01", "the BIC of the debtor's bank does not fit the IBAN"}
+	case !sepaTexts(debit, 70):
+		return amount, refusal{"RR10", "a text has a character or a length that SEPA does not allow"}
+	}
+	return amount, refusal{}
+}
+
+// ReturnDebit returns a direct debit that was credited before. A reason that is unknown in its format is replaced by a
+// common one.
+func (s *Sandbox) ReturnDebit(number int64, scheme DebitScheme, a money.Amount, reason string, now time.Time) error {
+	name := "R" + DebitReference(number)
+	if !scheme.SEPA() {
+		if nacha.ReasonText(reason) == "" || reason[0] != 'R' {
+			reason = "R01"
+		}
+		return s.writeACHResponses(name+".3.return.ach",
+			[]nacha.Response{{Code: reason, ID: debitEntry(number), Cents: a.Units(), Debit: true}}, now)
+	}
+	if iso20022.ReasonText(reason) == "" {
+		reason = "AM04"
+	}
+	return s.statement(name, []iso20022.Entry{returnedDebitEntry(number, a, reason, now)}, now)
+}

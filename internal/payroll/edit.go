@@ -1,0 +1,151 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// EditParams are the members of a payroll to change.
+type EditParams struct {
+	PayrollID  string
+	ToPay      []Payee // replaces all payees; nil keeps them
+	ExternalID *string // nil keeps it
+}
+
+const reasonEdited = "edited"
+
+// Edit changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing. Its
+// address or reference stays. An active quote is replaced by one for the new total at the same rate, address and end,
+// so that money that is on its way is worth the same; a surplus goes to the company's balance. If another member than
+// the creator edits it, no single member is its creator, and two others must approve it above the limit.
+func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e EditParams) (Payroll, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Payroll{}, err
+	}
+	p, err := lock(ctx, tx, company, e.PayrollID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	f, err := s.editable(ctx, tx, p)
+	if err != nil {
+		return *p, err
+	}
+	if p.Payments, err = p.allPayments(ctx, tx, Pending); err != nil {
+		return *p, err
+	}
+	if vendors, err := p.paysVendors(ctx, tx); err != nil {
+		return *p, err
+	} else if vendors {
+		return *p, ErrState.Detailf("A payroll that pays vendors cannot be changed. Cancel it and create another.")
+	}
+	t, err := s.revision(ctx, tx, by, p, e)
+	if err != nil {
+		return *p, err
+	}
+	before := *p
+	p.ExternalID, p.Count, p.Volume, p.Fees, p.Total = t.externalID, int64(len(t.items)), t.volume, t.fees, t.total
+	p.Payments = t.payments(tx, p.ID)
+	if p.CreatedBy != approval.CreatorOf(by) {
+		p.CreatedBy = ""
+	}
+	if err := p.replacePayments(ctx, tx, &before); err != nil {
+		return *p, err
+	}
+	// A payroll whose funding was reverted may have approvals.
+	if err := errors.Join(approval.Reset(ctx, tx, p.subject()), p.deleteContents(ctx, tx)); err != nil {
+		return *p, err
+	}
+	if err := p.reserveInvoices(ctx, tx); err != nil {
+		return *p, err
+	}
+	if q := f.facts.Newest(); q.State == quote.StateActive {
+		if q, err = quote.Revise(ctx, tx, q, p.Total); err != nil {
+			return *p, err
+		}
+		p.Quote = &q
+	}
+	db.History(tx, p.CompanyID, p.ID, p.Version, string(Pending), string(Pending), reasonEdited)
+	return *p, p.emit(tx, webhook.PayrollUpdated, Pending, "")
+}
+
+// editable returns the funding of a payroll that has received nothing, or an error.
+func (s *Service) editable(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
+	if p.State != Pending || !p.FromOutside() {
+		return nil, ErrState.Detailf("Only a payroll that waits for its funding can be changed.")
+	}
+	f, err := loadFunding(ctx, tx, p)
+	if err == nil && (len(f.facts.Deposits) > 0 || len(f.receipts) > 0) {
+		err = ErrState.Detailf("This payroll has received money, so it cannot be changed. Cancel it to use the money.")
+	}
+	return f, err
+}
+
+// paysVendors reports whether a payee of a payroll is a vendor. Such payments are linked to documents.
+func (p *Payroll) paysVendors(ctx context.Context, tx *db.Tx) (bool, error) {
+	ids := make([]string, len(p.Payments))
+	for i := range p.Payments {
+		ids[i] = p.Payments[i].PayeeID
+	}
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, unique(ids))
+	return slices.ContainsFunc(slices.Collect(maps.Values(payees)),
+		func(who payee.Payee) bool { return who.Kind != payee.TypeUser || who.Role == payee.Vendor }), err
+}
+
+// revision makes the plan of an edited payroll, with its own invoices and references free.
+func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll, e EditParams) (plan,
+	error) {
+	params := CreateParams{CompanyID: p.CompanyID, ToPay: e.ToPay, FundingMethod: p.FundingMethod,
+		Currency: string(p.Currency), ExternalID: p.ExternalID}
+	if p.FundingMethod == MethodCrypto {
+		params.FundingCurrency = string(p.FundingCurrency)
+		if p.Network != s.Network {
+			params.FundingNetwork = p.Network
+		}
+	}
+	if e.ExternalID != nil {
+		params.ExternalID = *e.ExternalID
+	}
+	if e.ToPay == nil {
+		for i := range p.Payments {
+			m := &p.Payments[i]
+			params.ToPay = append(params.ToPay, Payee{AmountText: m.Amount.String(), UserID: m.PayeeID, Country: m.Country,
+				IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description, Category: m.Category,
+				ExternalPaymentID: m.ExternalPaymentID})
+		}
+	}
+	if err := p.freeInvoices(ctx, tx); err != nil {
+		return plan{}, err
+	}
+	var list apierr.List
+	t, company, err := s.work(ctx, tx, by, &params, &list)
+	if err != nil {
+		return t, err
+	}
+	if err := list.Err(); err != nil {
+		return t, err
+	}
+	if err := company.Active(); err != nil {
+		return t, err
+	}
+	if t.externalID != "" {
+		id, err := findExternal(ctx, tx, p.CompanyID, t.externalID)
+		if err != nil {
+			return t, err
+		}
+		if id != "" && id != p.ID {
+			return t, ErrExternalID.Set("payroll_id", id)
+		}
+	}
+	return t, t.checkPaid(ctx, tx, p.ID)
+}

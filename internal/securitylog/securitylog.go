@@ -1,0 +1,101 @@
+// Package securitylog stores who submitted which form, from where and how, with the outcome: sign-ins, changes of
+// credentials, keys, members and settings, and payments.
+//
+// The web pages record an event after each form of a person whom they know, also after a refused one, so a new form is
+// recorded without further code. The effect of a form is committed before its event: if the process ends between the
+// two, the event is missing, and the history of the object names the person. API requests are in package requestlog.
+//
+// Companies see the events of their own members. An event contains a network address and a browser name, which are
+// personal data: they are deleted with the person ([Erase]) and after [Life].
+package securitylog
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// Life is the time for which events are stored.
+const Life = 400 * 24 * time.Hour
+
+// knownFor is the time for which a network from which a person signed in is known.
+const knownFor = 90 * 24 * time.Hour
+
+// maxAgent is the number of bytes of a browser name that are stored.
+const maxAgent = 200
+
+// Category is what an event concerns.
+type Category string
+
+// The categories of events.
+const (
+	SignIn      Category = "sign_in"     // signing in and out
+	Credentials Category = "credentials" // passwords, second factors, email addresses
+	Members     Category = "members"     // members and their roles
+	Access      Category = "access"      // apps, keys, webhooks
+	Money       Category = "money"       // payrolls, withdrawals, claims, invoices, and their approvals and destinations
+	Staff       Category = "staff"       // actions of the operator's staff, such as freezing a company
+	Settings    Category = "settings"    // everything else
+)
+
+// Categories are all categories.
+var Categories = []Category{SignIn, Credentials, Members, Access, Money, Staff, Settings}
+
+// categories assigns routes to categories by the beginning of their paths. The first match counts.
+var categories = []struct {
+	prefix   string
+	category Category
+}{
+	{"/sign-", SignIn}, {"/join/", Members}, {"/password", Credentials}, {"/email/", Credentials},
+	{"/account/destinations", Money}, {"/account/invoices", Money}, {"/account/apps", Access}, {"/account/verification",
+		Settings},
+	{"/account/sign-out", SignIn}, {"/account/", Credentials}, {"/authorize", Access},
+	{"/settings/members", Members}, {"/settings/api", Access}, {"/settings/webhooks", Access},
+	{"/settings/approvals", Money}, {"/payrolls", Money}, {"/schedules", Money}, {"/wallets", Money}, {"/claims", Money},
+	{"/invoices", Money}, {"/recipients", Money}, {"/operations", Staff},
+}
+
+// CategoryOf returns the category of a route.
+func CategoryOf(route string) Category {
+	for _, c := range categories {
+		if strings.HasPrefix(route, c.prefix) {
+			return c.category
+		}
+	}
+	return Settings
+}
+
+// Event is a form that somebody submitted.
+type Event struct {
+	ID       string
+	At       time.Time
+	Category Category
+	Action   string // method and route, such as "POST /settings/members"
+	Path     string // with the IDs of the objects, without parameters
+	UserID   string // "" for staff
+	StaffID  string // "" for members
+	Outcome  string // error code, or "" if it succeeded
+	Address  string // of the client
+	Network  string // of the client, as rate limits count it
+	Agent    string // what the client says that it is
+}
+
+// Record stores an event for each company, or once without a company.
+func Record(ctx context.Context, tx *db.Tx, e Event, companies ...string) error {
+	if len(companies) == 0 {
+		companies = []string{""}
+	}
+	if len(e.Agent) > maxAgent {
+		e.Agent = strings.ToValidUTF8(e.Agent[:maxAgent], "")
+	}
+	e.Agent = strings.ReplaceAll(strings.ToValidUTF8(e.Agent, ""), "\x00", "")
+	e.Category = CategoryOf(strings.TrimPrefix(e.Action, "POST "))
+	return insert(ctx, tx, e, companies)
+}
+
+// KnownNetwork reports whether a person signed in from a network within the last 90 days.
+func KnownNetwork(ctx context.Context, tx *db.Tx, userID, network string) (bool, error) {
+	return selectKnown(ctx, tx, userID, network, tx.Now().Add(-knownFor))
+}

@@ -1,0 +1,69 @@
+package securitylog
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+func insert(ctx context.Context, tx *db.Tx, e Event, companies []string) error {
+	rows := make([][]any, len(companies))
+	for i, company := range companies {
+		rows[i] = []any{company, db.Micros(tx.Now()), tx.NewID("sev"), string(e.Category), e.Action, e.Path, e.UserID,
+			e.StaffID, e.Outcome, e.Address, e.Network, e.Agent}
+	}
+	return tx.Insert(ctx, "security_events", []string{"company_id", "at", "event_id", "category", "action", "path",
+		"user_id", "staff_id", "outcome", "address", "network", "agent"}, rows)
+}
+
+// Filter selects events. An empty field selects all.
+type Filter struct {
+	Category Category
+	UserID   string
+	Page     int // from 1
+	PerPage  int
+}
+
+// List returns a page of a company's events, newest first, and the number of all of them.
+func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Event, total int64, err error) {
+	const condition = ` FROM security_events
+		WHERE company_id = $1 AND ($2 = '' OR category = $2) AND ($3 = '' OR user_id = $3)`
+	args := []any{companyID, string(f.Category), f.UserID}
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+condition, args...).Scan(&total); err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, `SELECT event_id, at, category, action, path, user_id, staff_id, outcome, address, network,
+			agent`+condition+` ORDER BY at DESC, event_id DESC LIMIT $4 OFFSET $5`,
+		append(args, int64(f.PerPage), int64(max(f.Page, 1)-1)*int64(f.PerPage))...)
+	all, err = db.Collect(rows, err, func(r *db.Rows) (e Event, err error) {
+		var at int64
+		err = r.Scan(&e.ID, &at, &e.Category, &e.Action, &e.Path, &e.UserID, &e.StaffID, &e.Outcome, &e.Address, &e.Network,
+			&e.Agent)
+		e.At = db.Time(at)
+		return e, err
+	})
+	return all, total, err
+}
+
+func selectKnown(ctx context.Context, tx *db.Tx, userID, network string, since time.Time) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM security_events
+		WHERE user_id = $1 AND network = $2 AND category = $3 AND outcome = '' AND at > $4`,
+		userID, network, string(SignIn), db.Micros(since)).Scan(&n)
+	return n > 0, err
+}
+
+// Erase removes the addresses and browser names from a person's events.
+func Erase(ctx context.Context, tx *db.Tx, userID string) error {
+	_, err := tx.Exec(ctx, "UPDATE security_events SET address = '', network = '', agent = '' WHERE user_id = $1", userID)
+	return err
+}
+
+// Prune deletes expired events.
+func Prune(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := tx.Exec(ctx, "DELETE FROM security_events WHERE at <= $1", db.Micros(tx.Now().Add(-Life)))
+		return err
+	})
+}

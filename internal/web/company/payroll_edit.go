@@ -1,0 +1,90 @@
+package company
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+type editPage struct {
+	Path      string
+	Reference ui.Field
+	Payees    []payeeFields
+}
+
+// editablePayroll returns the payroll of the URL, if its amounts can be changed on a page.
+func editablePayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (payroll.Payroll, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"))
+	if err == nil && (p.State != payroll.Pending || len(p.Payments) > maxPayeeInputs) {
+		err = apierr.NotFoundErr
+	}
+	return p, err
+}
+
+// showEdit renders the form that changes a payroll before its funding.
+func showEdit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p, err := editablePayroll(ctx, tx, c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	names, err := payeeNames(ctx, tx, p)
+	if err != nil {
+		return ui.View{}, err
+	}
+	v := editPage{Path: payrollPath(p.ID) + "/edit",
+		Reference: c.Field(ui.Field{Name: "external_id", MaxLength: 255, Value: p.ExternalID})}
+	c.Labels = map[string]string{}
+	for _, m := range p.Payments {
+		c.Labels[editName(m)] = names[m.PayeeID]
+	}
+	for _, m := range p.Payments {
+		name := names[m.PayeeID]
+		v.Payees = append(v.Payees, payeeFields{ID: m.PayeeID, Name: name, Amount: c.Field(ui.Field{
+			Name: editName(m), Label: c.Text("new.amount", name), MaxLength: 30, InputMode: "decimal",
+			Value: m.Amount.String()})})
+	}
+	return ui.View{Template: "payroll_edit", Title: c.Text("edit.title"), Crumbs: append(payrollCrumbs(c),
+		c.LinkCell(payrollName(c, p), payrollPath(p.ID))), Data: v}, nil
+}
+
+// editName returns the name of the field with the amount of a payment. Each change of a payroll creates new payments,
+// so a form that was opened before the change names none of them.
+func editName(m payroll.Payment) string { return "amount." + m.ID }
+
+// editPayroll changes the amounts and the reference of a payroll. A payee without an amount is left out.
+func editPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p, err := editablePayroll(ctx, tx, c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	reference := strings.TrimSpace(c.Form.Get("external_id"))
+	e := payroll.EditParams{PayrollID: p.ID, ExternalID: &reference}
+	var fields []string // of e.ToPay
+	for _, m := range p.Payments {
+		text := strings.TrimSpace(c.Form.Get(editName(m)))
+		if text == "" {
+			continue
+		}
+		e.ToPay = append(e.ToPay, payroll.Payee{AmountText: c.PlainAmount(text, p.Currency), UserID: m.PayeeID,
+			Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
+			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID})
+		fields = append(fields, editName(m))
+	}
+	if len(e.ToPay) == 0 {
+		return ui.View{}, errNobody.At("body", "")
+	}
+	_, err = c.Payroll.Edit(ctx, tx, c.Session.Principal(), e)
+	err = ui.RenameFields(ui.FormConflict(err), func(pointer string) string {
+		var i int
+		if k, _ := fmt.Sscanf(pointer, "/to_pay/%d/", &i); k == 1 && i < len(fields) {
+			return "/" + fields[i]
+		}
+		return pointer
+	})
+	return ui.View{Redirect: payrollPath(p.ID)}, err
+}

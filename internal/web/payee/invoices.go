@@ -1,0 +1,251 @@
+package payee
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/ui"
+)
+
+const (
+	invoicesPath = accountPath + "/invoices"
+	invoiceRows  = 5 // lines that the form has
+)
+
+func invoicePath(id string) string { return invoicesPath + "/" + id }
+
+// invoiceStates are the states by which the list can be filtered.
+var invoiceStates = []string{string(invoice.Sent), string(invoice.Overdue), string(invoice.InPayroll),
+	string(invoice.PartiallyPaid), string(invoice.Paid), string(invoice.Void)}
+
+type invoicesPage struct {
+	Filters  ui.Filters
+	Invoices ui.Table
+	Pager    ui.Pager
+}
+
+// listInvoices lists the invoices that the person has sent.
+func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	f := invoice.Filter{Page: c.PageNumber(), PerPage: ui.PerPage}
+	if status := c.Query("status"); slices.Contains(invoiceStates, status) {
+		f.Status = invoice.Status(status)
+	}
+	all, total, err := invoice.List(ctx, tx, self(c), "", f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	t := ui.Table{Caption: c.Text("pay.invoices"), Empty: c.Text("pay.invoices.none"),
+		Heads: c.Columns("invoice.to|a", "payroll.status|c", "invoice.due|d", "payroll.total#|b")}
+	for _, v := range all {
+		to, err := payer.Get(ctx, tx, v.UserID, v.PayerID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		name := c.LinkCell(to.Name, invoicePath(v.ID))
+		name.Lines = []ui.Cell{{Text: v.Number}}
+		t.Rows = append(t.Rows, []ui.Cell{name, c.StateCell("invoice.state", string(v.Shown(tx.Now()))),
+			{Text: v.DueDate, ISO: v.DueDate}, c.AmountCell(v.Total)})
+	}
+	return ui.View{Template: "own_invoices", Title: c.Text("pay.invoices"), Data: invoicesPage{Invoices: t,
+		Pager: c.Pager(f.Page, f.PerPage, total), Filters: c.FilterBar(invoicesPath,
+			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}))}}, nil
+}
+
+type newInvoicePage struct {
+	Head, Foot []ui.Field
+	Lines      [][]ui.Field
+	Payer      []ui.Field // fields of a new payer
+}
+
+// payerFields returns the fields of a new payer.
+func payerFields(c *ui.Request) []ui.Field {
+	return []ui.Field{
+		c.Field(ui.Field{Name: "payer_name", Required: true, MaxLength: 200}),
+		c.Field(ui.Field{Name: "company_type", Type: "select",
+			Options: []ui.Option{{Value: payer.Employer, Label: c.Text("payer.employer")},
+				{Value: payer.Client, Label: c.Text("payer.client")}}}),
+		c.Field(ui.Field{Name: "payroll_invoice_currency", Type: "select", Options: invoiceCurrencies()}),
+	}
+}
+
+func invoiceCurrencies() []ui.Option {
+	return []ui.Option{{Value: string(money.USD), Label: "USD"}, {Value: string(money.EUR), Label: "EUR"}}
+}
+
+// showNewInvoice renders the form for an invoice to a company that pays the person, or to another payer.
+func showNewInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	to := ui.Field{Name: "bill_to", Type: "select", Required: true, Value: c.Query("payer"),
+		Options: []ui.Option{{Value: "", Label: c.Text("form.choose")}}}
+	companies, err := payee.CompaniesOf(ctx, tx, c.Session.User.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	for _, id := range companies {
+		paying, err := identity.CompanyByID(ctx, tx, id)
+		if err != nil {
+			return ui.View{}, err
+		}
+		to.Options = append(to.Options, ui.Option{Value: id, Label: paying.Name})
+	}
+	payers, err := payer.List(ctx, tx, c.Sealer, self(c), "")
+	if err != nil {
+		return ui.View{}, err
+	}
+	for _, p := range payers {
+		if p.CompanyID == "" || !slices.Contains(companies, p.CompanyID) {
+			to.Options = append(to.Options, ui.Option{Value: p.ID, Label: p.Name + " (" + string(p.Currency) + ")"})
+		}
+	}
+	p := newInvoicePage{Payer: payerFields(c), Head: []ui.Field{c.Field(to),
+		c.Field(ui.Field{Name: "invoice_currency", Type: "select", Options: invoiceCurrencies()}),
+		c.Field(ui.Field{Name: "due_date", Type: "date"}), c.Field(ui.Field{Name: "number", MaxLength: 40})},
+		Foot: []ui.Field{c.Field(ui.Field{Name: "notes", Type: "textarea", MaxLength: 2000})}}
+	c.Labels = map[string]string{}
+	for n := range invoiceRows {
+		var line []ui.Field
+		for _, name := range []string{"description", "quantity", "unit_price", "tax_rate"} {
+			f := ui.Field{Name: lineField(name, n), Label: c.Text("invoice.row."+name, c.FormatCount(int64(n+1))),
+				MaxLength: 500}
+			c.Labels[f.Name] = f.Label
+			line = append(line, c.Field(f))
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	return ui.View{Template: "own_invoice_new", Title: c.Text("invoice.new"), Lead: c.Text("invoice.new.lead"),
+		Crumbs: invoiceCrumbs(c), Data: p}, nil
+}
+
+func lineField(name string, n int) string { return name + "_" + strconv.Itoa(n) }
+
+func invoiceCrumbs(c *ui.Request) []ui.Cell {
+	return []ui.Cell{c.LinkCell(c.Text("pay.invoices"), invoicesPath)}
+}
+
+// createInvoice sends an invoice. A company that pays the person becomes one of their payers.
+func createInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	value := func(name string) string { return strings.TrimSpace(c.Form.Get(name)) }
+	by, to := self(c), value("bill_to")
+	if to == "" {
+		var problems apierr.List
+		problems.Add("missing_field", "/bill_to", "This field is required.")
+		return ui.View{}, problems.Err()
+	}
+	companies, err := payee.CompaniesOf(ctx, tx, c.Session.User.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	if slices.Contains(companies, to) {
+		by.CompanyID = to // the company sees the invoice and its events
+		if to, err = payerOf(ctx, tx, c, by, value("invoice_currency")); err != nil {
+			return ui.View{}, err
+		}
+	}
+	used, err := payer.Use(ctx, tx, c.Session.User.ID, to)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := invoice.CreateParams{PayerID: to, Number: value("number"), DueDate: value("due_date"), Notes: value("notes")}
+	var rows []int
+	for n := range invoiceRows {
+		it := invoice.Item{Description: value(lineField("description", n)), Quantity: value(lineField("quantity", n)),
+			UnitPrice: c.PlainAmount(value(lineField("unit_price", n)), used.Currency),
+			TaxRate:   value(lineField("tax_rate", n))}
+		if it != (invoice.Item{}) {
+			p.Items, rows = append(p.Items, it), append(rows, n)
+		}
+	}
+	v, err := invoice.Create(ctx, tx, c.Sealer, by, p)
+	return ui.View{Redirect: invoicePath(v.ID)}, ui.FormConflict(ui.RenameFields(err, func(pointer string) string {
+		rest, ok := strings.CutPrefix(pointer, "/items/")
+		if !ok {
+			return strings.Replace(pointer, "/items", "/"+lineField("description", 0), 1)
+		}
+		index, name, _ := strings.Cut(rest, "/")
+		if n, err := strconv.Atoi(index); err == nil && n < len(rows) {
+			return "/" + lineField(name, rows[n])
+		}
+		return pointer
+	}))
+}
+
+// payerOf returns the ID of the person's payer for the company of by, in a currency. It creates the first one.
+func payerOf(ctx context.Context, tx *db.Tx, c *ui.Request, by identity.Principal, currency string) (string, error) {
+	paying, err := identity.CompanyByID(ctx, tx, by.CompanyID)
+	if err != nil {
+		return "", err
+	}
+	all, err := payer.List(ctx, tx, c.Sealer, self(c), "")
+	if err != nil {
+		return "", err
+	}
+	for _, p := range all {
+		if p.CompanyID == paying.ID && p.Name == paying.Name && string(p.Currency) == currency {
+			return p.ID, nil
+		}
+	}
+	kind := payer.Client
+	p, err := payer.Create(ctx, tx, c.Sealer, by, c.Session.User.ID, payer.Changes{Name: &paying.Name, Type: &kind,
+		Currency: &currency})
+	return p.ID, ui.RenameField(err, "/payroll_invoice_currency", "/invoice_currency")
+}
+
+// addPayer adds a payer to whom the person sends invoices.
+func addPayer(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	p, err := createPayer(ctx, tx, c)
+	return ui.View{Redirect: invoicesPath + "/new?payer=" + p.ID}, err
+}
+
+// createPayer creates a payer from the fields of payerFields.
+func createPayer(ctx context.Context, tx *db.Tx, c *ui.Request) (payer.Payer, error) {
+	name, kind, currency := c.Form.Get("payer_name"), c.Form.Get("company_type"), c.Form.Get("payroll_invoice_currency")
+	p, err := payer.Create(ctx, tx, c.Sealer, self(c), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
+	return p, ui.FormError(ui.RenameField(err, "/name", "/payer_name"))
+}
+
+type ownInvoicePage struct {
+	invoice.Invoice
+	To, Path, Subtotal, Tax, Total, Paid string
+	Lines                                ui.Table
+	Deletable                            bool
+}
+
+// showInvoice renders an invoice to the person who sent it.
+func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	v, err := invoice.Detail(ctx, tx, c.Sealer, self(c), "", c.HTTP.PathValue("id"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	to, err := payer.Get(ctx, tx, v.UserID, v.PayerID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := ownInvoicePage{Invoice: v, To: to.Name, Path: invoicePath(v.ID), Subtotal: c.FormatMoney(v.Subtotal),
+		Tax: c.FormatMoney(v.Tax), Total: c.FormatMoney(v.Total), Paid: c.FormatMoney(v.Paid),
+		Deletable: v.Status == invoice.Draft || v.Status == invoice.Sent,
+		Lines: ui.Table{Caption: c.Text("invoice.lines"),
+			Heads: c.Columns("invoice.line", "invoice.quantity#", "invoice.price#", "invoice.tax#", "payment.amount#")}}
+	for _, it := range v.Items {
+		p.Lines.Rows = append(p.Lines.Rows, []ui.Cell{
+			{Text: it.Description}, {Text: c.FormatNumber(it.Quantity), Kind: "number"},
+			{Text: c.FormatNumber(it.UnitPrice), Kind: "number"},
+			{Text: c.FormatNumber(it.TaxRate) + "\u00a0%", Kind: "number"}, {Text: c.FormatNumber(it.Amount), Kind: "number"},
+		})
+	}
+	return ui.View{Template: "own_invoice", Title: c.Text("invoice.title", v.Number),
+		State: c.StateCell("invoice.state", string(v.Shown(tx.Now()))), Crumbs: invoiceCrumbs(c), Data: p}, nil
+}
+
+// deleteInvoice withdraws an invoice that is not paid.
+func deleteInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	v, err := invoice.Delete(ctx, tx, self(c), "", c.HTTP.PathValue("id"))
+	return ui.View{Redirect: invoicePath(v.ID)}, ui.WholeFormError(err)
+}
