@@ -16,7 +16,7 @@ import (
 
 // Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, one that waits
 // for an approval, or one funded in its own currency that waits for its pay date. Money that the payroll has received,
-// including late money, is credited to the company's balance, and so is money that arrives later. A payroll funded at
+// including late money, is credited to the company's balance, and so is money that arrives later. Money that counted at
 // the rate of a quote that has ended is settled at the present rate (see reprice). Canceling twice has no effect. It
 // returns payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
@@ -55,7 +55,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return *p, err
 	}
-	if err := f.freeAll(ctx, tx); err != nil {
+	if err := s.freeAll(ctx, tx, f); err != nil {
 		return *p, err
 	}
 	p.State, p.Escrow = Cancelled, money.Zero(p.FundingCurrency)
@@ -65,8 +65,13 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
-// freeAll credits the money that a payroll has received to the company's balance and ends its quote.
-func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
+// freeAll credits the money that a payroll has received to the company's balance, except what the operator gained on
+// it, and ends its quote.
+func (s *Service) freeAll(ctx context.Context, tx *db.Tx, f *funding) error {
+	gain, err := s.repriceReceipts(ctx, tx, f)
+	if err != nil {
+		return err
+	}
 	for i := range f.receipts {
 		r := &f.receipts[i]
 		if !r.active || r.escrow.IsZero() && r.suspense.IsZero() {
@@ -81,33 +86,24 @@ func (f *funding) freeAll(ctx context.Context, tx *db.Tx) error {
 			return err
 		}
 	}
+	if err := f.p.postGain(tx, gain); err != nil {
+		return err
+	}
 	return quote.Cancel(ctx, tx, f.p.CompanyID, f.p.ID)
 }
 
 // withdraw cancels a funded payroll that is not released yet, with an optional reason.
 func (s *Service) withdraw(ctx context.Context, tx *db.Tx, p *Payroll, reason string) error {
-	held, firm := p.Escrow, p.CreatedAt.Add(s.QuoteValidity)
 	if p.FromOutside() {
 		f, err := loadFunding(ctx, tx, p)
 		if err != nil {
 			return err
 		}
-		if held, err = f.escrow(); err != nil {
+		if err := s.freeAll(ctx, tx, f); err != nil {
 			return err
 		}
-		firm = f.facts.Newest().ValidTo
-		if err := f.freeAll(ctx, tx); err != nil {
-			return err
-		}
-	} else if err := p.post(tx, "cancel", []ledger.Line{
-		ledger.Debit(ledger.Escrow, p.ID, held), ledger.Credit(ledger.CompanyFunds, "", held),
-	}); err != nil {
+	} else if err := s.freeBalance(ctx, tx, p); err != nil {
 		return err
-	}
-	if !tx.Now().Before(firm) {
-		if err := s.reprice(ctx, tx, p, held); err != nil {
-			return err
-		}
 	}
 	short, from := p.Shortfall, p.State
 	p.State, p.HeldFrom, p.HoldReason = Cancelled, "", ""
@@ -121,17 +117,70 @@ func (s *Service) withdraw(ctx context.Context, tx *db.Tx, p *Payroll, reason st
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }
 
-// reprice settles a canceled payroll at the present rate: of the amount that was held for it, the company keeps what
-// the payroll costs now, and the operator, who carried the price risk since the quote, gets the rest. Otherwise a
-// company could keep a payroll from being approved, wait for the market, and cancel when its money is worth more.
-func (s *Service) reprice(ctx context.Context, tx *db.Tx, p *Payroll, held money.Amount) error {
-	_, cost, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
-	if err != nil || cost.Cmp(held) >= 0 {
+// freeBalance returns the escrow of a payroll paid from the balance, except what the operator gained on it.
+func (s *Service) freeBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
+	gain := money.Zero(p.FundingCurrency)
+	if !tx.Now().Before(p.CreatedAt.Add(s.QuoteValidity)) {
+		var err error
+		if gain, err = s.reprice(ctx, tx, p.Total, p.Escrow); err != nil {
+			return err
+		}
+	}
+	if err := p.post(tx, "cancel", []ledger.Line{
+		ledger.Debit(ledger.Escrow, p.ID, p.Escrow), ledger.Credit(ledger.CompanyFunds, "", p.Escrow),
+	}); err != nil {
 		return err
 	}
-	gain, err := held.Sub(cost)
-	if err != nil {
-		return err
+	return p.postGain(tx, gain)
+}
+
+// repriceReceipts computes the operator's gain on each receipt that counts at the rate of a quote that has ended, or at
+// the rate at which it was accepted late, and returns the sum.
+func (s *Service) repriceReceipts(ctx context.Context, tx *db.Tx, f *funding) (money.Amount, error) {
+	gain, left := money.Zero(f.p.FundingCurrency), f.p.Total
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if !r.active || r.escrow.IsZero() || r.rate.IsZero() {
+			continue
+		}
+		value, err := r.rate.Convert(r.escrow, money.Ceil)
+		if err != nil {
+			return gain, err
+		}
+		value = smaller(value, left)
+		if left, err = left.Sub(value); err != nil {
+			return gain, err
+		}
+		if !f.facts.Ended(r.price, tx.Now()) {
+			continue
+		}
+		if r.repriced, err = s.reprice(ctx, tx, value, r.escrow); err != nil {
+			return gain, err
+		}
+		if gain, err = gain.Add(r.repriced); err != nil {
+			return gain, err
+		}
+	}
+	return gain, nil
+}
+
+// reprice returns the operator's gain on an amount held at an earlier rate for a value: the part that the value does
+// not cost at the present rate, at least 0. On cancellation the operator, who has carried the price risk since the
+// quote, keeps it. Otherwise a company could pay a part of a payroll or keep it from being approved, wait for the
+// market, and cancel when its money is worth more.
+func (s *Service) reprice(ctx context.Context, tx *db.Tx, value, held money.Amount) (money.Amount, error) {
+	none := money.Zero(held.Asset())
+	_, cost, err := s.balanceDue(ctx, tx, value, held.Asset())
+	if err != nil || cost.Cmp(held) >= 0 {
+		return none, err
+	}
+	return held.Sub(cost)
+}
+
+// postGain debits the operator's gain on a canceled payroll from the company's balance.
+func (p *Payroll) postGain(tx *db.Tx, gain money.Amount) error {
+	if gain.IsZero() {
+		return nil
 	}
 	return p.post(tx, "reprice", []ledger.Line{
 		ledger.Debit(ledger.CompanyFunds, "", gain), ledger.Credit(ledger.FXPosition, "", gain),

@@ -61,7 +61,7 @@ func (x *fundingTest) play(steps string) { x.Helper(); x.chain.Play(steps, x.ste
 //	confirmed a 2_000   stores the deposit called a in a state; without an amount, of the full amount
 //	later 31m           advances the clock without running the watcher
 //	price 40000         sets the price of a bitcoin in USD
-//	release, hold, resume and refresh change the payroll
+//	release, hold, resume, refresh and cancel change the payroll
 //
 // The others compare: "is" the states of the payroll, its funding and its payments, "held" the reason of a hold,
 // "short" the amount that the operator bears, "outputs" whether payouts are held, "quote" the state of the quote.
@@ -100,6 +100,8 @@ func (x *fundingTest) step(verb, rest string) {
 		x.Write(func(ctx context.Context, tx *db.Tx) error { return x.s.Resume(ctx, tx, x.By.CompanyID, x.p.ID) })
 	case "refresh":
 		x.refresh(words[0])
+	case "cancel":
+		x.does("", x.s.Cancel, x.By, x.p.ID)
 	case "is":
 		if string(got.State) != words[0] || words[1] != "" && string(got.FundingState) != words[1] {
 			x.Fatalf("the payroll is %s, %s; want %v", got.State, got.FundingState, words)
@@ -147,6 +149,7 @@ var accounts = map[string]struct {
 }{
 	"escrow": {ledger.Escrow, true}, "suspense": {ledger.SuspenseLate, true}, "shortfall": {ledger.Shortfall, true},
 	"funds": {ledger.CompanyFunds, false}, "owed": {ledger.DueFromCustomer, false}, "wallet": {ledger.HotWallet, false},
+	"fx": {ledger.FXPosition, false},
 }
 
 func (x *fundingTest) wantAccount(name, want string) {
@@ -211,6 +214,20 @@ func TestFunding(t *testing.T) {
 		// A shortfall of 400 sat is worth 0.20 USD at 50,000 and exceeds the tolerance; at 70,000 it does not.
 		"a shortfall at another price": "confirmed a 2_019_600, is pending partial pending, later 31m, " +
 			"price 70000, refresh, is received funded received, release, is released funded released",
+		// A part of the amount due must not become an option to cancel when the money is worth more than when it was paid.
+		"canceled with a part in time": "confirmed a 1_000_000, price 100000, later 1m, cancel, " +
+			"is cancelled partial cancelled, funds 1_000_000, fx 0",
+		"canceled with a part after the end of its quote": "confirmed a 1_000_000, later 31m, price 100000, cancel, " +
+			"is cancelled partial cancelled, escrow 0, funds 500_000, fx 500_000",
+		"canceled with a part that lost value": "confirmed a 1_000_000, later 31m, price 40000, cancel, " +
+			"is cancelled partial cancelled, funds 1_000_000, fx 0",
+		"canceled with a late part that was accepted": "later 31m, price 40000, confirmed a 1_000_000, " +
+			"is pending partial pending, price 50000, cancel, is cancelled partial cancelled, funds 800_000, fx 200_000",
+		"canceled with two parts, one of them in time": "confirmed a 1_000_000, later 31m, price 100000, " +
+			"refresh 510_000, confirmed b 100_000, cancel, is cancelled partial cancelled, funds 600_000, fx 500_000",
+		"a reorganization after the settlement of a canceled payroll": "confirmed a 1_000_000, later 31m, price 100000, " +
+			"cancel, funds 500_000, fx 500_000, reverted a, funds 0, fx 0, owed 0, wallet 0, confirmed a, funds 500_000, " +
+			"fx 500_000, wallet 1_000_000",
 		"a late payment waits for a refresh": "later 31m, confirmed a, is pending late pending, suspense 2_020_000, " +
 			"refresh none, is received funded received",
 		"a late payment is credited once another covers the payroll": "seen a, later 31m, confirmed b, confirmed a, " +

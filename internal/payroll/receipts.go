@@ -24,19 +24,24 @@ type receipt struct {
 	suspense    money.Amount // late part, which waits for a decision
 	debtSettled money.Amount // part that settled the debt of an earlier reversal
 	debt        money.Amount // amount that the company owes after a reversal
+	repriced    money.Amount // operator's gain on a canceled payroll, debited from the balance while the deposit is posted
 }
 
 // newReceipt returns the receipt of a deposit that is not posted yet.
 func newReceipt(deposit, chain string, amount money.Amount) receipt {
 	none := money.Zero(amount.Asset())
 	return receipt{deposit: deposit, chain: chain, amount: amount, escrow: none, surplus: none, suspense: none,
-		debtSettled: none, debt: none}
+		debtSettled: none, debt: none, repriced: none}
 }
 
 // book posts a confirmed deposit. It first settles the debt of an earlier reversal, then fills escrow and suspense,
-// and credits the rest to the company's balance.
+// and credits the rest to the company's balance, except the operator's gain on a deposit that is confirmed again.
 func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
 	surplus, err := money.Sum(r.amount.Asset(), r.amount, r.debt.Neg(), escrow.Neg(), suspense.Neg())
+	if err != nil {
+		return nil, err
+	}
+	kept, err := surplus.Sub(r.repriced)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +54,8 @@ func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.
 		ledger.Credit(ledger.DueFromCustomer, "", r.debtSettled),
 		ledger.Credit(ledger.Escrow, payroll, r.escrow),
 		ledger.Credit(ledger.SuspenseLate, payroll, r.suspense),
-		ledger.Credit(ledger.CompanyFunds, "", r.surplus),
+		credit(ledger.CompanyFunds, "", kept),
+		ledger.Credit(ledger.FXPosition, "", r.repriced),
 	}, nil
 }
 
@@ -87,7 +93,8 @@ func credit(code ledger.Code, dim string, x money.Amount) ledger.Line {
 }
 
 // reverse reverses the postings of a deposit that is no longer confirmed. released reports whether escrow was
-// released; available is the company's balance. The company owes the amount that neither covers.
+// released; available is the company's balance. The operator's gain on the deposit is returned first. The company owes
+// the amount that neither covers.
 func (r *receipt) reverse(payroll string, released bool, available money.Amount) ([]ledger.Line, error) {
 	none := money.Zero(r.amount.Asset())
 	fromEscrow := r.escrow
@@ -98,15 +105,23 @@ func (r *receipt) reverse(payroll string, released bool, available money.Amount)
 	if err != nil {
 		return nil, err
 	}
+	if available, err = available.Add(r.repriced); err != nil {
+		return nil, err
+	}
 	fromFunds := smaller(rest, available)
 	owed, err := rest.Sub(fromFunds)
+	if err != nil {
+		return nil, err
+	}
+	freed, err := r.repriced.Sub(fromFunds)
 	if err != nil {
 		return nil, err
 	}
 	wallet, dim := ledger.WalletOf(r.amount.Asset(), r.chain)
 	lines := []ledger.Line{
 		ledger.Debit(ledger.Escrow, payroll, fromEscrow),
-		ledger.Debit(ledger.CompanyFunds, "", fromFunds),
+		credit(ledger.CompanyFunds, "", freed),
+		ledger.Debit(ledger.FXPosition, "", r.repriced),
 		ledger.Debit(ledger.SuspenseLate, payroll, r.suspense),
 		ledger.Debit(ledger.DueFromCustomer, "", owed),
 		ledger.Credit(wallet, dim, r.amount),

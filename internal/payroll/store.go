@@ -525,18 +525,19 @@ func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) (all []receipt, err e
 func (p *Payroll) askReceipts(into *[]receipt) db.Statement {
 	return db.CollectInto(into, func(rows *db.Rows) (r receipt, err error) {
 		var rate string
-		var amount, escrow, surplus, suspense, repaid, owed int64
+		var amount, escrow, surplus, suspense, repaid, owed, repriced int64
 		if err := rows.Scan(&r.deposit, &r.price, &rate, &r.active, &r.late, &r.version,
-			&amount, &escrow, &surplus, &suspense, &repaid, &owed); err != nil {
+			&amount, &escrow, &surplus, &suspense, &repaid, &owed, &repriced); err != nil {
 			return r, err
 		}
 		f := p.FundingCurrency
 		r.amount, r.escrow, r.surplus = money.New(f, amount), money.New(f, escrow), money.New(f, surplus)
 		r.suspense, r.debtSettled, r.debt = money.New(f, suspense), money.New(f, repaid), money.New(f, owed)
+		r.repriced = money.New(f, repriced)
 		r.rate, err = readRate(f, p.Currency, rate)
 		return r, err
 	}, `SELECT deposit_id, price_id, rate, active, is_late, version, amount, escrow, surplus, suspense,
-		debt_settled, debt
+		debt_settled, debt, repriced
 		FROM payroll_receipts WHERE company_id = $1 AND payroll_id = $2 ORDER BY deposit_id`, p.CompanyID, p.ID)
 }
 
@@ -544,17 +545,18 @@ func (p *Payroll) askReceipts(into *[]receipt) db.Statement {
 func (p *Payroll) saveReceipt(ctx context.Context, tx *db.Tx, r *receipt) error {
 	return tx.ExecOne(ctx, `INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active,
 		is_late, version,
-		amount, escrow, surplus, suspense, debt_settled, debt)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+		amount, escrow, surplus, suspense, debt_settled, debt, repriced)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
 		ON CONFLICT (company_id, payroll_id, deposit_id) DO UPDATE SET price_id = excluded.price_id,
 		rate = excluded.rate,
 		active = excluded.active, is_late = excluded.is_late, version = excluded.version,
 		escrow = excluded.escrow, surplus = excluded.surplus,
-		suspense = excluded.suspense, debt_settled = excluded.debt_settled, debt = excluded.debt
+		suspense = excluded.suspense, debt_settled = excluded.debt_settled, debt = excluded.debt,
+		repriced = excluded.repriced
 		WHERE payroll_receipts.version = excluded.version - 1`,
 		p.CompanyID, p.ID, r.deposit, r.price, rateText(r.rate), r.active, r.late, r.version,
 		r.amount.Units(), r.escrow.Units(), r.surplus.Units(), r.suspense.Units(), r.debtSettled.Units(),
-		r.debt.Units())
+		r.debt.Units(), r.repriced.Units())
 }
 
 // CountOpenPayments returns the number of a payee's payments that have not ended, in all payrolls of the company, and

@@ -79,6 +79,13 @@ func (f *Facts) AddQuote(q quote.Quote) {
 // Newest returns the newest quote, the zero Quote if there is none.
 func (f *Facts) Newest() quote.Quote { return f.newest }
 
+// Ended reports whether a price no longer binds anybody at a time: that of a quote whose validity has ended, or the one
+// at which a late deposit was accepted.
+func (f *Facts) Ended(priceID string, now time.Time) bool {
+	q, known := f.quotes[priceID]
+	return !known || !now.Before(q.ValidTo)
+}
+
 // ByAsset divides the facts about an object that can be paid in several assets: it returns the facts about each asset
 // in which the object has a quote. Money in different assets is never added up.
 func (f *Facts) ByAsset() map[money.Asset]*Facts {

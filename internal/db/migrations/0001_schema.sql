@@ -1362,6 +1362,7 @@ CREATE TABLE payroll_receipts (
     suspense   BIGINT  NOT NULL CHECK (suspense >= 0),
     debt_settled BIGINT NOT NULL CHECK (debt_settled >= 0), -- settled debt of an earlier reversal
     debt       BIGINT  NOT NULL CHECK (debt >= 0), -- due from the company after a reversal
+    repriced   BIGINT  NOT NULL CHECK (repriced >= 0), -- operator's gain on a canceled payroll, part of the surplus
     PRIMARY KEY (company_id, payroll_id, deposit_id)
 );
 
