@@ -133,7 +133,7 @@ var settings = map[string]setting{
 		"production, off in the sandbox."},
 	"account-checks": {"ignore|warn|block", "What a bank account means that was not checked or did not pass: nothing, a " +
 		"warning to approvers, or that payments wait until it passes or a member confirms it (${default})."},
-	"prenotes": {"", "Send a prenote to each new ACH account. Payments to it wait for three banking days."},
+	"prenotes": {"", "Send a prenote, at Column a cent, to each new ACH account. Payments wait three banking days."},
 	"release-limit": {"AMOUNT", "Total, such as '50000 USD', above which a payroll, withdrawal or income needs two " +
 		"members of staff: one requests its release, another approves it. Default: none."},
 	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +

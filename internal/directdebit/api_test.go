@@ -61,7 +61,7 @@ func (b *desk) Get(ctx context.Context, o bank.Order, _ string) (bank.Transfer, 
 }
 
 func (b *desk) Statement(context.Context, bank.Account, time.Time, time.Time) (bank.Statement, error) {
-	return bank.Statement{}, errors.ErrUnsupported
+	return bank.Statement{}, bank.ErrStatementPending
 }
 
 // set sets the status of all transfers.

@@ -1963,7 +1963,8 @@ CREATE TABLE bank_transfers (
 CREATE INDEX bank_transfers_of_bank ON bank_transfers (transfer_id) WHERE transfer_id <> '';
 CREATE INDEX bank_transfers_due ON bank_transfers (check_at) WHERE check_at > 0;
 
--- Prenotes: ACH entries of zero that check an account before the first payment to it.
+-- Prenotes: ACH entries of zero, or of one cent at a bank without prenotes, that check an account before the first
+-- payment to it.
 -- Shared: destinations belong to the person paid, and a file has prenotes of all companies.
 -- Writer: internal/payout/bank
 CREATE TABLE bank_prenotes (
@@ -1981,6 +1982,7 @@ CREATE TABLE bank_prenotes (
     PRIMARY KEY (prenote_id)
 );
 CREATE INDEX bank_prenotes_open ON bank_prenotes (account, created_at) WHERE state IN ('new', 'ordered');
+CREATE INDEX bank_prenotes_of_bank ON bank_prenotes (transfer_id) WHERE transfer_id <> '';
 
 -- Reversals of ACH payments that were made in error.
 -- Shared: the bank names only the number of a file.

@@ -40,7 +40,8 @@ type API interface {
 	Find(ctx context.Context, o Order) (Transfer, error)
 	// Get returns a transfer by its ID.
 	Get(ctx context.Context, o Order, id string) (Transfer, error)
-	// Statement returns the entries of an account from a time on and before another, or [errors.ErrUnsupported].
+	// Statement returns the entries of an account from a time on and before another, which is one day in the account's
+	// zone, or [ErrStatementPending].
 	Statement(ctx context.Context, a Account, from, to time.Time) (Statement, error)
 }
 

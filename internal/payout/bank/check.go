@@ -43,7 +43,7 @@ type NameAnswer struct {
 	Name   string // holder's name, for a close match
 }
 
-// A Prenoter is an API that sends prenotes.
+// A Prenoter is an API that sends prenotes, or entries that check accounts in the same way.
 type Prenoter interface {
 	// Prenote sends a prenote, or returns the one that an earlier call with the same key sent.
 	Prenote(ctx context.Context, o PrenoteOrder) (Prenote, error)
@@ -63,6 +63,7 @@ type Prenote struct {
 	ID       string
 	Sent     bool   // the bank sent it to the network
 	Returned string // reason of its return, such as R03, or ""
+	Refused  string // reason for which the bank did not and will not send it, or ""
 	Changes  []Wanted
 }
 
@@ -96,7 +97,7 @@ func CheckMethod(accounts []Account, names, prenotes bool, asset money.Asset, co
 	case !ok:
 	case names && a.scheme() == iso20022.SEPA:
 		return CheckName
-	case prenotes && scheme == "ach" && (a.Format == FormatNACHA || a.Format == FormatIncrease):
+	case prenotes && scheme == "ach" && slices.Contains([]string{FormatNACHA, FormatIncrease, FormatColumn}, a.Format):
 		return CheckPrenote
 	}
 	return ""
@@ -338,6 +339,8 @@ func (r *Rail) recordPrenote(ctx context.Context, tx *db.Tx, was prenote, got Pr
 		return nil
 	case got.Returned != "":
 		return r.conclude(ctx, tx, p, prenoteReturned, PrenoteReturned, got.Returned)
+	case got.Refused != "":
+		return r.conclude(ctx, tx, p, prenoteRefused, PrenoteRefused, got.Refused)
 	case p.state == prenoteNew || got.Sent && p.until.IsZero():
 		if got.Sent {
 			now := tx.Now()

@@ -36,6 +36,9 @@ type Entry struct {
 	Text     string
 }
 
+// ErrStatementPending reports that the bank is still making a statement.
+var ErrStatementPending = errors.New("the bank is still making the statement")
+
 // statementKind is the kind of a Response that is a Statement. Its name has the account and the day.
 const statementKind = "statement"
 
@@ -55,7 +58,7 @@ func (r *Rail) readStatements(ctx context.Context, d *db.DB) error {
 		}
 		for range daysPerRun {
 			read, err := r.readStatement(ctx, d, a)
-			if errors.Is(err, errors.ErrUnsupported) {
+			if errors.Is(err, ErrStatementPending) {
 				break
 			}
 			if err != nil {
@@ -101,6 +104,13 @@ func (r *Rail) readStatement(ctx context.Context, d *db.DB, a Account) (bool, er
 	var ours map[string]string
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		transfers := s.transfers()
+		checks, err := prenoteTransfers(ctx, tx, a.ID, transfers)
+		if err != nil {
+			return err
+		}
+		for i := range s.Entries { // the cent that checked an account, or that came back, is a cost of the account
+			s.Entries[i].Fee = s.Entries[i].Fee || checks[s.Entries[i].Transfer]
+		}
 		if ours, err = referencesOf(ctx, tx, a.ID, transfers); err != nil || r.c.DebitReferences == nil {
 			return err
 		}

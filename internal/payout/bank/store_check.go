@@ -61,6 +61,18 @@ func storeAsked(ctx context.Context, tx *db.Tx, all []prenote) error {
 	return nil
 }
 
+// prenoteTransfers returns those of the bank's IDs of transfers from an account that are prenotes.
+func prenoteTransfers(ctx context.Context, tx *db.Tx, account string, ids []string) (map[string]bool, error) {
+	are := map[string]bool{}
+	return are, db.EachIn(ctx, tx, ids, `SELECT transfer_id FROM bank_prenotes WHERE account = $1 AND transfer_id <> ''
+		AND transfer_id IN %s`, []any{account}, func(r *db.Rows) error {
+		var id string
+		err := r.Scan(&id)
+		are[id] = true
+		return err
+	})
+}
+
 // maxPrenotes is the largest number of prenotes that are sent or asked about at a time.
 const maxPrenotes = 200
 

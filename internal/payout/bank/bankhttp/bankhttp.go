@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	timeout   = 15 * time.Second
-	maxAnswer = 4 << 20
+	timeout     = 15 * time.Second
+	maxAnswer   = 4 << 20
+	maxDocument = 64 << 20
 )
 
 // Client calls the API of one bank.
@@ -59,6 +60,21 @@ func (c Client) Post(ctx context.Context, path, key string, body, into any) erro
 	return c.call(ctx, http.MethodPost, path, header, text, into)
 }
 
+// Download reads a JSON document of at most 64 MiB from a URL that the bank returned, without authentication: the URL
+// is signed. It must have the scheme of the API's URL.
+func (c Client) Download(ctx context.Context, at string, into any) error {
+	if scheme, _, _ := strings.Cut(c.URL, "://"); !strings.HasPrefix(at, scheme+"://") {
+		return fmt.Errorf("%s: the URL of the document does not begin with %s://", c.Name, scheme)
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return fmt.Errorf("%s: the URL of the document cannot be read", c.Name) // without the URL, which is a secret
+	}
+	return c.do(r, maxDocument, into)
+}
+
 func (c Client) call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -76,16 +92,21 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 	if c.Sign != nil {
 		c.Sign(r.Header)
 	}
+	return c.do(r, maxAnswer, into)
+}
+
+// do sends a request and decodes the response, which has at most most bytes.
+func (c Client) do(r *http.Request, most int64, into any) error {
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return fmt.Errorf("%s: cannot reach %s: %w", c.Name, c.URL, errors.Unwrap(err)) // without the path and its query
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: cannot read the response: %w", c.Name, err)
-	case len(text) > maxAnswer:
+	case int64(len(text)) > most:
 		return fmt.Errorf("%s: the response is too large", c.Name)
 	case answer.StatusCode/100 == 2:
 		if err := json.Unmarshal(text, into); err != nil {

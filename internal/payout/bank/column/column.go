@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
@@ -47,7 +46,10 @@ const (
 // API implements bank.API.
 type API struct{ client bankhttp.Client }
 
-var _ bank.API = (*API)(nil)
+var (
+	_ bank.API      = (*API)(nil)
+	_ bank.Prenoter = (*API)(nil)
+)
 
 // New returns the API at a URL, with an API key. It does not connect.
 func New(at, key string) (*API, error) {
@@ -105,15 +107,8 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	if o.Reverses != "" {
 		return a.reverse(ctx, o)
 	}
-	kind := map[bool]string{true: "savings", false: "checking"}[to.Savings]
-	payee := object{"name": to.Name, "routing_number": to.Routing, "account_number": to.Account, "account_type": kind}
-	if o.Method == wire {
-		payee["wire"] = object{"beneficiary_name": to.Name, "beneficiary_address": object{
-			"line_1": to.Address.Street, "city": to.Address.Town, "state": to.Address.State,
-			"postal_code": to.Address.PostCode, "country_code": "US"}}
-	}
-	var party counterparty
-	if err := a.client.Post(ctx, "/counterparties", "", payee, &party); err != nil {
+	party, err := a.party(ctx, to, o.Method)
+	if err != nil {
 		if refused(err) { // no transfer was created
 			return bank.Transfer{Status: bank.TransferRejected, Code: code(err)}, nil
 		}
@@ -143,6 +138,19 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 		return bank.Transfer{}, err
 	}
 	return a.read(ctx, o, t, t.Counterparty == party.ID)
+}
+
+// party creates the counterparty of a payee.
+func (a *API) party(ctx context.Context, to bank.Payee, method string) (counterparty, error) {
+	kind := map[bool]string{true: "savings", false: "checking"}[to.Savings]
+	payee := object{"name": to.Name, "routing_number": to.Routing, "account_number": to.Account, "account_type": kind}
+	if method == wire {
+		payee["wire"] = object{"beneficiary_name": to.Name, "beneficiary_address": object{
+			"line_1": to.Address.Street, "city": to.Address.Town, "state": to.Address.State,
+			"postal_code": to.Address.PostCode, "country_code": "US"}}
+	}
+	var party counterparty
+	return party, a.client.Post(ctx, "/counterparties", "", payee, &party)
 }
 
 // reasons are Column's names of the reasons for which a transfer can be reversed.
@@ -258,24 +266,30 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (b
 			read.Status = bank.TransferPaid
 		}
 	case "returned":
-		read.Status, read.Code = bank.TransferReturned, "returned"
-		for _, r := range t.Returns {
-			read.Code = r.Code
-		}
+		read.Status, read.Code = bank.TransferReturned, t.returnCode()
 	case "rejected", "canceled", "manual_review_rejected":
 		read.Status, read.Code = bank.TransferRejected, status
 		if status == "rejected" && t.Reviewed == "" { // by the network, not by Column's review
 			read.Fallback = fallback(o.Method)
 		}
 	}
-	for _, c := range t.Changes {
-		read.Changes = append(read.Changes, bank.Wanted{Code: c.Code, Data: c.Data})
-	}
+	read.Changes = t.wanted()
 	return read, nil
 }
 
-// Statement implements bank.API. Column makes statements as reports on request, which are not read; statements are
-// imported as files.
-func (*API) Statement(context.Context, bank.Account, time.Time, time.Time) (bank.Statement, error) {
-	return bank.Statement{}, errors.ErrUnsupported
+// returnCode returns the reason of a returned transfer, such as R03.
+func (t transfer) returnCode() string {
+	code := "returned"
+	for _, r := range t.Returns {
+		code = r.Code
+	}
+	return code
+}
+
+// wanted returns the corrections that the payee's bank asks for.
+func (t transfer) wanted() (all []bank.Wanted) {
+	for _, c := range t.Changes {
+		all = append(all, bank.Wanted{Code: c.Code, Data: c.Data})
+	}
+	return all
 }

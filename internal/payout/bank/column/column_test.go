@@ -1,12 +1,15 @@
 package column_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank/banktest"
 	"github.com/stipend/stipend/internal/payout/bank/column"
@@ -196,6 +199,70 @@ func TestChanges(t *testing.T) {
 			t.Errorf("problems: %q", got)
 		}
 	})
+}
+
+// A micro-entry checks an account as a prenote does, and is sent once, also after a lost response. The account is
+// accepted on the third banking day after the entry settled, unless the payee's bank returns or corrects it.
+func TestPrenotes(t *testing.T) {
+	for name, c := range map[string]struct {
+		routing  string
+		reported object
+		want     []string
+	}{
+		"accepted": {"110000000", object{}, []string{"prenote pending", "prenote accepted"}},
+		"returned": {"110000000", object{"status": "RETURNED", "return_details": []object{{"return_code": "R03"}}},
+			[]string{"prenote pending", "prenote returned R03"}},
+		"corrected": {"110000000", object{"notification_of_changes": []object{{"change_code": "C01",
+			"corrected_data": "42"}}}, []string{"prenote pending", "prenote returned C01"}},
+		"rejected": {"110000000", object{"status": "REJECTED"}, []string{"prenote pending", "prenote not_possible rejected"}},
+		"refused":  {"1100000", object{}, []string{"prenote not_possible invalid_routing_number"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+				b := open(f, "")
+				b.Connect(payouttest.LostAfter)
+				b.Write(func(ctx context.Context, tx *db.Tx) error {
+					return b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To(c.routing, 1).Destination)
+				})
+				b.Work(1)
+				b.Connect(payouttest.Fine)
+				b.Work(2)
+				for _, p := range b.Rails.Periodic(b.DB) {
+					b.Must(p.Run(b.Context()))
+				}
+				if name == "refused" {
+					if len(b.transfers) != 0 || !slices.Equal(b.Checks, c.want) {
+						b.Errorf("%q and %d transfers, want %q and none", b.Checks, len(b.transfers), c.want)
+					}
+					return
+				}
+				if len(b.transfers) != 1 {
+					b.Fatalf("the bank has %v", b.transfers)
+				}
+				for field, want := range map[string]any{"amount": int64(1), "type": "CREDIT", "entry_class_code": "PPD",
+					"company_entry_description": "ACCTVERIFY", "company_name": "Example Payments"} {
+					if got := b.transfers[0][field]; got != want {
+						b.Errorf("%s: %v, want %v", field, got, want)
+					}
+				}
+				b.change("pre_", c.reported)
+				b.Connect(payouttest.LostBefore)
+				b.Clock.Advance(8 * 24 * time.Hour)
+				b.Work(2)
+				if len(slices.Compact(slices.Clone(b.Checks))) != 1 { // pending, and pending until a day
+					b.Errorf("%q while the bank does not answer", b.Checks)
+				}
+				b.Connect(payouttest.Fine)
+				b.Work(2)
+				if got := slices.Compact(slices.Clone(b.Checks)); !slices.Equal(got, c.want) {
+					b.Errorf("%q, want %q", got, c.want)
+				}
+				if len(b.Corrections) != map[bool]int{true: 1}[name == "corrected"] {
+					b.Errorf("corrections: %q", b.Corrections)
+				}
+			})
+		})
+	}
 }
 
 // A payment made in error is reversed, once.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/payout/bank/banktest"
 )
@@ -17,7 +18,8 @@ const apiKey = "test_key_1"
 type object = map[string]any
 
 // server is a local server that follows the documentation of Column's API: basic authentication, counterparties, errors
-// with a code, idempotency keys that return the first result, lists by page, and the statuses of each kind of transfer.
+// with a code, idempotency keys that return the first result, lists by page, the statuses of each kind of transfer, and
+// reports that are made on request and downloaded from a signed URL.
 type server struct {
 	*banktest.Server
 	parties    map[string]object
@@ -27,6 +29,11 @@ type server struct {
 	ineligible bool     // the payee's bank does not take part in instant payments
 	funds      int64    // cents that are available; 0 means enough
 	listed     int      // number of pages that were read
+	now        func() time.Time
+	entries    []object // rows of bank_account_transaction reports, oldest first, if now is set
+	reports    []object
+	documents  map[string][]object // of reports
+	otherZone  string              // time zone of all reports, or ""
 }
 
 // required are the parameters that a transfer must have, by kind.
@@ -38,7 +45,7 @@ var required = map[string][]string{
 
 func serve(t *testing.T) *server {
 	t.Helper()
-	s := &server{parties: map[string]object{}}
+	s := &server{parties: map[string]object{}, documents: map[string][]object{}}
 	s.Server = banktest.Serve(t, s.handle)
 	return s
 }
@@ -49,12 +56,26 @@ func fail(w http.ResponseWriter, status int, code string) {
 }
 
 func (s *server) handle(w http.ResponseWriter, r *http.Request) {
+	if id, signed := strings.CutPrefix(r.URL.Path, "/signed/"); signed {
+		if r.Header.Get("Authorization") != "" || s.documents[id] == nil {
+			fail(w, http.StatusBadRequest, "only one auth mechanism is allowed")
+			return
+		}
+		_ = json.NewEncoder(w).Encode(s.documents[id])
+		return
+	}
 	if user, key, _ := r.BasicAuth(); user != "" || key != apiKey {
 		fail(w, http.StatusUnauthorized, "unauthorized")
 		return
 	}
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
+	case parts[0] == "reporting" && r.Method == http.MethodPost:
+		s.addReport(w, r)
+	case parts[0] == "reporting":
+		s.listReports(w, r)
+	case parts[0] == "documents" && len(parts) == 2 && s.documents[parts[1]] != nil:
+		_ = json.NewEncoder(w).Encode(object{"id": parts[1], "url": s.URL + "/signed/" + parts[1]})
 	case parts[0] == "counterparties" && len(parts) == 2 && s.parties[parts[1]] != nil:
 		_ = json.NewEncoder(w).Encode(s.parties[parts[1]])
 	case parts[0] == "counterparties" && len(parts) == 1 && r.Method == http.MethodPost:
@@ -150,7 +171,98 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 		t["status"] = "INITIATED"
 	}
 	s.transfers = append(s.transfers, t)
+	if t["type"] != "DEBIT" { // the money of a credit leaves the account at once
+		s.book(t["id"].(string), kind+".outgoing_transfer.initiated", balance{available: -amount})
+	}
 	_ = json.NewEncoder(w).Encode(t)
+}
+
+// balance is a change of the balances of the account, in cents.
+type balance struct{ available, pending, locked, holding int64 }
+
+// book adds a row to the transactions of the account.
+func (s *server) book(id, kind string, by balance) {
+	if s.now == nil {
+		return
+	}
+	at := s.now().UTC().Format(time.RFC3339)
+	s.entries = append(s.entries, object{"effective_at": at, "effective_at_utc": at, "bank_account_id": "account_1",
+		"transaction_id": id, "transaction_type": kind, "currency": "USD", "available_amount": by.available,
+		"pending_amount": by.pending, "locked_amount": by.locked, "holding_amount": by.holding})
+}
+
+// receive adds a received ACH transfer.
+func (s *server) receive(id string, cents int64, company string) {
+	s.transfers = append(s.transfers, object{"id": id, "kind": "ach", "amount": cents, "company_name": company,
+		"company_entry_description": "INV 7", "idempotency_key": "", "counterparty_id": "", "status": "SETTLED",
+		"bank_account_id": "account_1", "is_incoming": true})
+	s.book(id, "ach.incoming_transfer.scheduled", balance{pending: cents})
+	s.book(id, "ach.incoming_transfer.settled", balance{pending: -cents, available: cents})
+}
+
+// addReport schedules a report, once for a key.
+func (s *server) addReport(w http.ResponseWriter, r *http.Request) {
+	var in object
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	key := r.Header.Get("Idempotency-Key")
+	for _, x := range s.reports {
+		if x["key"] == key {
+			_ = json.NewEncoder(w).Encode(x)
+			return
+		}
+	}
+	if in["type"] == nil || in["from_date"] == nil || in["to_date"] == nil {
+		fail(w, http.StatusBadRequest, "missing_parameter")
+		return
+	}
+	in["id"], in["status"], in["json_document_id"], in["key"] = fmt.Sprint("rpt_", len(s.reports)), "scheduled", "", key
+	if s.otherZone != "" {
+		in["time_zone"] = s.otherZone
+	}
+	s.reports = append(s.reports, in)
+	_ = json.NewEncoder(w).Encode(in)
+}
+
+func (s *server) listReports(w http.ResponseWriter, r *http.Request) {
+	q, found := r.URL.Query(), []object{}
+	for _, x := range s.reports {
+		if x["type"] == q.Get("type") && x["from_date"] == q.Get("from_date") && x["to_date"] == q.Get("to_date") {
+			found = append(found, x)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(object{"reports": found, "has_more": false})
+}
+
+// makeReport makes the document of a scheduled report.
+func (s *server) makeReport(x object) {
+	zone, _ := time.LoadLocation(x["time_zone"].(string))
+	rows, before, during := []object{}, map[string]int64{}, map[string]int64{}
+	for _, e := range s.entries {
+		at, _ := time.Parse(time.RFC3339, e["effective_at_utc"].(string))
+		day := at.In(zone).Format(time.DateOnly)
+		if day >= x["from_date"].(string) && day <= x["to_date"].(string) {
+			rows = append(rows, e, object{"bank_account_id": "account_2", "transaction_id": "of another account",
+				"available_amount": 1, "currency": "USD", "effective_at_utc": e["effective_at_utc"], "transaction_type": "book"})
+		}
+		for _, kind := range []string{"available", "pending", "locked", "holding"} {
+			cents := e[kind+"_amount"].(int64)
+			if day < x["from_date"].(string) {
+				before[kind] += cents
+			}
+			if day <= x["to_date"].(string) {
+				during[kind] += cents
+			}
+		}
+	}
+	if x["type"] == "bank_account_summary" {
+		row := object{"bank_account_id": "account_1", "currency": "USD"}
+		for kind := range during {
+			row[kind+"_balance_open"], row[kind+"_balance_close"] = before[kind], during[kind]
+		}
+		rows = []object{{"bank_account_id": "account_2", "available_balance_open": 5, "currency": "USD"}, row}
+	}
+	x["status"], x["json_document_id"] = "completed", "docu_"+x["id"].(string)
+	s.documents["docu_"+x["id"].(string)] = rows
 }
 
 // reverse creates the reversal of an ACH transfer, at most once.
@@ -182,6 +294,11 @@ func (s *server) reverse(w http.ResponseWriter, r *http.Request, id string) {
 func (s *server) advance() {
 	s.Lock()
 	defer s.Unlock()
+	for _, x := range s.reports {
+		if x["status"] == "scheduled" {
+			s.makeReport(x)
+		}
+	}
 	for _, t := range s.transfers {
 		switch {
 		case !strings.EqualFold(t["status"].(string), "initiated"):
@@ -191,6 +308,9 @@ func (s *server) advance() {
 			t["status"] = "rejected"
 		case t["kind"] == "ach":
 			t["status"] = "SETTLED"
+			if t["type"] == "DEBIT" {
+				s.book(t["id"].(string), "ach.outgoing_transfer.settled", balance{available: t["amount"].(int64)})
+			}
 		default:
 			t["status"] = "completed"
 		}
