@@ -79,9 +79,6 @@ const (
 	maxDescription = 500
 	maxExternal    = 255
 	maxURL         = 2000
-	maxMetadata    = 50 // members
-	maxKey         = 40
-	maxValue       = 500
 	maxItems       = 50
 	minExpiry      = time.Minute
 	maxExpiry      = 90 * 24 * time.Hour

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -126,6 +126,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return Claim{}, err
 	}
 	insertClaim(tx, &c)
+	metadata.Index(tx, c.CompanyID, c.ID, c.Metadata)
 	if s.Lightning != nil && c.Funding == money.BTC {
 		if err := s.invoice(tx, &c, *c.Quote); err != nil {
 			return Claim{}, err
@@ -229,7 +230,7 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	if p.ExpiresIn != 0 && (p.ExpiresIn < minExpiry || p.ExpiresIn > maxExpiry) {
 		list.Add("invalid_parameter", "/expires_in", "expires_in must be from 60 to 7776000 seconds.")
 	}
-	CheckMetadata(&list, p.Metadata)
+	metadata.Check(&list, "/metadata", p.Metadata)
 	asset, known := money.Lookup(p.Currency)
 	if !known || asset.IsCrypto() && asset != money.BTC {
 		list.Add(errCurrency.Code, "/denomination_currency", errCurrency.Detail)
@@ -254,20 +255,6 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	}
 	c.ReturnedValue = money.Zero(asset)
 	return c, nil
-}
-
-// CheckMetadata adds the problems of metadata to a list.
-func CheckMetadata(list *apierr.List, all map[string]string) {
-	if len(all) > maxMetadata {
-		list.Add("invalid_parameter", "/metadata", fmt.Sprintf("Metadata can have at most %d keys.", maxMetadata))
-	}
-	for key, value := range all {
-		if key == "" || utf8.RuneCountInString(key) > maxKey || utf8.RuneCountInString(value) > maxValue {
-			list.Add("invalid_parameter", "/metadata", fmt.Sprintf(
-				"The names in metadata have 1 to %d characters, the values at most %d.", maxKey, maxValue))
-			return
-		}
-	}
 }
 
 // lineItems returns the line items of a request. Their amounts must add up to the claim's amount.
@@ -297,15 +284,12 @@ func lineItems(list *apierr.List, all []ItemParams, total money.Amount) (items [
 	return items
 }
 
-// metadata and items return the texts that are stored, "" for none.
-func (c *Claim) metadata() string { return stored(len(c.Metadata), c.Metadata) }
-func (c *Claim) items() string    { return stored(len(c.Items), c.Items) }
-
-func stored(n int, value any) string {
-	if n == 0 {
+// items returns the line items as they are stored, "" for none.
+func (c *Claim) items() string {
+	if len(c.Items) == 0 {
 		return ""
 	}
-	text, err := json.Marshal(value)
+	text, err := json.Marshal(c.Items)
 	if err != nil {
 		panic("claim: only texts and numbers are stored: " + err.Error())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -26,9 +27,10 @@ type Filter struct {
 	Search     string       // beginning of an external ID, payer ID or claim ID; letter case does not matter
 	Currency   money.Asset  // denomination currency
 	Amount     money.Amount // exact amount; without an asset it selects all
-	From, To   time.Time    // selects claims created in [From, To)
-	Page       int          // number of the page, from 1
-	PerPage    int          // claims on a page, 1 to 100
+	Metadata   map[string]string
+	From, To   time.Time // selects claims created in [From, To)
+	Page       int       // number of the page, from 1
+	PerPage    int       // claims on a page, 1 to 100
 }
 
 // List returns a page of the company's claims, newest first, without their quotes, and their total number.
@@ -77,7 +79,7 @@ func (s *Service) Export(tx *db.Tx, by identity.Principal, companyID string, f F
 					string(c.State), string(c.Exception), payee.SafeCell(c.PayerID), payee.SafeCell(c.Description),
 					c.Amount.String(), string(c.Amount.Asset()), c.Received().String(), c.Refundable().String(),
 					c.RefundedTotal().String(), string(c.Funding), c.booked.merchant.String(), c.booked.revenue.String(),
-					string(c.SettleIn), c.TxHash, payee.SafeCell(c.metadata())})
+					string(c.SettleIn), c.TxHash, payee.SafeCell(metadata.Text(c.Metadata))})
 			}
 			if err := out.Error(); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
@@ -31,7 +32,7 @@ var claimRows = db.BulkInsert("claims", strings.FieldsFunc(claimColumns,
 func insertClaim(tx *db.Tx, c *Claim) {
 	b := &c.booked
 	claimRows.Add(tx, []any{
-		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, c.Redirects, c.ExternalID, c.metadata(), c.items(), c.email,
+		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, c.Redirects, c.ExternalID, metadata.Text(c.Metadata), c.items(), c.email,
 		c.LinkID, micros(c.ExpiresAt), string(c.State), string(c.Exception), c.Reverted,
 		c.Version,
 		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn),
@@ -76,10 +77,10 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	var state, exception, late, denom, funding, settle string
 	var amount, fee, seen, wallet, suspense, excess, shortfall, exchanged, merchant, revenue, merchantDebt,
 		refundDebt, refunded, returned, returnedValue int64
-	var metadata, items, places string
+	var texts, items, places string
 	var expires, cancelled, invalid, created, updated int64
 	err := scan(&c.CompanyID, &c.ID, &c.PayerID, &c.Description, &c.ReturnURL, &c.Redirects,
-		&c.ExternalID, &metadata, &items,
+		&c.ExternalID, &texts, &items,
 		&c.email, &c.LinkID, &expires, &state, &exception, &c.Reverted,
 		&c.Version, &denom, &amount,
 		&fee, &c.feeBps, &funding, &settle, &c.Address, &c.Network, &c.Policy.ToleranceBps, &c.Policy.Confirmations,
@@ -108,10 +109,8 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	c.CancelledAt, c.InvalidAt, c.CreatedAt, c.UpdatedAt = timeOf(cancelled), timeOf(invalid), db.Time(created),
 		db.Time(updated)
 	c.ExpiresAt = timeOf(expires)
-	if metadata != "" {
-		if err := json.Unmarshal([]byte(metadata), &c.Metadata); err != nil {
-			return c, err
-		}
+	if c.Metadata, err = metadata.Parse(texts); err != nil {
+		return c, err
 	}
 	if items != "" {
 		err = json.Unmarshal([]byte(items), &c.Items)
@@ -125,7 +124,14 @@ func writePlaces(places map[string]money.Amount) string {
 	for name, a := range places {
 		units[name] = a.Units()
 	}
-	return stored(len(units), units)
+	if len(units) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(units)
+	if err != nil {
+		panic("claim: numbers have a JSON form: " + err.Error())
+	}
+	return string(text)
 }
 
 func readPlaces(asset money.Asset, text string) (map[string]money.Amount, error) {
@@ -310,6 +316,7 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 		l.Where("currency = ?", string(f.Amount.Asset()))
 		l.Where("amount = ?", f.Amount.Units())
 	}
+	metadata.Conditions("claim_id", companyID, f.Metadata, l.Where)
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
 }

@@ -20,6 +20,7 @@ var writeOrder = []string{
 	"claim_rate_limits", // counts the claims that are not written yet
 	"claims",
 	"lightning_invoices",
+	"metadata_values",
 	"ledger_journals",
 	"history",
 	"destination_changes",

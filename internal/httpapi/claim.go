@@ -5,9 +5,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
@@ -31,8 +28,8 @@ type (
 		ExpiresIn            int64   `json:"expires_in,omitempty" minimum:"60" maximum:"7776000"`
 		NotificationEmail    string  `json:"notification_email,omitempty" maxLength:"254"`
 
-		Metadata  jsontext.Value `json:"metadata,omitempty"`
-		LineItems []lineItemBody `json:"line_items,omitempty" maxItems:"50"`
+		Metadata  map[string]string `json:"metadata,omitempty"`
+		LineItems []lineItemBody    `json:"line_items,omitempty" maxItems:"50"`
 	}
 
 	lineItemBody struct {
@@ -149,7 +146,7 @@ type (
 		Updated              Time       `json:"updated"`
 		ExpiresAt            *Time      `json:"expires_at,omitzero" example:"2026-09-14T09:30:00Z"`
 
-		Metadata jsontext.Value `json:"metadata"`
+		Metadata map[string]string `json:"metadata"`
 	}
 
 	claimStatus struct {
@@ -194,6 +191,8 @@ type (
 		Search     string `query:"search" maxLength:"255"`
 		Currency   string `query:"denomination_currency" maxLength:"10"`
 		Amount     string `query:"denomination_amount" maxLength:"40"`
+
+		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
 	}
 
 	claimList struct {
@@ -324,6 +323,7 @@ func (in *claimCreateInput) params(c *request) claim.CreateParams {
 		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency,
 		Funding: b.FundingCurrency, Description: b.Description, ReturnURL: b.ReturnURL, RedirectURL: b.RedirectURL,
 		ExternalID: b.ExternalID, ExpiresIn: time.Duration(b.ExpiresIn) * time.Second, Email: b.NotificationEmail,
+		Metadata: b.Metadata,
 	}
 	for _, one := range b.LineItems {
 		p.Items = append(p.Items, claim.ItemParams{
@@ -333,18 +333,10 @@ func (in *claimCreateInput) params(c *request) claim.CreateParams {
 	return p
 }
 
-// errMetadata is returned for metadata with other values than texts.
-var errMetadata = apierr.New(apierr.Invalid, "invalid_parameter",
-	"Metadata must be an object whose values are strings.").At("body", "/metadata")
-
 func claimKeys(c *request, in *claimCreateInput) []db.Prefetch { return in.params(c).Keys() }
 
 func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInput) (*claimQuote, error) {
-	p := in.params(c)
-	if len(in.Body.Metadata) > 0 && json.Unmarshal(in.Body.Metadata, &p.Metadata) != nil {
-		return nil, errMetadata
-	}
-	made, err := c.Claim.Create(ctx, tx, c.by, p)
+	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))
 	if err != nil {
 		return nil, err
 	}
@@ -432,13 +424,9 @@ func getClaimStatus(ctx context.Context, tx *db.Tx, c *request, in *claimGet) (*
 }
 
 func (c *request) summarizeClaim(m *claim.Claim) ClaimSummary {
-	metadata, err := json.Marshal(m.Metadata)
-	if err != nil || m.Metadata == nil {
-		metadata = []byte("{}")
-	}
 	out := ClaimSummary{
 		ClaimID: m.ID, CompanyID: m.CompanyID, PayerID: m.PayerID, ExternalID: m.ExternalID, Description: m.Description,
-		Metadata: metadata, Status: claimState(m.State),
+		Metadata: m.Metadata, Status: claimState(m.State),
 		Exception: string(m.Exception), Reverted: m.Reverted, TxHash: m.TxHash,
 		DenominationCurrency: string(m.Amount.Asset()), DenominationAmount: m.Amount.String(),
 		FundingCurrency: string(m.Funding), SettlementCurrency: string(m.SettleIn), SeenAmount: m.Seen.String(),
@@ -485,7 +473,7 @@ func exportClaims(ctx context.Context, tx *db.Tx, c *request, in *ClaimFilter) (
 func (in *ClaimFilter) filter() (claim.Filter, error) {
 	f := claim.Filter{
 		Status: claim.State(in.Status), PayerID: in.PayerID, ExternalID: in.ExternalID, LinkID: in.LinkID,
-		Search:   in.Search,
+		Search: in.Search, Metadata: in.Metadata,
 		Currency: money.Asset(in.Currency), From: in.From, To: in.To,
 	}
 	if in.Amount == "" {

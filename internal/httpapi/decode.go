@@ -24,6 +24,9 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
+// maxFilterKeys is the maximum number of keys of a parameter name[key]=value.
+const maxFilterKeys = 10
+
 // maxDepth is the maximum nesting depth of a body.
 const maxDepth = 32
 
@@ -90,6 +93,7 @@ func requireTypes(s *huma.Schema, t reflect.Type, at string) {
 	want := map[reflect.Kind]string{
 		reflect.Bool: huma.TypeBoolean, reflect.Int: huma.TypeInteger, reflect.Int64: huma.TypeInteger,
 		reflect.String: huma.TypeString, reflect.Slice: huma.TypeArray, reflect.Struct: huma.TypeObject,
+		reflect.Map: huma.TypeObject,
 	}[t.Kind()]
 	switch t {
 	case reflect.TypeFor[Decimal]():
@@ -157,6 +161,10 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 		})
 	}
 	for _, p := range in.params {
+		if p.schema.Type == huma.TypeObject {
+			readTexts(p.name, query, v.FieldByIndex(p.index), problems)
+			continue
+		}
 		field, values := v.FieldByIndex(p.index), query[p.name]
 		if p.in == "path" {
 			text := r.PathValue(p.name)
@@ -183,6 +191,37 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 		}
 	}
 	return nil
+}
+
+// readTexts decodes the parameters name[key]=value into a map.
+func readTexts(name string, query url.Values, to reflect.Value, problems *apierr.List) {
+	all := map[string]string{}
+	for parameter, values := range query {
+		key, ok := strings.CutPrefix(parameter, name+"[")
+		if !ok || !strings.HasSuffix(key, "]") {
+			continue
+		}
+		message := ""
+		switch {
+		case len(values) > 1:
+			message = "The parameter is given more than once for a key. Send it once."
+		case !validText(key) || !validText(values[0]):
+			message = "The parameter must be valid UTF-8 text without U+0000."
+		case len(all) == maxFilterKeys:
+			message = fmt.Sprintf("The parameter has more than %d keys.", maxFilterKeys)
+		default:
+			all[strings.TrimSuffix(key, "]")] = values[0]
+		}
+		if message != "" {
+			problems.AddField(apierr.Field{Code: "invalid_parameter", In: "query", Pointer: name, Message: message})
+			return
+		}
+	}
+	if _, plain := query[name]; plain {
+		problems.AddField(apierr.Field{Code: "invalid_parameter", In: "query", Pointer: name,
+			Message: "The parameter has a key: " + name + "[key]=value."})
+	}
+	to.Set(reflect.ValueOf(all))
 }
 
 // set stores the value of a parameter. It returns a message if the value is invalid, or "".
@@ -323,6 +362,8 @@ func (c *checker) check(s *huma.Schema) error {
 		return nil
 	}
 	switch {
+	case s.Type == huma.TypeObject && hasTexts(s):
+		return c.checkTexts()
 	case s.Type == huma.TypeObject && s.AdditionalProperties != false: // any object: the domain knows its members
 		return c.skip()
 	case s.Type == huma.TypeObject:
@@ -348,6 +389,37 @@ func (c *checker) check(s *huma.Schema) error {
 		if _, ok := plainNumber(text); !ok {
 			c.note("amount_too_large", "The number has too many digits.")
 		}
+	}
+	return nil
+}
+
+// hasTexts reports whether the members of an object may have any name, and are strings.
+func hasTexts(s *huma.Schema) bool {
+	value, ok := s.AdditionalProperties.(*huma.Schema)
+	return ok && value.Type == huma.TypeString
+}
+
+// checkTexts checks an object whose members may have any name, and are strings.
+func (c *checker) checkTexts() error {
+	at, onlyTexts := string(c.StackPointer()), true
+	if _, err := c.ReadToken(); err != nil {
+		return err
+	}
+	at = string(c.StackPointer())
+	for c.PeekKind() != '}' {
+		if _, err := c.ReadToken(); err != nil {
+			return err
+		}
+		onlyTexts = onlyTexts && c.PeekKind() == '"'
+		if err := c.skip(); err != nil {
+			return err
+		}
+	}
+	if _, err := c.ReadToken(); err != nil {
+		return err
+	}
+	if !onlyTexts {
+		c.problems.Add("invalid_parameter", at, "The value must be an object whose values are strings.")
 	}
 	return nil
 }

@@ -275,7 +275,8 @@ var fieldDocs = map[string]fieldDoc{
 	"ends_at":      {"When the link ends, UTC.", ``},
 	"frequency": {"How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month.",
 		``},
-	"metadata":          {"Your own data: keys with string values.", ``},
+	"metadata": {"Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.",
+		`{"cost_center":"42"}`},
 	"run_id":            {"ID of the run; empty while it is planned and unchanged.", ``},
 	"scheme":            {"Scheme of the direct debits.", ``},
 	"suggested_amounts": {"Amounts that the page suggests.", ``},
@@ -559,7 +560,6 @@ var typeFieldDocs = map[string]map[string]string{
 		"external_id": "Your order number, unique per company; up to 255 characters.",
 		"expires_in": "Number of seconds after which the payer can no longer get a quote. Default: no limit. A " +
 			"quote never outlasts the claim.",
-		"metadata": "Your own data: up to 50 keys with string values of up to 500 characters.",
 	},
 	"claimPayment": {
 		"method": "Network of the payment, or `lightning`.",
@@ -597,7 +597,6 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"ClaimSummary": {
 		"expires_at": "Time from which the payer can no longer get a quote, UTC; absent if there is none.",
-		"metadata":   "The metadata of the request that created the claim.",
 		"tx_hash": "Transaction that completed the payment, or the payment hash over Lightning; before that the " +
 			"latest one, or empty.",
 	},

@@ -21,6 +21,8 @@ type (
 		Items             []invoiceItemBody `json:"items" minItems:"1" maxItems:"100"`
 		Notes             string            `json:"notes,omitempty" format:"multiline" maxLength:"2000"`
 		Draft             bool              `json:"draft,omitempty"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	invoiceItemBody struct {
@@ -37,6 +39,14 @@ type (
 		InvoiceID string `json:"invoice_id" maxLength:"64"`
 	}
 
+	invoiceUpdateInput struct{ Body invoiceUpdateBody }
+
+	invoiceUpdateBody struct {
+		UserID    string            `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
+		InvoiceID string            `json:"invoice_id" maxLength:"64"`
+		Metadata  map[string]string `json:"metadata" doc:"Replaces all metadata; empty removes them."`
+	}
+
 	invoiceGet struct {
 		UserID    string `query:"user_id" maxLength:"64"`
 		InvoiceID string `query:"invoice_id" required:"true" maxLength:"64"`
@@ -48,6 +58,8 @@ type (
 		ExternalCompanyID string    `query:"external_company_id" maxLength:"64"`
 		From              time.Time `query:"from" doc:"Created at this time or later."`
 		To                time.Time `query:"to" doc:"Created before this time."`
+
+		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
 		paging
 	}
 
@@ -80,6 +92,8 @@ type (
 		SubpayrollID      string  `json:"subpayroll_id"`
 		Created           Time    `json:"created"`
 		Updated           Time    `json:"updated"`
+
+		Metadata map[string]string `json:"metadata"`
 	}
 
 	invoiceDetail struct {
@@ -101,7 +115,7 @@ func createInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceCreate
 	b := &in.Body
 	p := invoice.CreateParams{
 		UserID: b.UserID, PayerID: b.ExternalCompanyID, Number: b.Number, Currency: b.Currency, IssueDate: b.IssueDate,
-		DueDate: b.DueDate, Notes: b.Notes, Draft: b.Draft, Items: make([]invoice.Item, len(b.Items)),
+		DueDate: b.DueDate, Notes: b.Notes, Draft: b.Draft, Metadata: b.Metadata, Items: make([]invoice.Item, len(b.Items)),
 	}
 	for i, it := range b.Items {
 		p.Items[i] = invoice.Item{
@@ -121,6 +135,15 @@ func sendInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceRefInput
 	return &invoiceMoved{v.ID, string(v.Shown(tx.Now()))}, err
 }
 
+func updateInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceUpdateInput) (*InvoiceSummary, error) {
+	v, err := invoice.SetMetadata(ctx, tx, c.by, in.Body.UserID, in.Body.InvoiceID, in.Body.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	s, err := summarizeInvoice(&v, tx.Now())
+	return &s, err
+}
+
 func deleteInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceRefInput) (*invoiceMoved, error) {
 	v, err := invoice.Delete(ctx, tx, c.by, in.Body.UserID, in.Body.InvoiceID)
 	return &invoiceMoved{v.ID, string(v.Status)}, err
@@ -137,7 +160,7 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*in
 func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
 	all, total, err := invoice.List(ctx, tx, c.by, in.UserID, invoice.Filter{
 		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(),
+		PerPage: in.size(), Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
@@ -171,6 +194,6 @@ func summarizeInvoice(v *invoice.Invoice, now time.Time) (InvoiceSummary, error)
 		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Shown(now)),
 		Currency: string(v.Currency), Subtotal: amount(v.Subtotal), Tax: amount(v.Tax), Total: amount(v.Total),
 		Paid: amount(v.Paid), AmountDue: amount(due), IssueDate: v.IssueDate, DueDate: v.DueDate, PayrollID: v.PayrollID,
-		SubpayrollID: v.PaymentID, Created: Time(v.CreatedAt), Updated: Time(v.UpdatedAt),
+		SubpayrollID: v.PaymentID, Created: Time(v.CreatedAt), Updated: Time(v.UpdatedAt), Metadata: v.Metadata,
 	}, err
 }

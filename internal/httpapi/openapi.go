@@ -199,6 +199,9 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		s := *p.schema
 		s.Description = "" // moves to the parameter
 		param := &huma.Param{Name: p.name, In: p.in, Required: p.required, Schema: &s, Description: p.schema.Description}
+		if s.Type == huma.TypeObject {
+			param.Style, param.Explode = "deepObject", new(true)
+		}
 		if len(s.Examples) > 0 {
 			param.Example, s.Examples = s.Examples[0], nil
 		}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/paymentlink"
@@ -29,7 +26,7 @@ type (
 		EndsAt      *time.Time `json:"ends_at,omitempty" doc:"From then on the link takes no payments."`
 		RedirectURL string     `json:"redirect_url,omitempty" maxLength:"2000"`
 
-		Metadata jsontext.Value `json:"metadata,omitempty"`
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	linkChangeInput struct {
@@ -50,7 +47,8 @@ type (
 	}
 
 	linkList struct {
-		CompanyID string `query:"company_id"`
+		CompanyID string            `query:"company_id"`
+		Metadata  map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
 		paging
 	}
 
@@ -81,7 +79,7 @@ type (
 		Created     Time     `json:"created"`
 		Updated     Time     `json:"updated"`
 
-		Metadata jsontext.Value `json:"metadata"`
+		Metadata map[string]string `json:"metadata"`
 	}
 )
 
@@ -90,16 +88,13 @@ func createPaymentLink(ctx context.Context, tx *db.Tx, c *request, in *linkCreat
 	p := paymentlink.Params{
 		CompanyID: c.company, Title: b.Title, Description: b.Description, Currency: b.Currency, Funding: b.Funding,
 		Amount: string(b.Amount), Min: string(b.Min), Max: string(b.Max), MaxPayments: b.MaxPayments,
-		RedirectURL: b.RedirectURL,
+		RedirectURL: b.RedirectURL, Metadata: b.Metadata,
 	}
 	for _, a := range b.Suggested {
 		p.Suggested = append(p.Suggested, string(a))
 	}
 	if b.EndsAt != nil {
 		p.EndsAt = *b.EndsAt
-	}
-	if len(b.Metadata) > 0 && json.Unmarshal(b.Metadata, &p.Metadata) != nil {
-		return nil, errMetadata
 	}
 	l, err := c.Links.Create(ctx, tx, c.by, p)
 	if err != nil {
@@ -129,7 +124,9 @@ func getPaymentLink(ctx context.Context, tx *db.Tx, c *request, in *linkPath) (*
 }
 
 func listPaymentLinks(ctx context.Context, tx *db.Tx, c *request, in *linkList) (*linkPage, error) {
-	all, total, err := c.Links.List(ctx, tx, c.by, c.company, in.number(), in.size())
+	all, total, err := c.Links.List(ctx, tx, c.by, c.company, paymentlink.Filter{
+		Metadata: in.Metadata, Page: in.number(), PerPage: in.size(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -147,15 +144,11 @@ func (c *request) showLink(l paymentlink.Link) *PaymentLink {
 		}
 		return a.String()
 	}
-	metadata, err := json.Marshal(l.Metadata)
-	if err != nil || l.Metadata == nil {
-		metadata = []byte("{}")
-	}
 	out := &PaymentLink{
 		LinkID: l.ID, CompanyID: l.CompanyID, URL: c.Links.URL(l.ID), Title: l.Title, Description: l.Description,
 		Currency: string(l.Currency), Funding: l.Funding, Amount: text(l.Amount), Min: text(l.Min), Max: text(l.Max),
 		Suggested: []string{}, MaxPayments: l.MaxPayments, Paid: l.Paid, Reserved: l.Reserved, Active: l.Active,
-		RedirectURL: l.RedirectURL, Created: Time(l.CreatedAt), Updated: Time(l.UpdatedAt), Metadata: metadata,
+		RedirectURL: l.RedirectURL, Created: Time(l.CreatedAt), Updated: Time(l.UpdatedAt), Metadata: l.Metadata,
 	}
 	for _, a := range l.Suggested {
 		out.Suggested = append(out.Suggested, a.String())

@@ -32,6 +32,8 @@ type (
 		TimeZone        string      `json:"time_zone,omitempty" maxLength:"64" example:"America/New_York"`
 		WorkingDay      string      `json:"working_day,omitempty" enum:"none,before,after" example:"before"`
 		Calendar        string      `json:"calendar,omitempty" maxLength:"8" example:"US"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	toPayItem struct {
@@ -44,6 +46,8 @@ type (
 		Description       string  `json:"description,omitempty" maxLength:"500"`
 		Category          string  `json:"category,omitempty" maxLength:"100" example:"salary"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	payrollCreated struct {
@@ -73,6 +77,8 @@ type (
 		PayrollID  string      `json:"payroll_id" maxLength:"64"`
 		ToPay      []toPayItem `json:"to_pay,omitempty" minItems:"1" maxItems:"10000"`
 		ExternalID *string     `json:"external_id,omitempty" maxLength:"255"`
+
+		Metadata *map[string]string `json:"metadata,omitempty" doc:"Replaces all metadata; empty removes them."`
 	}
 
 	payrollRefInput struct{ Body payrollRefBody }
@@ -125,6 +131,8 @@ type (
 		PayeeID    string       `query:"payee_id" maxLength:"64" doc:"ID of a payee, as in to_pay."`
 		Amount     string       `query:"amount" maxLength:"30" doc:"Total, volume, or amount of a payment."`
 		Search     string       `query:"search" maxLength:"100" doc:"Part of a reference, description, category or invoice."`
+
+		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
 		paging
 	}
 
@@ -134,6 +142,8 @@ type (
 		Status    paymentState `query:"status"`
 		From      time.Time    `query:"from" doc:"Of payrolls created at this time or later."`
 		To        time.Time    `query:"to" doc:"Of payrolls created before this time."`
+
+		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
 		paging
 	}
 
@@ -158,6 +168,8 @@ type (
 		Category          string       `json:"category" doc:"Your own category of the payment." example:"salary"`
 		ExternalPaymentID string       `json:"external_payment_id"`
 		Created           Time         `json:"created" doc:"When its payroll was created."`
+
+		Metadata map[string]string `json:"metadata"`
 	}
 
 	payrollPage struct {
@@ -183,6 +195,8 @@ type (
 		Created         Time                  `json:"created"`
 		Updated         Time                  `json:"updated"`
 		Quote           *webhook.PayrollQuote `json:"quote,omitzero"`
+
+		Metadata map[string]string `json:"metadata"`
 	}
 
 	payrollGet struct {
@@ -226,6 +240,8 @@ type (
 		Released           bool           `json:"released"`
 		Fulfilled          bool           `json:"fulfilled"`
 		Outputs            []payoutOutput `json:"outputs"`
+
+		Metadata map[string]string `json:"metadata"`
 	}
 
 	warning struct {
@@ -277,6 +293,7 @@ func (b *payrollCreateBody) params(company string) payroll.CreateParams {
 	return payroll.CreateParams{
 		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
 		FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
+		Metadata: b.Metadata,
 		PayDay: payroll.PayDay{
 			Date: b.PayDate, TimeZone: b.TimeZone, WorkingDay: workday.Rule(b.WorkingDay), Calendar: b.Calendar,
 		},
@@ -292,7 +309,7 @@ func payees(items []toPayItem) []payroll.Payee {
 		all[i] = payroll.Payee{
 			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country,
 			IsPremium: t.IsPremium, InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category,
-			ExternalPaymentID: t.ExternalPaymentID,
+			ExternalPaymentID: t.ExternalPaymentID, Metadata: t.Metadata,
 		}
 	}
 	return all
@@ -309,6 +326,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 func updatePayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollUpdateInput) (*payrollCreated, error) {
 	p, err := c.Payroll.Edit(ctx, tx, c.by, payroll.EditParams{
 		PayrollID: in.Body.PayrollID, ToPay: payeesOrNil(in.Body.ToPay), ExternalID: in.Body.ExternalID,
+		Metadata: in.Body.Metadata,
 	})
 	if err != nil {
 		return nil, err
@@ -411,7 +429,7 @@ func showField(f apierr.Field) wrong {
 func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (*payrollPage, error) {
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
 		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(), PayeeID: in.PayeeID, Amount: in.Amount, Text: in.Search,
+		PerPage: in.size(), PayeeID: in.PayeeID, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
@@ -426,7 +444,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (*paymentPage, error) {
 	all, total, err := c.Payroll.Payments(ctx, tx, c.by, c.company, payroll.PaymentFilter{
 		PayeeID: in.PayeeID, State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(),
+		PerPage: in.size(), Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
@@ -439,6 +457,7 @@ func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (
 			Status: paymentState(m.State), Reason: m.Reason, Currency: string(m.Amount.Asset()),
 			AmountFiat: amount(m.Amount), Fees: amount(m.Fee), InvoiceID: m.InvoiceID, Description: m.Description,
 			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Created: Time(m.CreatedAt),
+			Metadata: m.Metadata,
 		}
 	}
 	return out, nil
@@ -450,7 +469,7 @@ func summarize(p *payroll.Payroll) PayrollSummary {
 		FundingState: string(p.FundingState), Currency: string(p.Currency), FundingMethod: p.FundingMethod,
 		FundingCurrency: string(p.FundingCurrency), Payees: p.Count, Fees: amount(p.Fees), Volume: amount(p.Volume),
 		Total: amount(p.Total), PayDate: p.PayDate,
-		Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt), Quote: showQuote(p.Quote),
+		Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt), Quote: showQuote(p.Quote), Metadata: p.Metadata,
 	}
 }
 
@@ -527,6 +546,7 @@ func showPayment(m *payroll.Payment) paymentDetail {
 		AmountFiat: amount(m.Amount), Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID,
 		Description: m.Description, Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received,
 		Released: m.Released, Fulfilled: m.Fulfilled, Outputs: make([]payoutOutput, len(m.Outputs)), Warnings: []warning{},
+		Metadata: m.Metadata,
 	}
 	for i := range m.Outputs {
 		d.Outputs[i] = showOutput(&m.Outputs[i])

@@ -36,6 +36,8 @@ type (
 		VendorType     string `json:"vendor_type,omitempty" maxLength:"100"`
 		RecipientType  string `json:"recipient_type,omitempty" enum:"user,company"`
 		Name           string `json:"name,omitempty" maxLength:"200"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	recipientCreated struct {
@@ -55,6 +57,8 @@ type (
 		Country string `query:"country" maxLength:"2"`
 		SortBy  string `query:"sort_by" enum:"name,email,created"`
 		SortDir string `query:"sort_by_dir" enum:"asc,desc"`
+
+		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
 	}
 
 	recipientList struct {
@@ -83,6 +87,8 @@ type (
 		Department    string `json:"department"`
 		VendorType    string `json:"vendor_type"`
 		Created       string `json:"created" format:"date"`
+
+		Metadata map[string]string `json:"metadata"`
 	}
 
 	recipientGet struct {
@@ -122,6 +128,8 @@ type (
 		Department     *string `json:"department,omitempty" maxLength:"100"`
 		VendorType     *string `json:"vendor_type,omitempty" maxLength:"100"`
 		Name           *string `json:"name,omitempty" maxLength:"200"`
+
+		Metadata *map[string]string `json:"metadata,omitempty" doc:"Replaces all metadata; empty removes them."`
 	}
 
 	recipientImportInput struct {
@@ -195,7 +203,7 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientCr
 	b := &in.Body
 	r, err := payee.Create(ctx, tx, c.Sealer, c.by, payee.CreateParams{
 		CompanyID: c.company, ExternalID: b.ExternalID, Type: b.RecipientType, Role: b.Role, Department: b.Department,
-		VendorType: b.VendorType, Name: b.Name,
+		VendorType: b.VendorType, Name: b.Name, Metadata: b.Metadata,
 		Profile: identity.Profile{
 			Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
 			Details: identity.Details{
@@ -215,7 +223,7 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientCr
 func (r recipientChoice) params(companyID string) payee.ListParams {
 	return payee.ListParams{
 		CompanyID: companyID, Search: r.Search, Role: r.Role, Type: r.Type, Status: r.Status, Country: r.Country,
-		SortBy: r.SortBy, SortDir: r.SortDir,
+		SortBy: r.SortBy, SortDir: r.SortDir, Metadata: r.Metadata,
 	}
 }
 
@@ -237,7 +245,7 @@ func showRecipient(r *payee.Recipient) RecipientItem {
 	return RecipientItem{
 		ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role,
 		RecipientType: r.Type, Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department,
-		VendorType: r.VendorType, Created: r.Created.UTC().Format(time.DateOnly),
+		VendorType: r.VendorType, Metadata: r.Metadata, Created: r.Created.UTC().Format(time.DateOnly),
 	}
 }
 
@@ -292,6 +300,7 @@ func updateRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipientUp
 		Email: b.Email, FirstName: b.FirstName, LastName: b.LastName, Country: b.Country,
 		PhoneNumber: b.PhoneNumber, PhoneCountry: b.PhoneCountry, DateOfBirth: b.DateOfBirth,
 		StreetAddress: b.StreetAddress, StreetAddress2: b.StreetAddress2, City: b.City, State: b.State, Zip: b.Zip,
+		Metadata: b.Metadata,
 	}))
 }
 

@@ -131,7 +131,7 @@ var routes = []route{
 		summary: "Update a payroll",
 		description: "Changes the payees, amounts or reference of a payroll that waits for its funding and has received " +
 			"nothing. The address stays. An active quote is replaced by one for the new total, at the same rate and with the " +
-			"same end. Payrolls of vendors cannot be changed.",
+			"same end. Payrolls of vendors cannot be changed. A request with `metadata` only replaces them, in any state.",
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small", "country_not_supported",
 			"external_id_conflict", "invalid_state", "no_distribution", "recipient_inactive",
@@ -583,6 +583,13 @@ var routes = []route{
 		summary:     "Send an invoice",
 		description: "Sends a draft. Only a sent invoice can be paid.",
 		errors:      []string{"invalid_state", "not_found", "payer_deleted"},
+	},
+	{
+		method: "POST", path: "/api/user/invoice/update", name: "update-user-invoice",
+		scope: identity.UserInvoiceCreate, kind: write, handler: handle(updateInvoice),
+		summary:     "Update an invoice's metadata",
+		description: "Replaces the metadata, in any state. An invoice that was sent does not change in any other way.",
+		errors:      []string{"missing_field", "not_found"},
 	},
 	{
 		method: "GET", path: "/api/user/invoice/detail", name: "get-user-invoice",

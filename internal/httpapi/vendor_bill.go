@@ -54,6 +54,8 @@ type (
 		FundingNetwork  string       `json:"funding_network,omitempty" minLength:"1" maxLength:"20"`
 		Currency        string       `json:"currency,omitempty" minLength:"1" maxLength:"10" doc:"Currency of amount_fiat."`
 		ExternalID      string       `json:"external_id,omitempty" maxLength:"255"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	vendorItem struct {
@@ -66,6 +68,8 @@ type (
 		Description       string  `json:"description,omitempty" maxLength:"500"`
 		Category          string  `json:"category,omitempty" maxLength:"100" example:"design"`
 		ExternalPaymentID string  `json:"external_payment_id,omitempty" maxLength:"255"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	vendorPayrollCreated struct {
@@ -127,6 +131,7 @@ func createVendorPayroll(
 		CreateParams: payroll.CreateParams{
 			CompanyID: c.company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
 			FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
+			Metadata: b.Metadata,
 		},
 		Items: make([]vendorbill.Item, len(b.ToPay)),
 	}
@@ -134,7 +139,7 @@ func createVendorPayroll(
 		p.Items[i] = vendorbill.Item{
 			VendorID: it.VendorID, DocumentID: it.DocumentID, AmountText: string(it.AmountFiat), InvoiceNumber: it.InvoiceNumber,
 			Country: it.Country, IsPremium: it.IsPremium, Description: it.Description, Category: it.Category,
-			ExternalPaymentID: it.ExternalPaymentID,
+			ExternalPaymentID: it.ExternalPaymentID, Metadata: it.Metadata,
 		}
 	}
 	made, err := c.Vendor.Create(ctx, tx, c.by, p)

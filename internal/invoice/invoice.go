@@ -24,6 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -71,7 +72,8 @@ type Invoice struct {
 	Paid      money.Amount
 	IssueDate string // 2026-01-31
 	DueDate   string
-	Content          // empty if read without a sealer
+	Content   // empty if read without a sealer
+	Metadata  map[string]string
 	PayrollID string // payroll that pays or paid it, "" otherwise
 	PaymentID string
 	Version   int64
@@ -124,6 +126,7 @@ type CreateParams struct {
 	DueDate   string // "" is 30 days after the issue
 	Items     []Item // Create computes the amount of each item
 	Notes     string
+	Metadata  map[string]string
 	Draft     bool
 }
 
@@ -140,7 +143,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	}
 	v := Invoice{
 		UserID: user.ID, ID: tx.NewID("inv"), CompanyID: by.CompanyID, PayerID: to.ID, Status: Sent, Currency: to.Currency,
-		Paid: money.Zero(to.Currency), Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		Paid: money.Zero(to.Currency), Metadata: p.Metadata, Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	if p.Draft {
 		v.Status = Draft
@@ -154,6 +157,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	if err := v.insert(ctx, tx, p.Number == ""); err != nil {
 		return Invoice{}, err
 	}
+	metadata.Index(tx, v.UserID, v.ID, v.Metadata)
 	db.History(tx, v.UserID, v.ID, v.Version, "", string(v.Status), "created")
 	return v, v.emit(tx, webhook.InvoiceCreated, "")
 }
@@ -218,6 +222,30 @@ func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id stri
 	return v, v.advance(ctx, tx, Sent, "")
 }
 
+// SetMetadata replaces the metadata of an invoice in any state.
+func SetMetadata(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string,
+	all map[string]string) (Invoice, error) {
+	user, err := acting(ctx, tx, by, userID)
+	if err != nil {
+		return Invoice{}, err
+	}
+	var list apierr.List
+	metadata.Check(&list, "/metadata", all)
+	if err := list.Err(); err != nil {
+		return Invoice{}, err
+	}
+	v, err := find(ctx, tx, user.ID, id)
+	if err != nil {
+		return Invoice{}, err
+	}
+	before := v.Metadata
+	v.Metadata = all
+	if err := metadata.Replace(ctx, tx, v.UserID, v.ID, before, all); err != nil {
+		return v, err
+	}
+	return v, v.advance(ctx, tx, v.Status, "metadata")
+}
+
 // Delete voids an invoice that is neither paid nor in a payroll. A second Delete has no effect.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := acting(ctx, tx, by, userID)
@@ -274,9 +302,10 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 type Filter struct {
 	Status   Status // "" means all that are not void; Overdue ones are listed under that word only
 	PayerID  string
-	Number   string    // beginning of the number; letter case does not matter
-	From, To time.Time // selects invoices created in [From, To); a zero time is no bound
-	Page     int       // number of the page, from 1
+	Number   string            // beginning of the number; letter case does not matter
+	From, To time.Time         // selects invoices created in [From, To); a zero time is no bound
+	Metadata map[string]string // not with OfCompany
+	Page     int               // number of the page, from 1
 	PerPage  int
 }
 
@@ -438,11 +467,14 @@ func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from 
 	if v.CompanyID == "" { // events are for companies only
 		return nil
 	}
+	if from == v.Status {
+		from = "" // only the metadata changed
+	}
 	return webhook.Emit(tx, event.Event(v.CompanyID, v.ID, v.Version, webhook.InvoiceData{
 		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Status),
 		PreviousStatus: string(from),
 		Currency:       v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID,
-		SubpayrollID: v.PaymentID,
+		SubpayrollID: v.PaymentID, Metadata: v.Metadata,
 	}))
 }
 

@@ -8,35 +8,41 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 )
 
 const columns = `user_id, invoice_id, company_id, payer_id, number, status, currency, subtotal, tax, total, paid,
 	issue_date, due_date,
-	content, payroll_id, payment_id, version, created_at, updated_at`
+	content, metadata, payroll_id, payment_id, version, created_at, updated_at`
 
 // insert inserts an invoice and reports whether its number was free. The unique index decides between concurrent
 // transactions.
 func insert(ctx context.Context, tx *db.Tx, v Invoice) (bool, error) {
-	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 19, 1)+` ON CONFLICT
+	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 20, 1)+` ON CONFLICT
 		DO NOTHING`,
 		v.UserID, v.ID, v.CompanyID, v.PayerID, v.Number, string(v.Status), string(v.Currency), v.Subtotal.Units(),
 		v.Tax.Units(), v.Total.Units(),
-		v.Paid.Units(), v.IssueDate, v.DueDate, v.sealed, v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt),
+		v.Paid.Units(), v.IssueDate, v.DueDate, v.sealed,
+		metadata.Text(v.Metadata), v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt),
 		db.Micros(v.UpdatedAt))
 	return n == 1, err
 }
 
 func scan(scan func(...any) error) (v Invoice, err error) {
-	var status, currency string
+	var status, currency, texts string
 	var subtotal, tax, total, paid, created, updated int64
 	err = scan(&v.UserID, &v.ID, &v.CompanyID, &v.PayerID, &v.Number, &status, &currency, &subtotal, &tax, &total, &paid,
 		&v.IssueDate, &v.DueDate,
-		&v.sealed, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
+		&v.sealed, &texts, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
+	if err != nil {
+		return v, err
+	}
 	v.Status, v.Currency, v.CreatedAt, v.UpdatedAt = Status(status), money.Asset(currency), db.Time(created),
 		db.Time(updated)
 	v.Subtotal, v.Tax = money.New(v.Currency, subtotal), money.New(v.Currency, tax)
 	v.Total, v.Paid = money.New(v.Currency, total), money.New(v.Currency, paid)
+	v.Metadata, err = metadata.Parse(texts)
 	return v, err
 }
 
@@ -93,9 +99,9 @@ func Named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, er
 // another payroll has taken it.
 func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 	n, err := tx.Exec(ctx, `UPDATE invoices SET status = $1, paid = $2, payroll_id = $3, payment_id = $4, updated_at = $5,
-		version = version + 1
-		WHERE user_id = $6 AND invoice_id = $7 AND version = $8 AND status = $9`,
-		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt), v.UserID, v.ID, v.Version,
+		metadata = $6, version = version + 1
+		WHERE user_id = $7 AND invoice_id = $8 AND version = $9 AND status = $10`,
+		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt), metadata.Text(v.Metadata), v.UserID, v.ID, v.Version,
 		string(from))
 	if err != nil {
 		return err
@@ -138,6 +144,7 @@ func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice
 	if f.Number != "" {
 		l.Where(`LOWER(number) LIKE ? ESCAPE '\'`, db.EscapeLike(strings.ToLower(f.Number))+"%")
 	}
+	metadata.Conditions("invoice_id", id, f.Metadata, l.Where)
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }

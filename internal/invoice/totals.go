@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -29,6 +30,7 @@ func (v *Invoice) fill(p CreateParams, now time.Time) error {
 			"This payer is invoiced in "+string(v.Currency)+", its payroll_invoice_currency.")
 	}
 	v.dates(p, now, &list)
+	metadata.Check(&list, "/metadata", p.Metadata)
 	v.Notes = paragraph(&list, "/notes", p.Notes, 2000)
 	switch n := len(p.Items); {
 	case n == 0:

@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -18,6 +19,8 @@ type Changes struct {
 	Email, FirstName, LastName, Country             *string
 	PhoneNumber, PhoneCountry, DateOfBirth          *string
 	StreetAddress, StreetAddress2, City, State, Zip *string
+
+	Metadata *map[string]string // replaces all
 }
 
 // personal returns the members that belong to a worker's own account.
@@ -40,7 +43,7 @@ func set(to *string, from *string) {
 func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	p := CreateParams{
 		ExternalID: r.ExternalID, Type: r.Type, Role: r.Role, Department: r.Department, VendorType: r.VendorType,
-		Name: r.Name,
+		Name: r.Name, Metadata: r.Metadata,
 		Profile: identity.Profile{Email: r.Email, FirstName: r.FirstName, LastName: r.LastName, Country: r.Country,
 			Details: d},
 	}
@@ -49,6 +52,9 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 		p.Name = "" // a person's name is composed of the first and last name
 	}
 	set(&p.ExternalID, c.ExternalID)
+	if c.Metadata != nil {
+		p.Metadata = *c.Metadata
+	}
 	set(&p.Role, c.Role)
 	set(&p.Department, c.Department)
 	set(&p.VendorType, c.VendorType)
@@ -69,7 +75,7 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 }
 
 // Update changes a recipient of the principal's company. The result must meet every rule of Create, with the same
-// errors. For a worker with a login, a company can change only the role, department, vendor type and external ID;
+// errors. For a worker with a login, a company can change only the role, department, vendor type, external ID and metadata;
 // everything else belongs to the worker.
 func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string,
 	c Changes) (Recipient, error) {
@@ -86,6 +92,9 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 			return Recipient{}, err
 		}
 		changed, done, err := update(ctx, tx, r, next, details)
+		if done {
+			err = metadata.Replace(ctx, tx, r.CompanyID, r.ID, r.Metadata, changed.Metadata)
+		}
 		if done && changed.Name != r.Name {
 			Screen(tx, r.CompanyID, r.ID)
 		}
@@ -113,6 +122,10 @@ func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by i
 		set(&next.ExternalID, c.ExternalID)
 		set(&next.Department, c.Department)
 		set(&next.VendorType, c.VendorType)
+		if c.Metadata != nil {
+			next.Metadata = *c.Metadata
+			metadata.Check(&problems, "/metadata", next.Metadata)
+		}
 		next.Role = either(&problems, "/role", next.Role, Contractor, Employee)
 		next.ExternalID = externalID(&problems, next.ExternalID)
 		next.Department = identity.Line(&problems, "/department", next.Department, 0, 100)
@@ -131,6 +144,7 @@ func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by i
 		return Recipient{}, "", err
 	}
 	next.Role, next.Name, next.FirstName, next.LastName = checked.Role, checked.Name, checked.FirstName, checked.LastName
+	next.Metadata = checked.Metadata
 	next.Email, next.Country, next.ExternalID, next.Department, next.VendorType = checked.Email, checked.Country,
 		checked.ExternalID, checked.Department, checked.VendorType
 	if err := freeExternalID(ctx, tx, next); err != nil {

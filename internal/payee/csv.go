@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 )
 
 // MaxImport is the largest number of rows of one import.
@@ -72,7 +73,7 @@ func ImportColumns() (names []string) {
 }
 
 // shown are the columns of an export that an import ignores, so that an exported file can be imported unchanged.
-var shown = []string{"id", "status", "created"}
+var shown = []string{"id", "status", "created", "metadata"}
 
 func aboutFile(code, message string) error {
 	var problems apierr.List
@@ -279,7 +280,7 @@ func Export(ctx context.Context, tx *db.Tx, by identity.Principal,
 		out := csv.NewWriter(w)
 		_ = out.Write([]string{"id", "external_id", "recipient_type", "role", "status", "name", "first_name", "last_name",
 			"email", "country",
-			"department", "vendor_type", "created"}) // Flush returns errors
+			"department", "vendor_type", "created", "metadata"}) // Flush returns errors
 		for ids := range slices.Chunk(ids, 512) {
 			found, err := selectRecipients(ctx, tx, q.companyID, ids)
 			if err != nil {
@@ -287,7 +288,7 @@ func Export(ctx context.Context, tx *db.Tx, by identity.Principal,
 			}
 			for _, r := range found {
 				cells := []string{r.ID, r.ExternalID, r.Type, r.Role, r.Status, r.Name, r.FirstName, r.LastName, r.Email, r.Country,
-					r.Department, r.VendorType, r.Created.Format(time.DateOnly)}
+					r.Department, r.VendorType, r.Created.Format(time.DateOnly), metadata.Text(r.Metadata)}
 				for i := range cells {
 					cells[i] = SafeCell(cells[i])
 				}

@@ -67,6 +67,7 @@ type ListParams struct {
 	Type      string
 	Status    string
 	Country   string
+	Metadata  map[string]string
 	SortBy    string // name, email or created
 	SortDir   string // asc or desc; ignored without SortBy, which lists the newest first
 	Page      Page
@@ -125,8 +126,9 @@ func (p ListParams) query(by identity.Principal) (query, error) {
 	}
 	return query{
 		companyID: company, search: key(p.Search), country: p.Country, role: p.Role, kind: p.Type, status: p.Status,
-		page:   page,
-		sortBy: sortColumns[p.SortBy], descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
+		metadata: p.Metadata,
+		page:     page,
+		sortBy:   sortColumns[p.SortBy], descending: p.SortDir == "desc" || p.SortBy == "" && p.SortDir == "",
 	}, nil
 }
 

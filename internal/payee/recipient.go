@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -55,6 +56,7 @@ type Recipient struct {
 	Name, FirstName, LastName     string
 	Email, Country, ExternalID    string
 	Department, VendorType        string
+	Metadata                      map[string]string
 	Version                       int64
 	Created                       time.Time
 }
@@ -80,6 +82,7 @@ type CreateParams struct {
 	Department string
 	VendorType string
 	Name       string // name of a company, or of a person; default for a person: first and last name
+	Metadata   map[string]string
 	identity.Profile
 }
 
@@ -112,6 +115,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	if err := insert(ctx, tx, r, details); err != nil {
 		return Recipient{}, err
 	}
+	metadata.Index(tx, r.CompanyID, r.ID, r.Metadata)
 	db.History(tx, r.CompanyID, r.ID, r.Version, "", r.Status, "created")
 	return r, emitCreated(tx, r)
 }
@@ -161,6 +165,8 @@ func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) 
 	r.ExternalID = externalID(&problems, p.ExternalID)
 	r.Department = identity.Line(&problems, "/department", p.Department, 0, 100)
 	r.VendorType = identity.Line(&problems, "/vendor_type", p.VendorType, 0, 100)
+	metadata.Check(&problems, "/metadata", p.Metadata)
+	r.Metadata = p.Metadata
 	return r, profile, problems.Err()
 }
 
@@ -204,7 +210,7 @@ func (r Recipient) eventData() webhook.RecipientData {
 	return webhook.RecipientData{
 		RecipientID: r.ID, RecipientType: r.Type, RelationshipID: r.RelationshipID, CompanyID: r.CompanyID,
 		ExternalID: r.ExternalID,
-		Status:     r.Status,
+		Status:     r.Status, Metadata: r.Metadata,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -88,7 +89,7 @@ func TestCreate(t *testing.T) {
 		}
 		_ = d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			got, err := payee.Get(ctx, tx, w.by, "", r.ID)
-			if err != nil || got != r {
+			if err != nil || !reflect.DeepEqual(got, r) {
 				t.Errorf("read back: %+v %v", got, err)
 			}
 			details, err := payee.Personal(ctx, tx, w.s, w.by, "", r.ID)

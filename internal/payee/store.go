@@ -12,26 +12,33 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 )
 
 const columns = `company_id, recipient_id, relationship_id, user_id, recipient_type, role, status, name, first_name,
-	last_name, email, country, external_id, department, vendor_type, version, created_at`
+	last_name, email, country, external_id, department, vendor_type, metadata, version, created_at`
 
 func scan(scan func(...any) error) (r Recipient, err error) {
 	var created int64
+	var texts string
 	err = scan(&r.CompanyID, &r.ID, &r.RelationshipID, &r.UserID, &r.Type, &r.Role, &r.Status, &r.Name, &r.FirstName,
-		&r.LastName, &r.Email, &r.Country, &r.ExternalID, &r.Department, &r.VendorType, &r.Version, &created)
+		&r.LastName, &r.Email, &r.Country, &r.ExternalID, &r.Department, &r.VendorType, &texts, &r.Version,
+		&created)
+	if err != nil {
+		return r, err
+	}
 	r.Created = db.Time(created)
+	r.Metadata, err = metadata.Parse(texts)
 	return r, err
 }
 
 const insertRow = `INSERT INTO recipients (` + columns + `, name_key, email_key, details, onboarded, updated_at)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)`
 
 func values(r Recipient, details string, onboarded bool) []any {
 	at := db.Micros(r.Created)
 	return []any{r.CompanyID, r.ID, r.RelationshipID, r.UserID, r.Type, r.Role, r.Status, r.Name, r.FirstName, r.LastName,
-		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, r.Version, at, key(r.Name), key(r.Email), details,
+		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, metadata.Text(r.Metadata), r.Version, at, key(r.Name), key(r.Email), details,
 		onboarded, at}
 }
 
@@ -248,11 +255,12 @@ func update(ctx context.Context, tx *db.Tx, old, r Recipient,
 	changed, done, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET role = $4, name = $5, name_key = $6,
 		first_name = $7, last_name = $8,
 			email = $9, email_key = $10, country = $11, external_id = $12, department = $13, vendor_type = $14, details = $15,
-			version = version + 1, updated_at = $16
-		WHERE company_id = $1 AND recipient_id = $2 AND version = $3 AND country = $17
+			version = version + 1, updated_at = $16, metadata = $17
+		WHERE company_id = $1 AND recipient_id = $2 AND version = $3 AND country = $18
 		RETURNING `+columns, r.CompanyID, r.ID, r.Version, r.Role, r.Name, key(r.Name), r.FirstName, r.LastName, r.Email,
 		key(r.Email),
-		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now()), old.Country))
+		r.Country, r.ExternalID, r.Department, r.VendorType, details, db.Micros(tx.Now()),
+		metadata.Text(r.Metadata), old.Country))
 	if done {
 		countChangeOf(tx, old.segment(), changed.segment())
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/metadata"
 )
 
 // filter is a WHERE clause under construction; every value is bound.
@@ -34,6 +35,7 @@ type query struct {
 	companyID                   string
 	search                      string // part of a name or email, as [key] writes it
 	country, role, kind, status string
+	metadata                    map[string]string
 	sortBy                      string // one of the columns that the indexes recipients_by_… are on
 	descending                  bool
 	page                        Page
@@ -45,18 +47,27 @@ var fewMatches = 20_000
 
 // find returns the IDs of one page in their order, and the number of matches on all pages.
 //
-// Without a search, the total is a sum of recipient_counts. A search first collects up to fewMatches+1 matches
+// Without a search or metadata, the total is a sum of recipient_counts. A search first collects up to fewMatches+1 matches
 // through the trigram index. If that is all of them, they are counted and sorted at once; otherwise they are counted
 // in one index and read in the order of another.
 func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
-	if q.search != "" {
+	switch {
+	case len(q.metadata) > 0:
+		if total, err = q.count(ctx, tx); err == nil && total <= fewMatches {
+			return q.gather(ctx, tx, "recipients r WHERE r.company_id = $1", func(f *filter) {
+				q.equal(f, "r.")
+				q.has(f, "r.")
+				q.contains(f, tx.Engine(), "r.")
+			})
+		}
+	case q.search != "":
 		from, conditions := q.byTrigram(tx.Engine())
 		ids, total, err = q.gather(ctx, tx, from, conditions)
 		if err != nil || total <= fewMatches {
 			return ids, total, err
 		}
 		total, err = q.count(ctx, tx)
-	} else {
+	default:
 		total, err = q.countSegments(ctx, tx)
 		if err == nil && total <= fewMatches && q.filtered() {
 			return q.gather(ctx, tx, `recipient_counts c CROSS JOIN recipients r WHERE c.company_id = $1 AND c.recipients > 0
@@ -89,6 +100,16 @@ func (q query) equalInOrder(f *filter) {
 	f.equal("CAST(role AS TEXT)", q.role)
 	f.equal("CAST(recipient_type AS TEXT)", q.kind)
 	f.equal("CAST(status AS TEXT)", q.status)
+}
+
+// has adds the conditions on metadata. prefix qualifies the columns, such as "r.".
+func (q query) has(f *filter, prefix string) {
+	metadata.Conditions(prefix+"recipient_id", q.companyID, q.metadata, func(condition string, values ...any) {
+		for _, value := range values {
+			condition = strings.Replace(condition, "?", f.bind(value), 1)
+		}
+		f.where = append(f.where, condition)
+	})
 }
 
 // contains adds the search as a condition without the trigram index.
@@ -195,6 +216,7 @@ func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
 	f := filter{}
 	f.equal("company_id", q.companyID)
 	q.equalInOrder(&f)
+	q.has(&f, "")
 	q.contains(&f, tx.Engine(), "")
 	return total, tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
 }
@@ -213,6 +235,7 @@ func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error)
 	f := filter{}
 	f.equal("company_id", q.companyID)
 	q.equalInOrder(&f)
+	q.has(&f, "")
 	q.contains(&f, tx.Engine(), "")
 	rows, err := tx.Query(ctx, "SELECT recipient_id FROM recipients"+f.String()+" ORDER BY "+q.order(q.sortBy, descending)+
 		" LIMIT "+f.bind(limit)+" OFFSET "+f.bind(skip), f.args...)

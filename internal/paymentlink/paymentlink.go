@@ -28,6 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -165,7 +166,7 @@ func (s *Service) plan(p Params, settings claim.Settings, now time.Time) (Link, 
 		list.Add("currency_not_supported", "/funding_currency",
 			"A payment link is paid in BTC, USDC or USDT, if the service has a network of the currency, or in any of them.")
 	}
-	claim.CheckMetadata(&list, p.Metadata)
+	metadata.Check(&list, "/metadata", p.Metadata)
 	if p.RedirectURL != "" && !settings.LeadsBack(p.RedirectURL) {
 		list.Add("redirect_uri_invalid", "/redirect_url",
 			"A redirect URL starts with one of the origins in the merchant settings.")
@@ -238,14 +239,20 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return find(ctx, tx, id, linkID)
 }
 
+// Filter selects and pages payment links of a company, newest first.
+type Filter struct {
+	Metadata      map[string]string
+	Page, PerPage int
+}
+
 // List returns a page of the company's links, newest first, and their total number.
-func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) (
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) (
 	[]Link, int64, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, id, page, perPage)
+	return list(ctx, tx, id, f)
 }
 
 // Change changes a link. Claims that are open keep their terms and places.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -22,22 +23,19 @@ func insert(ctx context.Context, tx *db.Tx, l Link) error {
 	if err != nil {
 		return err
 	}
-	metadata, err := json.Marshal(l.Metadata)
-	if err != nil {
-		return err
-	}
 	_, err = tx.Exec(ctx, "INSERT INTO payment_links ("+columns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0,
 		$11, TRUE, $12, $13, $14, $15, $16, $16)`, l.CompanyID, l.ID, l.Title, l.Description, string(l.Currency),
 		l.Amount.Units(), l.Min.Units(), l.Max.Units(), string(amounts), l.MaxPayments, micros(l.EndsAt),
-		string(metadata), l.RedirectURL, l.Funding, l.Version, db.Micros(l.CreatedAt))
+		metadata.Text(l.Metadata), l.RedirectURL, l.Funding, l.Version, db.Micros(l.CreatedAt))
+	metadata.Index(tx, l.CompanyID, l.ID, l.Metadata)
 	return err
 }
 
 func scan(read func(...any) error) (l Link, err error) {
-	var currency, suggested, metadata string
+	var currency, suggested, texts string
 	var amount, least, most, ends, created, updated int64
 	if err := read(&l.CompanyID, &l.ID, &l.Title, &l.Description, &currency, &amount, &least, &most, &suggested,
-		&l.MaxPayments, &l.Paid, &l.Reserved, &ends, &l.Active, &metadata, &l.RedirectURL, &l.Funding, &l.Version,
+		&l.MaxPayments, &l.Paid, &l.Reserved, &ends, &l.Active, &texts, &l.RedirectURL, &l.Funding, &l.Version,
 		&created, &updated); err != nil {
 		return l, err
 	}
@@ -54,7 +52,8 @@ func scan(read func(...any) error) (l Link, err error) {
 	for _, n := range units {
 		l.Suggested = append(l.Suggested, money.New(l.Currency, n))
 	}
-	return l, json.Unmarshal([]byte(metadata), &l.Metadata)
+	l.Metadata, err = metadata.Parse(texts)
+	return l, err
 }
 
 func micros(t time.Time) int64 {
@@ -88,9 +87,11 @@ func lock(ctx context.Context, tx *db.Tx, companyID, linkID string) (Link, error
 		"RETURNING "+columns, companyID, linkID))
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, page, perPage int) ([]Link, int64, error) {
-	l := &db.List{Columns: columns, Table: "payment_links", Order: "link_id DESC", Page: page, PerPage: perPage}
+func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Link, int64, error) {
+	l := &db.List{Columns: columns, Table: "payment_links", Order: "link_id DESC", Page: f.Page,
+		PerPage: f.PerPage}
 	l.Where("company_id = ?", companyID)
+	metadata.Conditions("link_id", companyID, f.Metadata, l.Where)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Link, error) { return scan(r.Scan) })
 }
 

@@ -228,7 +228,7 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 		FundingState: FundingNone, Version: 1,
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
 		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
-		ToleranceBps: t.tolerance, PayDate: t.payDate, ReleaseAt: t.releaseAt, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+		ToleranceBps: t.tolerance, PayDate: t.payDate, ReleaseAt: t.releaseAt, Metadata: t.metadata, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	p.Payments = t.payments(tx, p.ID)
 	return p
@@ -244,6 +244,7 @@ func (t *plan) payments(tx *db.Tx, payrollID string) []Payment {
 			State: Pending, Version: 1,
 			Amount: it.Amount, Fee: it.Fee, Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
 			Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
+			Metadata: it.Metadata,
 		}
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/webhook"
@@ -18,13 +19,15 @@ import (
 // EditParams are the members of a payroll to change.
 type EditParams struct {
 	PayrollID  string
-	ToPay      []Payee // replaces all payees; nil keeps them
-	ExternalID *string // nil keeps it
+	ToPay      []Payee            // replaces all payees; nil keeps them
+	ExternalID *string            // nil keeps it
+	Metadata   *map[string]string // replaces all; nil keeps them
 }
 
 const reasonEdited = "edited"
 
-// Edit changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing. Its
+// Edit changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing, or
+// only the metadata of any payroll. Its
 // address or reference stays. An active quote is replaced by one for the new total at the same rate, address and end,
 // so that money that is on its way is worth the same; a surplus goes to the company's balance. If another member than
 // the creator edits it, no single member is its creator, and two others must approve it above the limit.
@@ -36,6 +39,9 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	p, err := lock(ctx, tx, company, e.PayrollID)
 	if err != nil {
 		return Payroll{}, err
+	}
+	if e.ToPay == nil && e.ExternalID == nil && e.Metadata != nil {
+		return *p, p.editMetadata(ctx, tx, *e.Metadata)
 	}
 	f, err := s.editable(ctx, tx, p)
 	if err != nil {
@@ -54,6 +60,7 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 		return *p, err
 	}
 	before := *p
+	p.Metadata = t.metadata
 	p.ExternalID, p.Count, p.Volume, p.Fees, p.Total = t.externalID, int64(len(t.items)), t.volume, t.fees, t.total
 	p.Payments = t.payments(tx, p.ID)
 	if p.CreatedBy != approval.CreatorOf(by) {
@@ -77,6 +84,22 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	}
 	db.History(tx, p.CompanyID, p.ID, p.Version, string(Pending), string(Pending), reasonEdited)
 	return *p, p.emit(tx, webhook.PayrollUpdated, Pending, "")
+}
+
+// editMetadata replaces the metadata of a payroll in any state.
+func (p *Payroll) editMetadata(ctx context.Context, tx *db.Tx, all map[string]string) error {
+	var list apierr.List
+	metadata.Check(&list, "/metadata", all)
+	if err := list.Err(); err != nil {
+		return err
+	}
+	before := p.Metadata
+	p.Metadata = all
+	if err := p.updateMetadata(ctx, tx, before); err != nil {
+		return err
+	}
+	db.History(tx, p.CompanyID, p.ID, p.Version, string(p.State), string(p.State), reasonEdited)
+	return p.emit(tx, webhook.PayrollUpdated, p.State, "")
 }
 
 // editable returns the funding of a payroll that has received nothing, or an error.
@@ -106,7 +129,7 @@ func (p *Payroll) paysVendors(ctx context.Context, tx *db.Tx) (bool, error) {
 func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll, e EditParams) (plan,
 	error) {
 	params := CreateParams{CompanyID: p.CompanyID, ToPay: e.ToPay, FundingMethod: p.FundingMethod,
-		Currency: string(p.Currency), ExternalID: p.ExternalID}
+		Currency: string(p.Currency), ExternalID: p.ExternalID, Metadata: p.Metadata}
 	if p.FundingMethod == MethodCrypto {
 		params.FundingCurrency = string(p.FundingCurrency)
 		if p.Network != s.Network {
@@ -116,12 +139,15 @@ func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal
 	if e.ExternalID != nil {
 		params.ExternalID = *e.ExternalID
 	}
+	if e.Metadata != nil {
+		params.Metadata = *e.Metadata
+	}
 	if e.ToPay == nil {
 		for i := range p.Payments {
 			m := &p.Payments[i]
 			params.ToPay = append(params.ToPay, Payee{AmountText: m.Amount.String(), UserID: m.PayeeID, Country: m.Country,
 				IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description, Category: m.Category,
-				ExternalPaymentID: m.ExternalPaymentID})
+				ExternalPaymentID: m.ExternalPaymentID, Metadata: m.Metadata})
 		}
 	}
 	if err := p.freeInvoices(ctx, tx); err != nil {

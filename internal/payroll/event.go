@@ -26,6 +26,7 @@ func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previ
 		FundingState: string(p.FundingState),
 		Reason:       reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
 		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, PayDate: p.PayDate,
+		Metadata: p.Metadata,
 	}
 	if p.Quote != nil {
 		q := p.Quote.ForPayroll()
@@ -134,6 +135,7 @@ func (p *Payroll) dataOf(m *Payment, reason string, outputs []payout.Output) (we
 	id := m.ID
 	d := webhook.PaymentData{
 		UserID: m.UserID, SubpayrollID: &id, PayrollID: p.ID, Status: string(m.State), Reason: reason,
+		Metadata: m.Metadata,
 		Payment: webhook.Payment{
 			SubpayrollID: &id, Received: m.Received, Released: m.Released, Fulfilled: m.Fulfilled,
 			Outputs: make([]webhook.PaymentOutput, len(outputs)),

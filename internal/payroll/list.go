@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -43,6 +44,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	if f.ExternalID != "" {
 		l.Where("external_id = ?", f.ExternalID)
 	}
+	metadata.Conditions("payroll_id", company, f.Metadata, l.Where)
 	l.Created(f.From, f.To)
 	if err := f.search(l, company); err != nil {
 		return nil, 0, err
@@ -98,6 +100,7 @@ type PaymentFilter struct {
 	PayeeID       string
 	State         State     // "" for all
 	From, To      time.Time // selects payments of payrolls created in [From, To)
+	Metadata      map[string]string
 	Page, PerPage int
 }
 

@@ -144,6 +144,7 @@ type CreateParams struct {
 	FundingNetwork  string // network of a crypto asset; "" is the only network of the asset
 	Currency        string // "" is USD
 	ExternalID      string // company's own reference, unique per company; "" for none
+	Metadata        map[string]string
 	PayDay          PayDay // when payees are paid; the zero PayDay is as soon as the payroll is funded
 	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
 	// the first one created. API requests use the Idempotency-Key header instead.
@@ -161,6 +162,8 @@ type Payee struct {
 	Description       string `json:"description,omitempty"`
 	Category          string `json:"category,omitempty"`
 	ExternalPaymentID string `json:"external_payment_id,omitempty"` // company's own reference, paid once; "" for none
+
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // Payroll is a payroll as stored.
@@ -190,7 +193,8 @@ type Payroll struct {
 	ToleranceBps int64
 	PayDate      string    // day on which payees are paid, such as 2026-09-30; "" is as soon as the payroll is funded
 	ReleaseAt    time.Time // beginning of PayDate in the time zone of the request; zero without a PayDate
-	CreatedBy    string    // user ID of the member who created the payroll on a page; "" for a program
+	Metadata     map[string]string
+	CreatedBy    string // user ID of the member who created the payroll on a page; "" for a program
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 
@@ -217,6 +221,7 @@ type Payment struct {
 	Description       string
 	Category          string
 	ExternalPaymentID string
+	Metadata          map[string]string
 	Received          bool
 	Released          bool
 	Fulfilled         bool
@@ -259,8 +264,9 @@ type Filter struct {
 	PayeeID    string    // selects payrolls that pay this payee
 	Amount     string    // selects payrolls with this total or volume, or with a payment of this amount
 	Text       string    // selects payrolls whose reference, or the texts of a payment, contain it in any letter case
-	Page       int       // number of the page, from 1
-	PerPage    int       // payrolls on a page, 1 to 100
+	Metadata   map[string]string
+	Page       int // number of the page, from 1
+	PerPage    int // payrolls on a page, 1 to 100
 }
 
 // Config configures how payrolls are priced, funded and paid.

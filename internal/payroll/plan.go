@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -39,6 +40,7 @@ type plan struct {
 	network             string // network is the EVM network that funds the payroll; "" is Bitcoin
 	externalID          string
 	volume, fees, total money.Amount
+	metadata            map[string]string
 	items               []Item
 	tolerance           int64
 	companyID           string
@@ -160,6 +162,8 @@ func method(p CreateParams, c identity.Company) string {
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
+	t.metadata = p.Metadata
+	metadata.Check(list, "/metadata", p.Metadata)
 	t.banks, t.country = banks, c.Country
 	if len(p.ExternalID) > maxExternal {
 		list.Add("invalid_parameter", "/external_id", fmt.Sprintf("external_id has at most %d characters.",
@@ -310,6 +314,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chai
 			}
 			external[id] = true
 		}
+		metadata.Check(list, at("metadata"), asked.Metadata)
 		for _, text := range [...]struct{ member, value string }{
 			{"description", asked.Description}, {"category", asked.Category},
 			{"external_payment_id", asked.ExternalPaymentID}, {"invoice_id", asked.InvoiceID},

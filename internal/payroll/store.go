@@ -11,6 +11,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 )
@@ -19,10 +20,10 @@ import (
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
-	tolerance_bps, pay_date, release_at, created_by, created_at, updated_at`
+	tolerance_bps, pay_date, release_at, metadata, created_by, created_at, updated_at`
 
 const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, country, premium,
-	invoice_id, description, category, external_payment_id, reason`
+	invoice_id, description, category, external_payment_id, metadata, reason`
 
 func columns(list string) []string {
 	names := strings.Split(list, ",")
@@ -45,8 +46,9 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
 		p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
-		p.PayDate, releaseAt(p), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
+		p.PayDate, releaseAt(p), metadata.Text(p.Metadata), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
+	metadata.Index(tx, p.CompanyID, p.ID, p.Metadata)
 	insertPayments(tx, p)
 }
 
@@ -56,8 +58,10 @@ func insertPayments(tx *db.Tx, p *Payroll) {
 		paymentRows.Add(tx, []any{
 			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(),
 			m.Fee.Units(),
-			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID, m.Reason,
+			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID,
+			metadata.Text(m.Metadata), m.Reason,
 		})
+		metadata.Index(tx, p.CompanyID, m.ID, m.Metadata)
 	}
 }
 
@@ -151,12 +155,12 @@ func ForgetFormKeys(ctx context.Context, d *db.DB) error {
 
 func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
-	var state, heldFrom, fundingState, currency, funding, rate string
+	var state, heldFrom, fundingState, currency, funding, rate, texts string
 	var volume, fees, total, escrow, shortfall, release, created, updated int64
 	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency,
 		&p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
-		&p.PayDate, &release, &p.CreatedBy, &created, &updated); err != nil {
+		&p.PayDate, &release, &texts, &p.CreatedBy, &created, &updated); err != nil {
 		return p, err
 	}
 	if release > 0 {
@@ -168,6 +172,9 @@ func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p.Escrow, p.Shortfall = money.New(p.FundingCurrency, escrow), money.New(p.FundingCurrency, shortfall)
 	p.CreatedAt, p.UpdatedAt = db.Time(created), db.Time(updated)
 	var err error
+	if p.Metadata, err = metadata.Parse(texts); err != nil {
+		return p, err
+	}
 	p.Rate, err = readRate(p.FundingCurrency, p.Currency, rate)
 	return p, err
 }
@@ -221,10 +228,10 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payroll) error {
 	p.UpdatedAt = tx.Now()
 	if err := tx.ExecOne(ctx, `UPDATE payrolls SET external_id = $1, payees = $2, volume = $3, fees = $4, total = $5,
-		created_by = $6, updated_at = $7, version = version + 1
-		WHERE company_id = $8 AND payroll_id = $9 AND version = $10 AND state = 'pending'`,
+		created_by = $6, updated_at = $7, metadata = $8, version = version + 1
+		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = 'pending'`,
 		p.ExternalID, p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(), p.CreatedBy, db.Micros(p.UpdatedAt),
-		p.CompanyID, p.ID, p.Version); err != nil {
+		metadata.Text(p.Metadata), p.CompanyID, p.ID, p.Version); err != nil {
 		return err
 	}
 	p.Version++
@@ -236,18 +243,46 @@ func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payrol
 	if n != before.Count {
 		return db.ErrConflict
 	}
+	if err := metadata.Replace(ctx, tx, p.CompanyID, p.ID, before.Metadata, p.Metadata); err != nil {
+		return err
+	}
+	var ids []string
+	for i := range before.Payments {
+		if len(before.Payments[i].Metadata) > 0 {
+			ids = append(ids, before.Payments[i].ID)
+		}
+	}
+	if err := metadata.Remove(ctx, tx, p.CompanyID, ids); err != nil {
+		return err
+	}
 	insertPayments(tx, p)
 	return nil
 }
 
+// updateMetadata stores the next version of a payroll with other metadata.
+func (p *Payroll) updateMetadata(ctx context.Context, tx *db.Tx, before map[string]string) error {
+	p.UpdatedAt = tx.Now()
+	if err := tx.ExecOne(ctx, `UPDATE payrolls SET metadata = $1, updated_at = $2, version = version + 1
+		WHERE company_id = $3 AND payroll_id = $4 AND version = $5`,
+		metadata.Text(p.Metadata), db.Micros(p.UpdatedAt), p.CompanyID, p.ID, p.Version); err != nil {
+		return err
+	}
+	p.Version++
+	return metadata.Replace(ctx, tx, p.CompanyID, p.ID, before, p.Metadata)
+}
+
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	m := Payment{PayrollID: p.ID}
-	var state string
+	var state, texts string
 	var amount, fee int64
 	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &m.Country, &m.IsPremium,
-		&m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &m.Reason)
+		&m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts, &m.Reason)
+	if err != nil {
+		return m, err
+	}
 	m.Amount, m.Fee = money.New(p.Currency, amount), money.New(p.Currency, fee)
 	m.setState(State(state))
+	m.Metadata, err = metadata.Parse(texts)
 	return m, err
 }
 
@@ -656,6 +691,7 @@ func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFil
 	if f.State != "" {
 		l.Where("m.state = ?", string(f.State))
 	}
+	metadata.Conditions("m.payment_id", companyID, f.Metadata, l.Where)
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, scanPayeePayment)
 }

@@ -64,6 +64,7 @@ var (
 		Status: "pending", FundingState: "none",
 		Currency: money.USD, FundingMethod: "crypto", FundingCurrency: money.BTC, Fees: usd(1251), Volume: usd(125050),
 		Total: usd(126301), Funded: btc(0), Payees: 1, PayDate: "2026-10-01", Quote: &examplePayrollQuote,
+		Metadata: map[string]string{"cost_center": "42"},
 	}
 	examplePayrollQuoteData = PayrollQuoteData{
 		PayrollID: examplePayroll, PayrollQuote: examplePayrollQuote, Status: "active",
@@ -91,7 +92,7 @@ var (
 	PayrollCreated = declare("payroll.created", "A payroll was created.", examplePayrollData)
 
 	PayrollUpdated = declare("payroll.updated",
-		"A payroll was changed before its funding: its payees, amounts or reference.", examplePayrollData)
+		"A payroll was changed: its payees, amounts or reference before its funding, or its metadata.", examplePayrollData)
 
 	PayrollStatusUpdate = declare("payroll.status_update", "A payroll's state or funding state changed.",
 		with(examplePayrollData, func(d *PayrollData) {
@@ -224,6 +225,11 @@ var (
 
 // People and their destinations.
 var (
+	exampleRecipientData = RecipientData{
+		RecipientID: exampleRecipient, RecipientType: "user", RelationshipID: "rel_06gf58g6w16389bj6g1srq4d38",
+		CompanyID: exampleCompany, ExternalID: "worker-17", Status: "pending",
+		Metadata: map[string]string{"cost_center": "42"},
+	}
 	exampleInvitation = InvitationData{
 		InvitationID: "ivt_06gf58g6w100qc30sdjrkvr1n4", CompanyID: exampleCompany,
 		Email: "ada@example.com", Role: "contractor",
@@ -245,10 +251,10 @@ var (
 		})
 
 	RecipientCreated = declare("recipient.created", "A recipient was created, or a user was linked to the company.",
-		RecipientData{exampleRecipient, "user", "rel_06gf58g6w16389bj6g1srq4d38", exampleCompany, "worker-17", "pending"})
+		exampleRecipientData)
 
 	RecipientStatusUpdate = declare("recipient.status_update", "A recipient's state changed.",
-		RecipientData{exampleRecipient, "user", "rel_06gf58g6w16389bj6g1srq4d38", exampleCompany, "worker-17", "active"})
+		with(exampleRecipientData, func(d *RecipientData) { d.Status = "active" }))
 
 	InvitationSent = declare("invitation.sent", "A worker was invited, or the invitation was sent again.",
 		exampleInvitation)
@@ -306,7 +312,7 @@ var (
 
 	InvoiceCreated = declare("invoice.created", "An invoice was created.", exampleInvoiceData)
 
-	InvoiceStatusUpdate = declare("invoice.status_update", "An invoice's state changed.",
+	InvoiceStatusUpdate = declare("invoice.status_update", "An invoice's state or metadata changed.",
 		with(exampleInvoiceData, func(d *InvoiceData) {
 			d.Status, d.PreviousStatus, d.PayrollID, d.SubpayrollID = "paid", "in_payroll", examplePayroll, examplePayment
 			d.Paid = d.Total

@@ -28,6 +28,8 @@ type (
 		Payees          int64         `json:"payees"`
 		PayDate         string        `json:"pay_date"`
 		Quote           *PayrollQuote `json:"quote,omitempty"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	// ScheduleData is a schedule after a change.
@@ -106,6 +108,8 @@ type (
 		Status       string  `json:"status"`
 		Reason       string  `json:"reason,omitempty"`
 		Payment      Payment `json:"payment"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	// Payment is the progress of a payment.
@@ -309,6 +313,8 @@ type (
 		CompanyID      string `json:"company_id"`
 		ExternalID     string `json:"external_id"`
 		Status         string `json:"status" enum:"pending,active,inactive"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	// InvitationData is an invitation after a change.
@@ -397,6 +403,8 @@ type (
 		DueDate           string       `json:"due_date"`
 		PayrollID         string       `json:"payroll_id"`
 		SubpayrollID      string       `json:"subpayroll_id"`
+
+		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
 	// TransferData is a bank transfer that came in. The sender's name and words are left out.

@@ -160,7 +160,7 @@ const (
 	EventInvitationSent EventName = "invitation.sent"
 	// An invoice was created.
 	EventInvoiceCreated EventName = "invoice.created"
-	// An invoice's state changed.
+	// An invoice's state or metadata changed.
 	EventInvoiceStatusUpdate EventName = "invoice.status_update"
 	// The branding of the merchant's pages changed.
 	EventMerchantBrandingUpdate EventName = "merchant.branding_update"
@@ -192,7 +192,7 @@ const (
 	EventPayrollQuoteRefreshed EventName = "payroll.quote_refreshed"
 	// A payroll's state or funding state changed.
 	EventPayrollStatusUpdate EventName = "payroll.status_update"
-	// A payroll was changed before its funding: its payees, amounts or reference.
+	// A payroll was changed: its payees, amounts or reference before its funding, or its metadata.
 	EventPayrollUpdated EventName = "payroll.updated"
 	// A recipient was created, or a user was linked to the company.
 	EventRecipientCreated EventName = "recipient.created"

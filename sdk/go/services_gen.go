@@ -939,6 +939,17 @@ func (s *InvoicesService) Send(
 	return call[InvoiceMoved](ctx, s.t, request{"POST", "/api/user/invoice/send", nil, params, options})
 }
 
+// Update calls POST /api/user/invoice/update: update an invoice's metadata.
+//
+// Replaces the metadata, in any state. An invoice that was sent does not change in any other way.
+//
+// Requires the scope `u_user_invoice_create`.
+func (s *InvoicesService) Update(
+	ctx context.Context, params *InvoiceUpdateParams, options ...RequestOption,
+) (*InvoiceSummary, error) {
+	return call[InvoiceSummary](ctx, s.t, request{"POST", "/api/user/invoice/update", nil, params, options})
+}
+
 // PayersService has the operations on payers.
 type PayersService struct{ t *transport }
 
@@ -1131,7 +1142,7 @@ func (s *PayrollsService) GetSchedule(
 //
 // Changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing. The
 // address stays. An active quote is replaced by one for the new total, at the same rate and with the same end.
-// Payrolls of vendors cannot be changed.
+// Payrolls of vendors cannot be changed. A request with `metadata` only replaces them, in any state.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Update(

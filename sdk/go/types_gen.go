@@ -158,8 +158,8 @@ type ClaimCreateParams struct {
 	FundingCurrency string `json:"funding_currency,omitzero"`
 	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
 	LineItems []LineItemParams `json:"line_items,omitzero"`
-	// Your own data: up to 50 keys with string values of up to 500 characters.
-	Metadata map[string]any `json:"metadata,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Email address of the payer, who gets a receipt there when the claim is paid.
 	NotificationEmail string `json:"notification_email,omitzero"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
@@ -241,6 +241,8 @@ type ClaimExportParams struct {
 	DenominationCurrency string
 	// Exact amount of the claims, such as 120.00. It needs `denomination_currency`.
 	DenominationAmount string
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 }
 
 func (p *ClaimExportParams) values() url.Values {
@@ -277,6 +279,9 @@ func (p *ClaimExportParams) values() url.Values {
 	}
 	if p.DenominationAmount != "" {
 		v.Set("denomination_amount", p.DenominationAmount)
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	return v
 }
@@ -387,6 +392,8 @@ type ClaimListParams struct {
 	DenominationCurrency string
 	// Exact amount of the claims, such as 120.00. It needs `denomination_currency`.
 	DenominationAmount string
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -428,6 +435,9 @@ func (p *ClaimListParams) values() url.Values {
 	if p.DenominationAmount != "" {
 		v.Set("denomination_amount", p.DenominationAmount)
 	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
+	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
 	}
@@ -441,6 +451,8 @@ func (p *ClaimListParams) values() url.Values {
 type ClaimListPaymentLinksParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -454,6 +466,9 @@ func (p *ClaimListPaymentLinksParams) values() url.Values {
 	}
 	if p.CompanyID != "" {
 		v.Set("company_id", p.CompanyID)
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -727,8 +742,8 @@ type ClaimStatus struct {
 	FundingCurrency string `json:"funding_currency"`
 	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
 	LineItems []LineItem `json:"line_items"`
-	// The metadata of the request that created the claim.
-	Metadata map[string]any `json:"metadata"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Email address of the payer, who gets a receipt there when the claim is paid.
 	NotificationEmail string `json:"notification_email"`
 	// Amounts owed to the payer in currencies other than `funding_currency`.
@@ -795,8 +810,8 @@ type ClaimSummary struct {
 	ExternalID string `json:"external_id"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// The metadata of the request that created the claim.
-	Metadata map[string]any `json:"metadata"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
 	PayerID string `json:"payer_id"`
 	// ID of the payment link; empty or absent if there is none.
@@ -966,6 +981,8 @@ type CompanyListPaymentsParams struct {
 	From time.Time
 	// Of payrolls created before this time.
 	To time.Time
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -991,6 +1008,9 @@ func (p *CompanyListPaymentsParams) values() url.Values {
 	}
 	if !p.To.IsZero() {
 		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -2157,6 +2177,8 @@ type InvoiceCreateParams struct {
 	IssueDate string `json:"issue_date,omitzero"`
 	// The lines of the invoice.
 	Items []InvoiceItemParams `json:"items"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Notes at the end of the invoice; may have several lines.
 	Notes string `json:"notes,omitzero"`
 	// Invoice number, unique per user. Default: the next free number.
@@ -2176,14 +2198,16 @@ type InvoiceData struct {
 	ExternalCompanyID string `json:"external_company_id"`
 	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
+	// The invoice's metadata; absent if it has none.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Invoice number.
 	Number string `json:"number"`
 	// The amount paid so far.
 	Paid Decimal `json:"paid"`
 	// The payroll that pays it, empty without one.
 	PayrollID string `json:"payroll_id"`
-	// The state before. Absent when it was created. One of: draft, sent, in_payroll, partially_paid, paid, overdue,
-	// void.
+	// The state before. Absent when it was created, or only its metadata changed. One of: draft, sent, in_payroll,
+	// partially_paid, paid, overdue, void.
 	PreviousStatus string `json:"previous_status,omitzero"`
 	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
 	Status string `json:"status"`
@@ -2214,6 +2238,8 @@ type InvoiceDetail struct {
 	IssueDate string `json:"issue_date"`
 	// The lines of the invoice.
 	Items []InvoiceLine `json:"items"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Notes at the end of the invoice; may have several lines.
 	Notes string `json:"notes"`
 	// Invoice number.
@@ -2302,6 +2328,8 @@ type InvoiceListParams struct {
 	From time.Time
 	// Created before this time.
 	To time.Time
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -2327,6 +2355,9 @@ func (p *InvoiceListParams) values() url.Values {
 	}
 	if !p.To.IsZero() {
 		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -2378,6 +2409,8 @@ type InvoiceSummary struct {
 	InvoiceID string `json:"invoice_id"`
 	// Issue date, YYYY-MM-DD.
 	IssueDate string `json:"issue_date"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Invoice number.
 	Number string `json:"number"`
 	// Amount paid, in whole units of the invoice's currency.
@@ -2399,6 +2432,17 @@ type InvoiceSummary struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
+}
+
+// InvoiceUpdateParams is part of requests.
+type InvoiceUpdateParams struct {
+	// ID of the invoice.
+	InvoiceID string `json:"invoice_id"`
+	// Replaces all metadata; empty removes them.
+	Metadata map[string]string `json:"metadata"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID *string `json:"user_id,omitzero"`
 }
 
 // JournalAccount is part of responses.
@@ -2499,8 +2543,8 @@ type LinkCreateParams struct {
 	MaxAmount Decimal `json:"max_amount,omitzero"`
 	// Number of payments after which the link ends; 0 for no limit.
 	MaxPayments *int64 `json:"max_payments,omitzero"`
-	// Your own data: keys with string values.
-	Metadata map[string]any `json:"metadata,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Least amount that the payer can choose.
 	MinAmount Decimal `json:"min_amount,omitzero"`
 	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
@@ -3058,6 +3102,8 @@ type Payment struct {
 type PaymentData struct {
 	// Null: it is a payment of a payroll.
 	ClaimID string `json:"claim_id"`
+	// The metadata of the payment of a payroll; absent if it has none.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// The payment.
 	Payment Payment `json:"payment"`
 	// Absent for the payment of a claim.
@@ -3099,6 +3145,8 @@ type PaymentDetail struct {
 	InvoiceID string `json:"invoice_id"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium bool `json:"is_premium"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Payouts to each destination of the payee.
 	Outputs []PayoutOutput `json:"outputs"`
 	// Reason for the state; may be empty.
@@ -3145,8 +3193,8 @@ type PaymentLink struct {
 	MaxAmount string `json:"max_amount"`
 	// Number of payments after which the link ends; 0 for no limit.
 	MaxPayments int64 `json:"max_payments"`
-	// Your own data: keys with string values.
-	Metadata map[string]any `json:"metadata"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Empty for none.
 	MinAmount string `json:"min_amount"`
 	// Number of paid claims.
@@ -3254,6 +3302,8 @@ type PaymentSummary struct {
 	Fees Decimal `json:"fees"`
 	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// Reason for the state; may be empty.
@@ -3373,6 +3423,8 @@ type PayrollCreateParams struct {
 	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
 	// /api/currencies.
 	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
 	// funded later, it is paid at once.
 	PayDate string `json:"pay_date,omitzero"`
@@ -3420,6 +3472,8 @@ type PayrollData struct {
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
+	// The payroll's metadata; absent if it has none.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// The day on which payees are paid; empty if they are paid as soon as it is funded.
 	PayDate string `json:"pay_date"`
 	// Number of payees.
@@ -3489,6 +3543,8 @@ type PayrollDetail struct {
 	FundingState string `json:"funding_state"`
 	// Why it is on hold; empty when it is not.
 	HoldReason string `json:"hold_reason"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.
 	PayDate string `json:"pay_date"`
 	// Number of payees.
@@ -3565,6 +3621,8 @@ type PayrollListParams struct {
 	Amount string
 	// Part of a reference, description, category or invoice.
 	Search string
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -3599,6 +3657,9 @@ func (p *PayrollListParams) values() url.Values {
 	}
 	if p.Search != "" {
 		v.Set("search", p.Search)
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -3772,6 +3833,8 @@ type PayrollSummary struct {
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.
 	PayDate string `json:"pay_date"`
 	// Number of payees.
@@ -3797,6 +3860,8 @@ type PayrollUpdateParams struct {
 	CompanyID *string `json:"company_id,omitzero"`
 	// Your own reference of the payroll, unique per company. Default: it stays.
 	ExternalID *string `json:"external_id,omitzero"`
+	// Replaces all metadata; empty removes them.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
 	// Payees and amounts, which replace all others. Default: they stay.
@@ -3882,6 +3947,8 @@ type RecipientCreateParams struct {
 	FirstName string `json:"first_name,omitzero"`
 	// Family name.
 	LastName string `json:"last_name,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Name of a company recipient. For a person, an alternative to first_name and last_name.
 	Name string `json:"name,omitzero"`
 	// Country of the telephone number: 2-letter ISO code.
@@ -3924,6 +3991,8 @@ type RecipientData struct {
 	CompanyID string `json:"company_id"`
 	// Your own reference, unique per company; up to 255 characters.
 	ExternalID string `json:"external_id"`
+	// The recipient's metadata; absent if it has none.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
@@ -4054,6 +4123,8 @@ type RecipientDetail struct {
 	ID string `json:"id"`
 	// Family name.
 	LastName string `json:"last_name"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
@@ -4086,6 +4157,8 @@ type RecipientExportParams struct {
 	SortBy string
 	// Sort direction. One of: asc, desc.
 	SortByDir string
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 }
 
 func (p *RecipientExportParams) values() url.Values {
@@ -4113,6 +4186,9 @@ func (p *RecipientExportParams) values() url.Values {
 	}
 	if p.SortByDir != "" {
 		v.Set("sort_by_dir", p.SortByDir)
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	return v
 }
@@ -4197,6 +4273,8 @@ type RecipientItem struct {
 	ID string `json:"id"`
 	// Family name.
 	LastName string `json:"last_name"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
@@ -4249,6 +4327,8 @@ type RecipientListParams struct {
 	SortBy string
 	// Sort direction. One of: asc, desc.
 	SortByDir string
+	// Key and value of metadata, as metadata[key]=value; several combine.
+	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -4283,6 +4363,9 @@ func (p *RecipientListParams) values() url.Values {
 	}
 	if p.SortByDir != "" {
 		v.Set("sort_by_dir", p.SortByDir)
+	}
+	for key, value := range p.Metadata {
+		v.Set("metadata["+key+"]", value)
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -4319,6 +4402,8 @@ type RecipientUpdateParams struct {
 	FirstName *string `json:"first_name,omitzero"`
 	// Family name.
 	LastName *string `json:"last_name,omitzero"`
+	// Replaces all metadata; empty removes them.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// Full name.
 	Name *string `json:"name,omitzero"`
 	// Country of the telephone number: 2-letter ISO code.
@@ -5135,6 +5220,8 @@ type ToPayItem struct {
 	InvoiceID string `json:"invoice_id,omitzero"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the payee: a worker's user ID, or the `rec_…` ID of a person.
 	UserID string `json:"user_id,omitzero"`
 }
@@ -5520,6 +5607,8 @@ type VendorItem struct {
 	InvoiceNumber string `json:"invoice_number,omitzero"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the vendor: a recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }
@@ -5572,6 +5661,8 @@ type VendorPayrollParams struct {
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment.
 	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
 	// 1 to 10,000 payees with their amounts.
 	ToPay []VendorItem `json:"to_pay"`
 }

@@ -100,6 +100,11 @@ func goQuery(e *endpoint) string {
 	var fields, encode strings.Builder
 	for _, f := range e.query {
 		name, kind := goName(f.name), goType(f.shape, false)
+		if f.shape.kind == mapping {
+			fields.WriteString(goComment(f.text()) + name + " " + kind + "\n")
+			fmt.Fprintf(&encode, "for key, value := range p.%s {\nv.Set(%q+key+\"]\", value)\n}\n", name, f.name+"[")
+			continue
+		}
 		fields.WriteString(goComment(f.text()) + name + " " + kind + "\n")
 		text := map[string]string{
 			"string": "p." + name, "int64": "strconv.FormatInt(p." + name + ", 10)",

@@ -739,6 +739,19 @@ CREATE INDEX screening_hits_blocking ON screening_hits (company_id, subject_id) 
 -- Payees
 -- ======
 
+-- Metadata of payrolls, payments, recipients, invoices, claims and payment links, by which they are found. Each row is one key; the
+-- object's own row has all of them.
+-- Shared: belongs to a company or, for invoices, to a user.
+-- Writer: internal/metadata
+CREATE TABLE metadata_values (
+    owner_id  TEXT NOT NULL, -- company or user
+    object_id TEXT NOT NULL,
+    name      TEXT NOT NULL, -- the key
+    value     TEXT NOT NULL,
+    PRIMARY KEY (owner_id, object_id, name)
+);
+CREATE INDEX metadata_values_by_value ON metadata_values (owner_id, name, value, object_id);
+
 -- Everyone a company pays. A worker with a login has the user's id as recipient_id, and copies of name, email and
 -- country that follow the user's profile.
 -- Shared: a user asks which companies pay them.
@@ -765,6 +778,7 @@ CREATE TABLE recipients (
     details         TEXT    NOT NULL,
     onboarded       BOOLEAN NOT NULL,
 
+    metadata        TEXT    NOT NULL DEFAULT '', -- JSON object, '' for none
     version         BIGINT  NOT NULL,
     created_at      BIGINT  NOT NULL,
     updated_at      BIGINT  NOT NULL,
@@ -1252,6 +1266,7 @@ CREATE TABLE payrolls (
     pay_date         TEXT   NOT NULL, -- such as 2026-09-30, '' if it is paid as soon as it is funded
     release_at       BIGINT NOT NULL, -- the beginning of pay_date, 0 without one
 
+    metadata         TEXT   NOT NULL DEFAULT '', -- JSON object, '' for none
     created_by       TEXT   NOT NULL DEFAULT '', -- the member who created it on a page, '' for an app
     created_at       BIGINT NOT NULL,
     updated_at       BIGINT NOT NULL,
@@ -1332,6 +1347,7 @@ CREATE TABLE payments (
     -- A changed destination that a member confirmed.
     confirmed_at        BIGINT  NOT NULL DEFAULT 0,
     confirmed_by        TEXT    NOT NULL DEFAULT '',
+    metadata            TEXT    NOT NULL DEFAULT '', -- JSON object, '' for none
 
     version             BIGINT  NOT NULL,
     PRIMARY KEY (company_id, payroll_id, payment_id)
@@ -1495,7 +1511,7 @@ CREATE TABLE payment_links (
     reserved     BIGINT  NOT NULL CHECK (reserved >= 0),
     ends_at      BIGINT  NOT NULL, -- 0 for no end
     active       BOOLEAN NOT NULL,
-    metadata     TEXT    NOT NULL, -- JSON object
+    metadata     TEXT    NOT NULL, -- JSON object, '' for none
     redirect_url TEXT    NOT NULL,
     version      BIGINT  NOT NULL,
     created_at   BIGINT  NOT NULL,
@@ -1737,6 +1753,7 @@ CREATE TABLE invoices (
     issue_date TEXT   NOT NULL,
     due_date   TEXT   NOT NULL,
     content    TEXT   NOT NULL, -- lines and notes, sealed
+    metadata   TEXT   NOT NULL DEFAULT '', -- JSON object, '' for none
     version    BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,

@@ -158,6 +158,7 @@ type Item struct {
 	Description       string
 	Category          string
 	ExternalPaymentID string
+	Metadata          map[string]string
 }
 
 // plan converts vendors into payees, and adds a problem for each payee that is not a vendor.
@@ -182,6 +183,7 @@ func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal,
 			AmountText: it.AmountText, InvoiceID: it.InvoiceNumber, Country: it.Country, IsPremium: it.IsPremium,
 			Description: it.Description,
 			Category:    it.Category, ExternalPaymentID: it.ExternalPaymentID,
+			Metadata: it.Metadata,
 		}
 		v, found := vendors[it.VendorID]
 		switch {

@@ -25,7 +25,8 @@ type linksPage struct {
 
 // listLinks lists the payment links, newest first.
 func listLinks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	all, total, err := c.Links.List(ctx, tx, c.Session.Principal(), "", c.PageNumber(), ui.PerPage)
+	all, total, err := c.Links.List(ctx, tx, c.Session.Principal(), "",
+		paymentlink.Filter{Page: c.PageNumber(), PerPage: ui.PerPage})
 	if err != nil {
 		return ui.View{}, err
 	}

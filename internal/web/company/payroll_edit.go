@@ -72,7 +72,7 @@ func editPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		e.ToPay = append(e.ToPay, payroll.Payee{AmountText: c.PlainAmount(text, p.Currency), UserID: m.PayeeID,
 			Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
-			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID})
+			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Metadata: m.Metadata})
 		fields = append(fields, editName(m))
 	}
 	if len(e.ToPay) == 0 {

@@ -87,7 +87,7 @@ EVENT_DATA: dict[str, type] = {
     "invitation.revoked": t.InvitationData,  # The company revoked the invitation, or the invited person declined it.
     "invitation.sent": t.InvitationData,  # A worker was invited, or the invitation was sent again.
     "invoice.created": t.InvoiceData,  # An invoice was created.
-    "invoice.status_update": t.InvoiceData,  # An invoice's state changed.
+    "invoice.status_update": t.InvoiceData,  # An invoice's state or metadata changed.
     "merchant.branding_update": t.MerchantBrandingData,  # The branding of the merchant's pages changed.
     "merchant.settings_update": t.MerchantSettingsData,  # The merchant settings changed.
     "payer.created": t.PayerData,  # A payer was created.
@@ -103,7 +103,7 @@ EVENT_DATA: dict[str, type] = {
     "payroll.quote_expired": t.PayrollQuoteData,  # A payroll's quote expired before it was paid.
     "payroll.quote_refreshed": t.PayrollQuoteData,  # A payroll has a new quote that replaces an expired one.
     "payroll.status_update": t.PayrollData,  # A payroll's state or funding state changed.
-    "payroll.updated": t.PayrollData,  # A payroll was changed before its funding: its payees, amounts or reference.
+    "payroll.updated": t.PayrollData,  # A payroll was changed: its payees, amounts or reference before its funding, or its metadata.
     "recipient.created": t.RecipientData,  # A recipient was created, or a user was linked to the company.
     "recipient.status_update": t.RecipientData,  # A recipient's state changed.
     "refund.created": t.RefundData,  # A refund of a claim was created.

@@ -715,6 +715,15 @@ class InvoicesService(Service):
         """
         return self._call(t.InvoiceMoved, "POST", "/api/user/invoice/send", body=params, key=idempotency_key)
 
+    def update(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.InvoiceUpdateParams]) -> t.InvoiceSummary:
+        """Update an invoice's metadata.
+
+        Replaces the metadata, in any state. An invoice that was sent does not change in any other way.
+
+        Requires the scope `u_user_invoice_create`.
+        """
+        return self._call(t.InvoiceSummary, "POST", "/api/user/invoice/update", body=params, key=idempotency_key)
+
 
 class PayersService(Service):
     """The operations on payers."""
@@ -869,7 +878,8 @@ class PayrollsService(Service):
 
         Changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing.
         The address stays. An active quote is replaced by one for the new total, at the same rate and with the
-        same end. Payrolls of vendors cannot be changed.
+        same end. Payrolls of vendors cannot be changed. A request with `metadata` only replaces them, in any
+        state.
 
         Requires the scope `c_company_workers_pay`.
         """

@@ -45,7 +45,12 @@ class Transport:
     ) -> bytes:
         """Returns the body of the response. Retries while that is safe and useful."""
         url = self._base + path
-        asked = {_wire(name): text(value) for name, value in (query or {}).items() if value is not None}
+        asked = {}
+        for name, value in (query or {}).items():
+            if isinstance(value, Mapping):
+                asked.update({f"{_wire(name)}[{key}]": text(one) for key, one in value.items()})
+            elif value is not None:
+                asked[_wire(name)] = text(value)
         if asked:
             url += "?" + urllib.parse.urlencode(asked)
         headers = {"Api-Version": _API_VERSION, "User-Agent": "stipend-python"}

@@ -34,19 +34,20 @@ __all__ = [
     "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary",
     "InvitationData", "InvitationItem", "InvitationPage", "InviteParams", "InvitedParams", "InvoiceCreateParams",
     "InvoiceData", "InvoiceDetail", "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams",
-    "InvoiceMoved", "InvoicePage", "InvoiceRefParams", "InvoiceSummary", "JournalAccount", "JournalAccountParams",
-    "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
-    "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer", "MandateProof", "MandateRevokeParams",
-    "Mandates", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OwnerDetail",
-    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayerCreateParams", "PayerData", "PayerDeleted",
-    "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams",
-    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
-    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
-    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
-    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
-    "PayrollPage", "PayrollPreview", "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed",
-    "PayrollStep", "PayrollSummary", "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList",
+    "InvoiceMoved", "InvoicePage", "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount",
+    "JournalAccountParams", "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated",
+    "LineItem", "LineItemParams", "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer",
+    "MandateProof", "MandateRevokeParams", "Mandates", "MerchantBranding", "MerchantBrandingData",
+    "MerchantBrandingParams", "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta",
+    "MoneyOwed", "OnboardParams", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
+    "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList",
+    "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail",
+    "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary",
+    "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval", "PayrollCancelled",
+    "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams",
+    "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage",
+    "PayrollPreview", "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep",
+    "PayrollSummary", "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList",
     "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
     "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
     "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
@@ -229,8 +230,8 @@ class ClaimCreateParams(TypedDict, total=False):
     """
     line_items: Sequence[LineItemParams]
     """What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount."""
-    metadata: Mapping[str, Any]
-    """Your own data: up to 50 keys with string values of up to 500 characters."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     notification_email: str
     """Email address of the payer, who gets a receipt there when the claim is paid."""
     payer_id: Required[str]
@@ -308,6 +309,8 @@ class ClaimExportParams(TypedDict, total=False):
     """Currency of the price."""
     denomination_amount: str
     """Exact amount of the claims, such as 120.00. It needs `denomination_currency`."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
 
 
 class ClaimGetBrandingParams(TypedDict, total=False):
@@ -357,6 +360,8 @@ class ClaimListParams(TypedDict, total=False):
     """Currency of the price."""
     denomination_amount: str
     """Exact amount of the claims, such as 120.00. It needs `denomination_currency`."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -366,6 +371,8 @@ class ClaimListParams(TypedDict, total=False):
 class ClaimListPaymentLinksParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -629,8 +636,8 @@ class ClaimStatus:
     """Currency of the funding payment."""
     line_items: list[LineItem]
     """What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount."""
-    metadata: dict[str, Any]
-    """The metadata of the request that created the claim."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     notification_email: str
     """Email address of the payer, who gets a receipt there when the claim is paid."""
     other_refundable: list[MoneyOwed]
@@ -697,8 +704,8 @@ class ClaimSummary:
     """Your own reference, unique per company; up to 255 characters."""
     funding_currency: str
     """Currency of the funding payment."""
-    metadata: dict[str, Any]
-    """The metadata of the request that created the claim."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     payer_id: str
     """ID of the payer (`pyr_…`), or the merchant's own reference for its customer."""
     payment_link_id: str
@@ -801,6 +808,8 @@ class CompanyListPaymentsParams(TypedDict, total=False):
     """Of payrolls created at this time or later."""
     to: datetime
     """Of payrolls created before this time."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -1745,6 +1754,8 @@ class InvoiceCreateParams(TypedDict, total=False):
     """Default: today."""
     items: Required[Sequence[InvoiceItemParams]]
     """The lines of the invoice."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     notes: str
     """Notes at the end of the invoice; may have several lines."""
     number: str
@@ -1781,8 +1792,10 @@ class InvoiceData:
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
     """
+    metadata: Optional[dict[str, str]] = None
+    """The invoice's metadata; absent if it has none."""
     previous_status: Optional[Literal["draft", "sent", "in_payroll", "partially_paid", "paid", "overdue", "void"]] = None
-    """The state before. Absent when it was created."""
+    """The state before. Absent when it was created, or only its metadata changed."""
 
 
 @dataclass(frozen=True)
@@ -1803,6 +1816,8 @@ class InvoiceDetail:
     """Issue date, YYYY-MM-DD."""
     items: list[InvoiceLine]
     """The lines of the invoice."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     notes: str
     """Notes at the end of the invoice; may have several lines."""
     number: str
@@ -1876,6 +1891,8 @@ class InvoiceListParams(TypedDict, total=False):
     """Created at this time or later."""
     to: datetime
     """Created before this time."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -1923,6 +1940,8 @@ class InvoiceSummary:
     """ID of the invoice."""
     issue_date: str
     """Issue date, YYYY-MM-DD."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     number: str
     """Invoice number."""
     paid: Decimal
@@ -1941,6 +1960,17 @@ class InvoiceSummary:
     """Number of items on all pages."""
     updated: datetime
     """When it last changed, UTC."""
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
+class InvoiceUpdateParams(TypedDict, total=False):
+    invoice_id: Required[str]
+    """ID of the invoice."""
+    metadata: Required[Mapping[str, str]]
+    """Replaces all metadata; empty removes them."""
     user_id: str
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
@@ -2041,8 +2071,8 @@ class LinkCreateParams(TypedDict, total=False):
     """Largest amount that the payer can choose."""
     max_payments: int
     """Number of payments after which the link ends; 0 for no limit."""
-    metadata: Mapping[str, Any]
-    """Your own data: keys with string values."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     min_amount: Union[Decimal, int]
     """Least amount that the payer can choose."""
     redirect_url: str
@@ -2585,6 +2615,8 @@ class PaymentData:
     """Null: it is the payment of a claim."""
     user_id: str
     """The payee; of a claim, the merchant's own reference for its customer."""
+    metadata: Optional[dict[str, str]] = None
+    """The metadata of the payment of a payroll; absent if it has none."""
     payroll_id: Optional[str] = None
     """Absent for the payment of a claim."""
     reason: Optional[str] = None
@@ -2615,6 +2647,8 @@ class PaymentDetail:
     """ID of the invoice."""
     is_premium: bool
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     outputs: list[PayoutOutput]
     """Payouts to each destination of the payee."""
     reason: str
@@ -2664,8 +2698,8 @@ class PaymentLink:
     """Empty for none."""
     max_payments: int
     """Number of payments after which the link ends; 0 for no limit."""
-    metadata: dict[str, Any]
-    """Your own data: keys with string values."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     min_amount: str
     """Empty for none."""
     paid_count: int
@@ -2778,6 +2812,8 @@ class PaymentSummary:
     """Fees, in the payroll's currency."""
     invoice_id: str
     """ID of the invoice."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     payroll_id: str
     """ID of the payroll."""
     reason: str
@@ -2899,6 +2935,8 @@ class PayrollCreateParams(TypedDict, total=False):
     """Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
     /api/currencies.
     """
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     pay_date: str
     """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
     is funded later, it is paid at once.
@@ -2961,6 +2999,8 @@ class PayrollData:
     """Total that the company pays: volume plus fees, in the payroll's currency."""
     volume_input_in_input_currency: Decimal
     """Sum of the payees' amounts without fees, in the payroll's currency."""
+    metadata: Optional[dict[str, str]] = None
+    """The payroll's metadata; absent if it has none."""
     previous_status: Optional[Literal["pending", "received", "released", "fulfilled", "partially_fulfilled", "cancelled", "on_hold", "expired_unfunded"]] = None
     """The state before. Absent when it is the same."""
     quote: Optional[PayrollQuote] = None
@@ -3013,6 +3053,8 @@ class PayrollDetail:
     """State of the funding."""
     hold_reason: str
     """Why it is on hold; empty when it is not."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     pay_date: str
     """Day on which the payees are paid; empty if they are paid as soon as the payroll is funded."""
     payees: int
@@ -3066,6 +3108,8 @@ class PayrollListParams(TypedDict, total=False):
     """Total, volume, or amount of a payment."""
     search: str
     """Part of a reference, description, category or invoice."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -3220,6 +3264,8 @@ class PayrollSummary:
     """
     funding_state: Literal["none", "detected", "partial", "confirming", "funded", "late", "over"]
     """State of the funding."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     pay_date: str
     """Day on which the payees are paid; empty if they are paid as soon as the payroll is funded."""
     payees: int
@@ -3243,6 +3289,8 @@ class PayrollUpdateParams(TypedDict, total=False):
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     external_id: str
     """Your own reference of the payroll, unique per company. Default: it stays."""
+    metadata: Mapping[str, str]
+    """Replaces all metadata; empty removes them."""
     payroll_id: Required[str]
     """ID of the payroll."""
     to_pay: Sequence[ToPayItemParams]
@@ -3329,6 +3377,8 @@ class RecipientCreateParams(TypedDict, total=False):
     """Given name."""
     last_name: str
     """Family name."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Name of a company recipient. For a person, an alternative to first_name and last_name."""
     phone_country: str
@@ -3379,6 +3429,8 @@ class RecipientData:
     """ID of the link between the company and the recipient."""
     status: Literal["pending", "active", "inactive"]
     """State of the object."""
+    metadata: Optional[dict[str, str]] = None
+    """The recipient's metadata; absent if it has none."""
 
 
 @dataclass(frozen=True)
@@ -3504,6 +3556,8 @@ class RecipientDetail:
     """ID of the object."""
     last_name: str
     """Family name."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
     recipient_type: Literal["user", "company"]
@@ -3535,6 +3589,8 @@ class RecipientExportParams(TypedDict, total=False):
     """Sort field."""
     sort_by_dir: Literal["asc", "desc"]
     """Sort direction."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
 
 
 class RecipientGetDestinationFieldsParams(TypedDict, total=False):
@@ -3590,6 +3646,8 @@ class RecipientItem:
     """ID of the object."""
     last_name: str
     """Family name."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
     recipient_type: Literal["user", "company"]
@@ -3626,6 +3684,8 @@ class RecipientListParams(TypedDict, total=False):
     """Sort field."""
     sort_by_dir: Literal["asc", "desc"]
     """Sort direction."""
+    metadata: Mapping[str, str]
+    """Key and value of metadata, as metadata[key]=value; several combine."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -3657,6 +3717,8 @@ class RecipientUpdateParams(TypedDict, total=False):
     """Given name."""
     last_name: str
     """Family name."""
+    metadata: Mapping[str, str]
+    """Replaces all metadata; empty removes them."""
     name: str
     """Full name."""
     phone_country: str
@@ -4450,6 +4512,8 @@ class ToPayItemParams(TypedDict, total=False):
     """ID of the invoice."""
     is_premium: bool
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     user_id: str
     """ID of the payee: a worker's user ID, or the `rec_…` ID of a person."""
 
@@ -4824,6 +4888,8 @@ class VendorItemParams(TypedDict, total=False):
     """The vendor's own reference."""
     is_premium: bool
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     vendor_id: Required[str]
     """ID of the vendor: a recipient that is a company or has the role vendor."""
 
@@ -4877,6 +4943,8 @@ class VendorPayrollParams(TypedDict, total=False):
     """
     funding_network: str
     """Network of the funding payment."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     to_pay: Required[Sequence[VendorItemParams]]
     """1 to 10,000 payees with their amounts."""
 

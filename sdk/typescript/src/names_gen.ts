@@ -101,7 +101,7 @@ export interface EventTypes {
 	"invitation.sent": T.InvitationData;
 	/** An invoice was created. */
 	"invoice.created": T.InvoiceData;
-	/** An invoice's state changed. */
+	/** An invoice's state or metadata changed. */
 	"invoice.status_update": T.InvoiceData;
 	/** The branding of the merchant's pages changed. */
 	"merchant.branding_update": T.MerchantBrandingData;
@@ -133,7 +133,7 @@ export interface EventTypes {
 	"payroll.quote_refreshed": T.PayrollQuoteData;
 	/** A payroll's state or funding state changed. */
 	"payroll.status_update": T.PayrollData;
-	/** A payroll was changed before its funding: its payees, amounts or reference. */
+	/** A payroll was changed: its payees, amounts or reference before its funding, or its metadata. */
 	"payroll.updated": T.PayrollData;
 	/** A recipient was created, or a user was linked to the company. */
 	"recipient.created": T.RecipientData;

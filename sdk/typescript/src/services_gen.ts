@@ -813,6 +813,17 @@ export class InvoicesService extends Service {
 	send(params: T.InvoiceRefParams, options?: RequestOptions): Promise<T.InvoiceMoved> {
 		return this.t.call("POST", "/api/user/invoice/send", { body: params }, options);
 	}
+
+	/**
+	 * Update an invoice's metadata.
+	 *
+	 * Replaces the metadata, in any state. An invoice that was sent does not change in any other way.
+	 *
+	 * Requires the scope `u_user_invoice_create`.
+	 */
+	update(params: T.InvoiceUpdateParams, options?: RequestOptions): Promise<T.InvoiceSummary> {
+		return this.t.call("POST", "/api/user/invoice/update", { body: params }, options, "InvoiceSummary");
+	}
 }
 
 /** The operations on payers. */
@@ -994,7 +1005,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing. The
 	 * address stays. An active quote is replaced by one for the new total, at the same rate and with the same end.
-	 * Payrolls of vendors cannot be changed.
+	 * Payrolls of vendors cannot be changed. A request with `metadata` only replaces them, in any state.
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */

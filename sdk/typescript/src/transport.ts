@@ -54,7 +54,9 @@ export class Transport {
 		const { baseURL, apiKey, accessToken, maxAttempts = 4, timeout = 60_000, fetch = globalThis.fetch } = this.#options;
 		const url = new URL(baseURL.replace(/\/+$/, "") + target);
 		for (const [name, value] of Object.entries(content.query ?? {})) {
-			if (value !== undefined) url.searchParams.set(name, String(value));
+			if (value === undefined) continue;
+			if (typeof value !== "object") url.searchParams.set(name, String(value));
+			else for (const [key, text] of Object.entries(value)) url.searchParams.set(`${name}[${key}]`, String(text));
 		}
 		const headers: Record<string, string> = { "Api-Version": apiVersion };
 		const body = content.body && encode(content.body, content.shape);

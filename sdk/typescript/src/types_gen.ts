@@ -144,8 +144,8 @@ export interface ClaimCreateParams {
 	funding_currency?: string;
 	/** What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount. */
 	line_items?: LineItemParams[];
-	/** Your own data: up to 50 keys with string values of up to 500 characters. */
-	metadata?: Record<string, unknown>;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** Email address of the payer, who gets a receipt there when the claim is paid. */
 	notification_email?: string;
 	/** ID of the payer (`pyr_…`), or the merchant's own reference for its customer. */
@@ -222,6 +222,8 @@ export interface ClaimExportParams {
 	denomination_currency?: string;
 	/** Exact amount of the claims, such as 120.00. It needs `denomination_currency`. */
 	denomination_amount?: string;
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 }
 
 export interface ClaimGetBrandingParams {
@@ -271,6 +273,8 @@ export interface ClaimListParams {
 	denomination_currency?: string;
 	/** Exact amount of the claims, such as 120.00. It needs `denomination_currency`. */
 	denomination_amount?: string;
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -280,6 +284,8 @@ export interface ClaimListParams {
 export interface ClaimListPaymentLinksParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -534,8 +540,8 @@ export interface ClaimStatus {
 	funding_currency: string;
 	/** What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount. */
 	line_items: LineItem[];
-	/** The metadata of the request that created the claim. */
-	metadata: Record<string, unknown>;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Email address of the payer, who gets a receipt there when the claim is paid. */
 	notification_email: string;
 	/** Amounts owed to the payer in currencies other than `funding_currency`. */
@@ -602,8 +608,8 @@ export interface ClaimSummary {
 	external_id: string;
 	/** Currency of the funding payment. */
 	funding_currency: string;
-	/** The metadata of the request that created the claim. */
-	metadata: Record<string, unknown>;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** ID of the payer (`pyr_…`), or the merchant's own reference for its customer. */
 	payer_id: string;
 	/** ID of the payment link; empty or absent if there is none. */
@@ -705,6 +711,8 @@ export interface CompanyListPaymentsParams {
 	from?: string;
 	/** Of payrolls created before this time. */
 	to?: string;
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -1589,6 +1597,8 @@ export interface InvoiceCreateParams {
 	issue_date?: string;
 	/** The lines of the invoice. */
 	items: InvoiceItemParams[];
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** Notes at the end of the invoice; may have several lines. */
 	notes?: string;
 	/** Invoice number, unique per user. Default: the next free number. */
@@ -1606,13 +1616,15 @@ export interface InvoiceData {
 	external_company_id: string;
 	/** ID of the invoice. */
 	invoice_id: string;
+	/** The invoice's metadata; absent if it has none. */
+	metadata?: Record<string, string>;
 	/** Invoice number. */
 	number: string;
 	/** The amount paid so far. */
 	paid: Decimal;
 	/** The payroll that pays it, empty without one. */
 	payroll_id: string;
-	/** The state before. Absent when it was created. */
+	/** The state before. Absent when it was created, or only its metadata changed. */
 	previous_status?: "draft" | "sent" | "in_payroll" | "partially_paid" | "paid" | "overdue" | "void";
 	/** State of the object. */
 	status: "draft" | "sent" | "in_payroll" | "partially_paid" | "paid" | "overdue" | "void";
@@ -1641,6 +1653,8 @@ export interface InvoiceDetail {
 	issue_date: string;
 	/** The lines of the invoice. */
 	items: InvoiceLine[];
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Notes at the end of the invoice; may have several lines. */
 	notes: string;
 	/** Invoice number. */
@@ -1707,6 +1721,8 @@ export interface InvoiceListParams {
 	from?: string;
 	/** Created before this time. */
 	to?: string;
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -1749,6 +1765,8 @@ export interface InvoiceSummary {
 	invoice_id: string;
 	/** Issue date, YYYY-MM-DD. */
 	issue_date: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Invoice number. */
 	number: string;
 	/** Amount paid, in whole units of the invoice's currency. */
@@ -1769,6 +1787,15 @@ export interface InvoiceSummary {
 	updated: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
+}
+
+export interface InvoiceUpdateParams {
+	/** ID of the invoice. */
+	invoice_id: string;
+	/** Replaces all metadata; empty removes them. */
+	metadata: Record<string, string>;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
 }
 
 export interface JournalAccount {
@@ -1863,8 +1890,8 @@ export interface LinkCreateParams {
 	max_amount?: Decimal;
 	/** Number of payments after which the link ends; 0 for no limit. */
 	max_payments?: number;
-	/** Your own data: keys with string values. */
-	metadata?: Record<string, unknown>;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** Least amount that the payer can choose. */
 	min_amount?: Decimal;
 	/** Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two. */
@@ -2382,6 +2409,8 @@ export interface Payment {
 export interface PaymentData {
 	/** Null: it is a payment of a payroll. */
 	claim_id: string | null;
+	/** The metadata of the payment of a payroll; absent if it has none. */
+	metadata?: Record<string, string>;
 	/** The payment. */
 	payment: Payment;
 	/** Absent for the payment of a claim. */
@@ -2426,6 +2455,8 @@ export interface PaymentDetail {
 	invoice_id: string;
 	/** Whether the premium fee of the company's contract applies instead of the standard fee. */
 	is_premium: boolean;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Payouts to each destination of the payee. */
 	outputs: PayoutOutput[];
 	/** Reason for the state; may be empty. */
@@ -2471,8 +2502,8 @@ export interface PaymentLink {
 	max_amount: string;
 	/** Number of payments after which the link ends; 0 for no limit. */
 	max_payments: number;
-	/** Your own data: keys with string values. */
-	metadata: Record<string, unknown>;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Empty for none. */
 	min_amount: string;
 	/** Number of paid claims. */
@@ -2581,6 +2612,8 @@ export interface PaymentSummary {
 	fees: Decimal;
 	/** ID of the invoice. */
 	invoice_id: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** ID of the payroll. */
 	payroll_id: string;
 	/** Reason for the state; may be empty. */
@@ -2698,6 +2731,8 @@ export interface PayrollCreateParams {
 	 * /api/currencies.
 	 */
 	funding_network?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/**
 	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
 	 * funded later, it is paid at once.
@@ -2749,6 +2784,8 @@ export interface PayrollData {
 	funding_method: string;
 	/** State of the funding. */
 	funding_state: "none" | "detected" | "partial" | "confirming" | "funded" | "late" | "over";
+	/** The payroll's metadata; absent if it has none. */
+	metadata?: Record<string, string>;
 	/** The day on which payees are paid; empty if they are paid as soon as it is funded. */
 	pay_date: string;
 	/** Number of payees. */
@@ -2816,6 +2853,8 @@ export interface PayrollDetail {
 	funding_state: "none" | "detected" | "partial" | "confirming" | "funded" | "late" | "over";
 	/** Why it is on hold; empty when it is not. */
 	hold_reason: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Day on which the payees are paid; empty if they are paid as soon as the payroll is funded. */
 	pay_date: string;
 	/** Number of payees. */
@@ -2865,6 +2904,8 @@ export interface PayrollListParams {
 	amount?: string;
 	/** Part of a reference, description, category or invoice. */
 	search?: string;
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -3015,6 +3056,8 @@ export interface PayrollSummary {
 	funding_method: string;
 	/** State of the funding. */
 	funding_state: "none" | "detected" | "partial" | "confirming" | "funded" | "late" | "over";
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Day on which the payees are paid; empty if they are paid as soon as the payroll is funded. */
 	pay_date: string;
 	/** Number of payees. */
@@ -3038,6 +3081,8 @@ export interface PayrollUpdateParams {
 	company_id?: string;
 	/** Your own reference of the payroll, unique per company. Default: it stays. */
 	external_id?: string;
+	/** Replaces all metadata; empty removes them. */
+	metadata?: Record<string, string>;
 	/** ID of the payroll. */
 	payroll_id: string;
 	/** Payees and amounts, which replace all others. Default: they stay. */
@@ -3119,6 +3164,8 @@ export interface RecipientCreateParams {
 	first_name?: string;
 	/** Family name. */
 	last_name?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** Name of a company recipient. For a person, an alternative to first_name and last_name. */
 	name?: string;
 	/** Country of the telephone number: 2-letter ISO code. */
@@ -3159,6 +3206,8 @@ export interface RecipientData {
 	company_id: string;
 	/** Your own reference, unique per company; up to 255 characters. */
 	external_id: string;
+	/** The recipient's metadata; absent if it has none. */
+	metadata?: Record<string, string>;
 	/** ID of the recipient. */
 	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
@@ -3295,6 +3344,8 @@ export interface RecipientDetail {
 	id: string;
 	/** Family name. */
 	last_name: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
 	/** Whether the recipient is a person (user) or a company. */
@@ -3326,6 +3377,8 @@ export interface RecipientExportParams {
 	sort_by?: "name" | "email" | "created";
 	/** Sort direction. */
 	sort_by_dir?: "asc" | "desc";
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 }
 
 export interface RecipientGetDestinationFieldsParams {
@@ -3380,6 +3433,8 @@ export interface RecipientItem {
 	id: string;
 	/** Family name. */
 	last_name: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
 	/** Whether the recipient is a person (user) or a company. */
@@ -3416,6 +3471,8 @@ export interface RecipientListParams {
 	sort_by?: "name" | "email" | "created";
 	/** Sort direction. */
 	sort_by_dir?: "asc" | "desc";
+	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -3446,6 +3503,8 @@ export interface RecipientUpdateParams {
 	first_name?: string;
 	/** Family name. */
 	last_name?: string;
+	/** Replaces all metadata; empty removes them. */
+	metadata?: Record<string, string>;
 	/** Full name. */
 	name?: string;
 	/** Country of the telephone number: 2-letter ISO code. */
@@ -4203,6 +4262,8 @@ export interface ToPayItem {
 	invoice_id?: string;
 	/** Whether the premium fee of the company's contract applies instead of the standard fee. */
 	is_premium?: boolean;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** ID of the payee: a worker's user ID, or the `rec_…` ID of a person. */
 	user_id?: string;
 }
@@ -4550,6 +4611,8 @@ export interface VendorItem {
 	invoice_number?: string;
 	/** Whether the premium fee of the company's contract applies instead of the standard fee. */
 	is_premium?: boolean;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** ID of the vendor: a recipient that is a company or has the role vendor. */
 	vendor_id: string;
 }
@@ -4603,6 +4666,8 @@ export interface VendorPayrollParams {
 	funding_method?: string;
 	/** Network of the funding payment. */
 	funding_network?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
 	/** 1 to 10,000 payees with their amounts. */
 	to_pay: VendorItem[];
 }

@@ -1,4 +1,4 @@
-package claim
+package metadata
 
 import (
 	"strconv"
@@ -15,7 +15,7 @@ func TestMetadataHasAtMost50Keys(t *testing.T) {
 	}
 	for _, want := range []int{0, 1} {
 		var list apierr.List
-		if CheckMetadata(&list, all); len(list.Fields()) != want {
+		if Check(&list, "/metadata", all); len(list.Fields()) != want {
 			t.Errorf("%d keys: %v", len(all), list.Fields())
 		}
 		all["one_more"] = ""
