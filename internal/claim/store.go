@@ -32,8 +32,8 @@ var claimRows = db.BulkInsert("claims", strings.FieldsFunc(claimColumns,
 func insertClaim(tx *db.Tx, c *Claim) {
 	b := &c.booked
 	claimRows.Add(tx, []any{
-		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, c.Redirects, c.ExternalID, metadata.Text(c.Metadata), c.items(), c.email,
-		c.LinkID, micros(c.ExpiresAt), string(c.State), string(c.Exception), c.Reverted,
+		c.CompanyID, c.ID, c.PayerID, c.Description, c.ReturnURL, c.Redirects, c.ExternalID, metadata.Text(c.Metadata),
+		c.items(), c.email, c.LinkID, micros(c.ExpiresAt), string(c.State), string(c.Exception), c.Reverted,
 		c.Version,
 		string(c.Amount.Asset()), c.Amount.Units(), c.Fee.Units(), c.feeBps, string(c.Funding), string(c.SettleIn),
 		c.Address, c.Network,

@@ -192,7 +192,7 @@ type (
 		Currency   string `query:"denomination_currency" maxLength:"10"`
 		Amount     string `query:"denomination_amount" maxLength:"40"`
 
-		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
+		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
 	}
 
 	claimList struct {

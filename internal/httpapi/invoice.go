@@ -59,7 +59,7 @@ type (
 		From              time.Time `query:"from" doc:"Created at this time or later."`
 		To                time.Time `query:"to" doc:"Created before this time."`
 
-		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
+		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
 		paging
 	}
 

@@ -48,7 +48,7 @@ type (
 
 	linkList struct {
 		CompanyID string            `query:"company_id"`
-		Metadata  map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
+		Metadata  map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
 		paging
 	}
 

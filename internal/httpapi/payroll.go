@@ -132,7 +132,7 @@ type (
 		Amount     string       `query:"amount" maxLength:"30" doc:"Total, volume, or amount of a payment."`
 		Search     string       `query:"search" maxLength:"100" doc:"Part of a reference, description, category or invoice."`
 
-		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
+		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
 		paging
 	}
 
@@ -143,7 +143,7 @@ type (
 		From      time.Time    `query:"from" doc:"Of payrolls created at this time or later."`
 		To        time.Time    `query:"to" doc:"Of payrolls created before this time."`
 
-		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
+		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
 		paging
 	}
 

@@ -58,7 +58,7 @@ type (
 		SortBy  string `query:"sort_by" enum:"name,email,created"`
 		SortDir string `query:"sort_by_dir" enum:"asc,desc"`
 
-		Metadata map[string]string `query:"metadata" doc:"Key and value of metadata, as metadata[key]=value; several combine."`
+		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
 	}
 
 	recipientList struct {

@@ -589,7 +589,7 @@ var routes = []route{
 		scope: identity.UserInvoiceCreate, kind: write, handler: handle(updateInvoice),
 		summary:     "Update an invoice's metadata",
 		description: "Replaces the metadata, in any state. An invoice that was sent does not change in any other way.",
-		errors:      []string{"missing_field", "not_found"},
+		errors:      []string{"not_found"},
 	},
 	{
 		method: "GET", path: "/api/user/invoice/detail", name: "get-user-invoice",

@@ -101,8 +101,8 @@ func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 	n, err := tx.Exec(ctx, `UPDATE invoices SET status = $1, paid = $2, payroll_id = $3, payment_id = $4, updated_at = $5,
 		metadata = $6, version = version + 1
 		WHERE user_id = $7 AND invoice_id = $8 AND version = $9 AND status = $10`,
-		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt), metadata.Text(v.Metadata), v.UserID, v.ID, v.Version,
-		string(from))
+		string(v.Status), v.Paid.Units(), v.PayrollID, v.PaymentID, db.Micros(v.UpdatedAt),
+		metadata.Text(v.Metadata), v.UserID, v.ID, v.Version, string(from))
 	if err != nil {
 		return err
 	}

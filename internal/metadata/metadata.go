@@ -1,7 +1,8 @@
 // Package metadata stores a partner's own data about objects: keys with text values.
 //
 // An object's row has its metadata as JSON, so that reading the object reads them. The rows of this package find
-// objects by a key and its value. Whoever stores an object calls [Index] in the same transaction.
+// objects by a key and its value. A package that stores objects calls [Index] in
+// the same transaction.
 package metadata
 
 import (

@@ -75,7 +75,8 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 }
 
 // Update changes a recipient of the principal's company. The result must meet every rule of Create, with the same
-// errors. For a worker with a login, a company can change only the role, department, vendor type, external ID and metadata;
+// errors. For a worker with a login, a company can change only the role, department, vendor type, external ID and
+// metadata;
 // everything else belongs to the worker.
 func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string,
 	c Changes) (Recipient, error) {

@@ -38,8 +38,8 @@ const insertRow = `INSERT INTO recipients (` + columns + `, name_key, email_key,
 func values(r Recipient, details string, onboarded bool) []any {
 	at := db.Micros(r.Created)
 	return []any{r.CompanyID, r.ID, r.RelationshipID, r.UserID, r.Type, r.Role, r.Status, r.Name, r.FirstName, r.LastName,
-		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, metadata.Text(r.Metadata), r.Version, at, key(r.Name), key(r.Email), details,
-		onboarded, at}
+		r.Email, r.Country, r.ExternalID, r.Department, r.VendorType, metadata.Text(r.Metadata),
+		r.Version, at, key(r.Name), key(r.Email), details, onboarded, at}
 }
 
 // insert inserts a recipient. The unique index decides who has an external ID: if two transactions insert it

@@ -241,7 +241,7 @@ type ClaimExportParams struct {
 	DenominationCurrency string
 	// Exact amount of the claims, such as 120.00. It needs `denomination_currency`.
 	DenominationAmount string
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 }
 
@@ -392,7 +392,7 @@ type ClaimListParams struct {
 	DenominationCurrency string
 	// Exact amount of the claims, such as 120.00. It needs `denomination_currency`.
 	DenominationAmount string
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
@@ -451,7 +451,7 @@ func (p *ClaimListParams) values() url.Values {
 type ClaimListPaymentLinksParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
@@ -981,7 +981,7 @@ type CompanyListPaymentsParams struct {
 	From time.Time
 	// Of payrolls created before this time.
 	To time.Time
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
@@ -2328,7 +2328,7 @@ type InvoiceListParams struct {
 	From time.Time
 	// Created before this time.
 	To time.Time
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
@@ -3621,7 +3621,7 @@ type PayrollListParams struct {
 	Amount string
 	// Part of a reference, description, category or invoice.
 	Search string
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 	// Page number, from 1.
 	Page int64
@@ -4157,7 +4157,7 @@ type RecipientExportParams struct {
 	SortBy string
 	// Sort direction. One of: asc, desc.
 	SortByDir string
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 }
 
@@ -4327,7 +4327,7 @@ type RecipientListParams struct {
 	SortBy string
 	// Sort direction. One of: asc, desc.
 	SortByDir string
-	// Key and value of metadata, as metadata[key]=value; several combine.
+	// By key: metadata[key]=value.
 	Metadata map[string]string
 	// Page number, from 1.
 	Page int64

@@ -310,7 +310,7 @@ class ClaimExportParams(TypedDict, total=False):
     denomination_amount: str
     """Exact amount of the claims, such as 120.00. It needs `denomination_currency`."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
 
 
 class ClaimGetBrandingParams(TypedDict, total=False):
@@ -361,7 +361,7 @@ class ClaimListParams(TypedDict, total=False):
     denomination_amount: str
     """Exact amount of the claims, such as 120.00. It needs `denomination_currency`."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -372,7 +372,7 @@ class ClaimListPaymentLinksParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -809,7 +809,7 @@ class CompanyListPaymentsParams(TypedDict, total=False):
     to: datetime
     """Of payrolls created before this time."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -1892,7 +1892,7 @@ class InvoiceListParams(TypedDict, total=False):
     to: datetime
     """Created before this time."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -3109,7 +3109,7 @@ class PayrollListParams(TypedDict, total=False):
     search: str
     """Part of a reference, description, category or invoice."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -3590,7 +3590,7 @@ class RecipientExportParams(TypedDict, total=False):
     sort_by_dir: Literal["asc", "desc"]
     """Sort direction."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
 
 
 class RecipientGetDestinationFieldsParams(TypedDict, total=False):
@@ -3685,7 +3685,7 @@ class RecipientListParams(TypedDict, total=False):
     sort_by_dir: Literal["asc", "desc"]
     """Sort direction."""
     metadata: Mapping[str, str]
-    """Key and value of metadata, as metadata[key]=value; several combine."""
+    """By key: metadata[key]=value."""
     page: int
     """Page number, from 1."""
     per_page: int

@@ -222,7 +222,7 @@ export interface ClaimExportParams {
 	denomination_currency?: string;
 	/** Exact amount of the claims, such as 120.00. It needs `denomination_currency`. */
 	denomination_amount?: string;
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 }
 
@@ -273,7 +273,7 @@ export interface ClaimListParams {
 	denomination_currency?: string;
 	/** Exact amount of the claims, such as 120.00. It needs `denomination_currency`. */
 	denomination_amount?: string;
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
@@ -284,7 +284,7 @@ export interface ClaimListParams {
 export interface ClaimListPaymentLinksParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
@@ -711,7 +711,7 @@ export interface CompanyListPaymentsParams {
 	from?: string;
 	/** Of payrolls created before this time. */
 	to?: string;
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
@@ -1721,7 +1721,7 @@ export interface InvoiceListParams {
 	from?: string;
 	/** Created before this time. */
 	to?: string;
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
@@ -2904,7 +2904,7 @@ export interface PayrollListParams {
 	amount?: string;
 	/** Part of a reference, description, category or invoice. */
 	search?: string;
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
@@ -3377,7 +3377,7 @@ export interface RecipientExportParams {
 	sort_by?: "name" | "email" | "created";
 	/** Sort direction. */
 	sort_by_dir?: "asc" | "desc";
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 }
 
@@ -3471,7 +3471,7 @@ export interface RecipientListParams {
 	sort_by?: "name" | "email" | "created";
 	/** Sort direction. */
 	sort_by_dir?: "asc" | "desc";
-	/** Key and value of metadata, as metadata[key]=value; several combine. */
+	/** By key: metadata[key]=value. */
 	metadata?: Record<string, string>;
 	/** Page number, from 1. */
 	page?: number;
