@@ -48,8 +48,8 @@ var fewMatches = 20_000
 // find returns the IDs of one page in their order, and the number of matches on all pages.
 //
 // Without a search or metadata, the total is a sum of recipient_counts. A search first collects up to fewMatches+1
-// matches through the trigram index. If that is all of them, they are counted and sorted at once; otherwise they are counted
-// in one index and read in the order of another.
+// matches through the trigram index. If that is all of them, they are counted and sorted at once; otherwise they are
+// counted in one index and read in the order of another.
 func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
 	switch {
 	case len(q.metadata) > 0:
