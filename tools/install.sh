@@ -12,6 +12,7 @@
 #   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
 #   webhooks     the npm package standardwebhooks, whose verifier must accept our signatures; needs node and npm
 #   iso20022     schemas of ISO 20022 from Debian's libhbci4j-core-java, and xmllint, which check our messages
+#   guides       curl and jq, for the commands in docs/guides
 #   oauth        the npm packages openid-client, oauth4webapi and simple-oauth2, which must complete our authorization flow; needs node and npm
 #
 # Go verifies its modules by the checksum database, apt its packages by signatures; packages of npm have pinned hashes, in
@@ -19,7 +20,7 @@
 #
 # Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
 # installed as packages of the system.
-# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -280,7 +281,17 @@ oauth() {
 	echo "$oauth_packages" >"$tools/npm/oauth/installed"
 }
 
-[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022
+# guides installs the programs of the commands in docs/guides as packages of the system.
+guides() {
+	if ! command -v curl >/dev/null || ! command -v jq >/dev/null; then
+		apt curl jq || {
+			say "no curl or no jq: install the packages curl and jq"
+			exit 1
+		}
+	fi
+}
+
+[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022 guides
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
@@ -295,6 +306,7 @@ for tool; do
 	webhooks) webhooks ;;
 	oauth) oauth ;;
 	iso20022) iso20022 ;;
+	guides) guides ;;
 	*)
 		say "no tool is called $tool"
 		exit 2

@@ -178,8 +178,8 @@ func TestServeAnswersAndStops(t *testing.T) {
 	// The API and the pages share one address. Each answers its own paths, and unknown paths get a 404.
 	for path, want := range map[string]string{
 		"/": "<h1>", "/healthz": `{"status":"ok"}`, "/api": `"code":"not_found"`, "/api/nowhere": `"code":"not_found"`,
-		"/docs/errors/":   "Error codes",
-		"/oauth2/nowhere": `"code":"not_found"`, "/nowhere": "<code>not_found</code>",
+		"/docs/error-codes": "Error codes",
+		"/oauth2/nowhere":   `"code":"not_found"`, "/nowhere": "<code>not_found</code>",
 		"//api/company": `"code":"not_found"`, "/./api/company": `"code":"not_found"`, "/API/company": `"code":"not_found"`,
 		"/apinowhere": "<code>not_found</code>", "/openapi.json": `"openapi"`,
 	} {

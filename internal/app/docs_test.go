@@ -25,7 +25,7 @@ func TestDocsInABrowser(t *testing.T) {
 		}
 	}
 	testkit.Check(t, json.Unmarshal([]byte(text), &contract))
-	p := webtest.Start(t).Open(s.Ready().BaseURL+"/docs#tag/payrolls", webtest.Look{})
+	p := webtest.Start(t).Open(s.Ready().BaseURL+"/reference#tag/payrolls", webtest.Look{})
 	eventually(t, time.Minute, "the page lists the operations of payrolls", func() bool {
 		return strings.Contains(p.Text(), contract.Paths["/api/company/payroll/create"]["post"].Summary)
 	})

@@ -14,6 +14,8 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/stipend/stipend"
+	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
@@ -54,13 +56,18 @@ func (s *Service) startAPI(background context.Context) error {
 		Reads:         float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 		Ready: s.checkReady, Problems: s.problems, Observe: s.metrics.observe, Requests: s.requests,
 	}
+	codes, events := httpapi.Documentation()
+	guides, err := docsite.New(docsite.Content{Files: stipend.Docs, Errors: codes, Events: events})
+	if err != nil {
+		return err
+	}
 	pages := ui.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
 		Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
 		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
-		Observe: s.metrics.observe, Done: s.ending,
+		Observe: s.metrics.observe, Done: s.ending, Docs: guides,
 		Contract: identity.NewCompany{
 			FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
 		},
@@ -116,7 +123,7 @@ func (s *Service) serve(l net.Listener, h http.Handler) {
 
 // apiPrefixes are the first segments of the paths that the API answers. The pages answer the others.
 var apiPrefixes = []string{
-	"api", "oauth2", "docs", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known",
+	"api", "oauth2", "reference", "terms", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known",
 }
 
 // route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go to

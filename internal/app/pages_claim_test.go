@@ -58,7 +58,7 @@ func TestClaimPages(t *testing.T) {
 		}
 		path, id := o.paidClaim("order-<1>")
 		other, otherID := o.newClaim("order-2")
-		page = o.says(o.Get("/claims"), "order-&lt;1&gt;", "order-2", "Awaiting payment", "100.00\u00a0USD",
+		o.says(o.Get("/claims"), "order-&lt;1&gt;", "order-2", "Awaiting payment", "100.00\u00a0USD",
 			"Earned per month in USD")
 		o.silent(o.says(o.Get("/claims?search=ORDER-&status=paid&amount=100&currency=USD&since=2020-01-01"),
 			"order-&lt;1&gt;"), otherID)

@@ -15,7 +15,8 @@ import (
 // readmeLines is the length of the program that begins the README of an SDK: a payroll in 15 lines.
 const readmeLines = 15
 
-// Each SDK passes its tests against a sandbox, and the program that begins its README creates a payroll.
+// Each SDK passes its tests against a sandbox. The program that begins its README creates a payroll, and that of the
+// quickstart pays one.
 func TestSDKs(t *testing.T) {
 	testkit.NotQuick(t, "other languages")
 	t.Parallel()
@@ -33,6 +34,18 @@ func TestSDKs(t *testing.T) {
 			t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
 		}
 		return string(out)
+	}
+	// quickstart writes the program of the guide in a language to a file, and returns its name.
+	quickstart := func(t *testing.T, language, file string) string {
+		t.Helper()
+		testkit.Check(t, os.WriteFile(file, []byte(code(t, "quickstart.md", language)[0]), 0o600))
+		return file
+	}
+	pays := func(t *testing.T, out string) {
+		t.Helper()
+		if !regexp.MustCompile(`^Pay 0\.\d+ BTC to bcrt1q[0-9a-z]+\n(\w+\n)*fulfilled\n$`).MatchString(out) {
+			t.Errorf("the program of the quickstart prints %q", out)
+		}
 	}
 	// readme writes the first program of the README to a file, and returns its name.
 	readme := func(t *testing.T, language, file string) string {
@@ -59,11 +72,13 @@ func TestSDKs(t *testing.T) {
 	t.Run("go", func(t *testing.T) {
 		t.Parallel()
 		prints(t, run(t, root, "go", "run", readme(t, "go", filepath.Join(t.TempDir(), "main.go"))))
+		pays(t, run(t, root, "go", "run", quickstart(t, "go", filepath.Join(t.TempDir(), "main.go"))))
 	})
 	t.Run("python", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		prints(t, run(t, dir, "python3", readme(t, "python", filepath.Join(dir, "readme.py"))))
+		pays(t, run(t, dir, "python3", quickstart(t, "python", filepath.Join(dir, "quickstart.py"))))
 		run(t, dir, "python3", "-W", "error", filepath.Join(root, "sdk/python/tests/test_sandbox.py"))
 	})
 	t.Run("typescript", func(t *testing.T) {
@@ -80,9 +95,11 @@ func TestSDKs(t *testing.T) {
 			"./"+archives[len(archives)-1])
 		testkit.Check(t, os.CopyFS(filepath.Join(dir, "test"), os.DirFS(filepath.Join(source, "test"))))
 		readme(t, "typescript", filepath.Join(dir, "test/readme.mts"))
+		quickstart(t, "ts", filepath.Join(dir, "test/quickstart.mts"))
 		tsc := []string{
 			"--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "--types", "node",
-			"--typeRoots", filepath.Join(modules, "@types"), "test/readme.mts", "test/sandbox.mts", "test/misspelled.mts",
+			"--typeRoots", filepath.Join(modules, "@types"), "test/readme.mts", "test/quickstart.mts", "test/sandbox.mts",
+			"test/misspelled.mts",
 		}
 		c := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin/tsc"), tsc...)
 		c.Dir = dir
@@ -92,6 +109,7 @@ func TestSDKs(t *testing.T) {
 			t.Fatalf("want errors in both requests of misspelled.mts and nowhere else: %v\n%s", err, out)
 		}
 		prints(t, run(t, dir, "node", "test/readme.mjs"))
+		pays(t, run(t, dir, "node", "test/quickstart.mjs"))
 		run(t, dir, "node", "--test", "test/sandbox.mjs")
 	})
 }

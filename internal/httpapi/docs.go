@@ -24,7 +24,7 @@ var (
 	docsScript []byte
 )
 
-// The scripts of the page /docs. Their paths change with their content, so browsers may cache them indefinitely.
+// The scripts of the page /reference. Their paths change with their content, so browsers may cache them indefinitely.
 var (
 	scalarPath = docsPath("scalar", scalarGzip)
 	scriptPath = docsPath("docs", docsScript)
@@ -32,7 +32,7 @@ var (
 
 func docsPath(name string, content []byte) string {
 	sum := sha256.Sum256(content)
-	return "/docs/static/" + name + "-" + hex.EncodeToString(sum[:6]) + ".js"
+	return "/reference/static/" + name + "-" + hex.EncodeToString(sum[:6]) + ".js"
 }
 
 // scalar returns the script for clients that do not accept gzip.
@@ -65,7 +65,7 @@ var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <noscript>
 <h1>Stipend API</h1>
 <p>This page requires JavaScript. It shows the contract, <a href="/openapi.json">openapi.json</a> or
-<a href="/openapi.yaml">openapi.yaml</a>. See also the <a href="/docs/errors/">error codes</a>.</p>
+<a href="/openapi.yaml">openapi.yaml</a>. See also the <a href="/docs">guides</a>.</p>
 </noscript>
 <div id="contract"{{with .Key}} data-key="{{.}}"{{end}}></div>
 <script src="{{.Scalar}}"></script>
@@ -73,9 +73,9 @@ var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 </html>
 `))
 
-// mountDocs serves the contract as a page that loads nothing from other hosts. In the sandbox the page sends requests
-// with the public key of the sandbox.
-func (s *server) mountDocs() {
+// mountReference serves the contract as a page that loads nothing from other hosts. In the sandbox the page sends
+// requests with the public key of the sandbox.
+func (s *server) mountReference() {
 	key := ""
 	if s.Env == identity.Sandbox {
 		key = s.TryKey
@@ -91,8 +91,8 @@ func (s *server) mountDocs() {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		serveFile(w, "text/html; charset=utf-8", b.Bytes())
 	}
-	s.mount("GET", "/docs", serve)
-	s.mount("GET", "/docs/{$}", serve)
+	s.mount("GET", "/reference", serve)
+	s.mount("GET", "/reference/{$}", serve)
 	s.mount("GET", scriptPath, func(w *responseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", forGood)
 		serveFile(w, javascript, docsScript)
@@ -108,8 +108,6 @@ func (s *server) mountDocs() {
 		h.Set("Content-Encoding", "gzip")
 		serveFile(w, javascript, scalarGzip)
 	})
-	s.mount("GET", "/docs/errors/{code}", page(serveErrorPage))
-	s.mount("GET", "/docs/errors/{$}", page(serveErrorPage))
 }
 
 const (

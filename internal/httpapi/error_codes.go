@@ -1,10 +1,6 @@
 package httpapi
 
 import (
-	"html/template"
-	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -14,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// explanation documents an error code on its page under /docs/errors/.
+// explanation documents an error code on its page of the documentation.
 type explanation struct {
 	Code   string
 	Status int
@@ -459,66 +455,4 @@ func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {
 			add("invalid_parameter")
 		}
 	}
-}
-
-var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{with .One}}{{.Title}}{{else}}Error codes{{end}}</title>
-<style>
-body {
-  font: 1.0625rem/1.6 system-ui, sans-serif; max-width: 42rem; margin: 3rem auto; padding: 0 1rem;
-  color: #1a1a1a; background: #fff
-}
-code { background: #f0f0f0; padding: .1em .3em; border-radius: 3px }
-a { color: #0b5394 }
-@media (prefers-color-scheme: dark) {
-  body { color: #eee; background: #161616 }
-  code { background: #2a2a2a }
-  a { color: #8ab4f8 }
-}
-</style>
-<main>
-{{with .One}}<h1>{{.Title}}</h1>
-<p>HTTP status <strong>{{.Status}}</strong>, code <code>{{.Code}}</code></p>
-<h2>What happened</h2>
-<p>{{.What}}</p>
-<h2>What to do</h2>
-<p>{{.Do}}</p>
-<p><a href="/docs/errors/">All error codes</a></p>
-{{else}}<h1>Error codes</h1>
-<ul>
-{{range .All}}<li><a href="/docs/errors/{{.Code}}">{{.Title}}</a>: <code>{{.Code}}</code>, {{.Status}}</li>
-{{end}}</ul>
-{{end}}</main>
-</html>
-`))
-
-// serveErrorPage serves the page of an error code, or the list of all codes.
-func serveErrorPage(w http.ResponseWriter, r *http.Request) *apierr.Fault {
-	var page struct {
-		One *explanation
-		All []explanation
-	}
-	if code := r.PathValue("code"); code != "" {
-		i := slices.IndexFunc(explanations, func(e explanation) bool { return e.Code == code })
-		if i < 0 {
-			return errNoSuchRoute
-		}
-		page.One = &explanations[i]
-	} else {
-		page.All = explanations
-	}
-	var b strings.Builder
-	if err := errorPage.Execute(&b, page); err != nil {
-		return errInternal
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(b.Len()))
-	h.Set("Cache-Control", "public, max-age=3600")
-	h.Set("Content-Security-Policy", inlinePolicy)
-	_, _ = w.Write([]byte(b.String())) // nothing to do if the client disconnected
-	return nil
 }

@@ -475,6 +475,10 @@ func TestPayrollErrors(t *testing.T) {
 		b.set("UPDATE quotes SET state = 'accepted'")
 		b.refuses(refused(409, "quote_locked", "", refresh, ref))
 		b.set("UPDATE payrolls SET state = 'on_hold', held_from = 'received', hold_reason = 'approval_required'")
+		b.set(`INSERT INTO payroll_receipts (company_id, payroll_id, deposit_id, price_id, rate, active, is_late, version,
+			amount, escrow, surplus, suspense, debt_settled, debt, repriced)
+			SELECT company_id, payroll_id, 'dep_x', 'dep_x', '50000', TRUE, FALSE, 1, 1000, 1000, 0, 0, 0, 0, 0 FROM payrolls
+			WHERE state = 'on_hold' AND funding_method = 'crypto'`)
 		b.refuses(refused(503, "rate_unavailable", "", payrollPath+"/cancel", ref))
 		b.set("UPDATE payrolls SET state = 'received', held_from = '', hold_reason = ''")
 		b.refuses(refused(409, "invalid_state", "", refresh, ref))

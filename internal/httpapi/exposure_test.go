@@ -13,7 +13,7 @@ import (
 func TestOtherOriginsCannotReadResponses(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for _, method := range []string{"GET", "OPTIONS"} {
-		for _, path := range []string{"/list", "/open", "/openapi.json", "/docs", "/no/such/route"} {
+		for _, path := range []string{"/list", "/open", "/openapi.json", "/reference", "/no/such/route"} {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
 			r.Header.Set("Authorization", "Basic "+b.key)
 			r.Header.Set("Origin", "https://evil.example")
@@ -113,13 +113,13 @@ func TestContractReturnsNoDocuments(t *testing.T) {
 // Behind TLS, browsers must not go back to plain HTTP, and pages of the API cannot be framed.
 func TestHeadersBehindTLS(t *testing.T) {
 	b := newFixture(t, sqlite(t), func(d *Deps) { d.BaseURL = "https://api.example" })
-	for _, path := range []string{"/list", "/openapi.json", "/docs/errors/not_found", "/healthz"} {
+	for _, path := range []string{"/list", "/openapi.json", termsPath, "/healthz"} {
 		got := b.do("GET", path, "")
 		if got.header.Get("Strict-Transport-Security") == "" {
 			t.Errorf("%s: %v", path, got.header)
 		}
 		policy := got.header.Get("Content-Security-Policy")
-		if strings.HasPrefix(path, "/docs") && !strings.Contains(policy, "frame-ancestors 'none'; base-uri 'none'") {
+		if path == termsPath && !strings.Contains(policy, "frame-ancestors 'none'; base-uri 'none'") {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 	}

@@ -303,7 +303,7 @@ func newServer(d Deps, table []route) *server {
 	s.mount("GET", "/openapi.yaml", func(w *responseWriter, _ *http.Request) {
 		serveFile(w, "application/yaml", s.contract().yaml)
 	})
-	s.mountDocs()
+	s.mountReference()
 	if d.KYC != nil {
 		s.mount("POST", "/callbacks/verification/{provider}", s.serveCallback("/callbacks/verification/{provider}",
 			"provider", d.KYC.ExpectsCallback, d.KYC.HandleCallback))

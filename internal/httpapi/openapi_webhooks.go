@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -60,6 +61,21 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 	}
 	describeMembers(nil, s, false)
 	return s
+}
+
+// Documentation returns what the documentation says about the API: the error codes, and the events with examples.
+func Documentation() (errors []docsite.Error, events []docsite.Event) {
+	for _, d := range webhook.Declarations() {
+		example, err := json.MarshalIndent(eventExample(d), "", "  ")
+		if err != nil {
+			panic("httpapi: the example of " + d.Name + " cannot be written: " + err.Error())
+		}
+		events = append(events, docsite.Event{Name: d.Name, When: d.When, Example: string(example)})
+	}
+	for _, e := range explanations {
+		errors = append(errors, docsite.Error(e))
+	}
+	return errors, events
 }
 
 const exampleCompanyID = "com_06gf58g6w1v5s708fp7tx3xdw0"

@@ -73,7 +73,7 @@ type (
 	}
 )
 
-const termsPath = "/docs/terms/funding-account"
+const termsPath = "/terms/funding-account"
 
 func openFundingAccount(ctx context.Context, tx *db.Tx, c *request, in *fundingOpenInput) (*fundingAccount, error) {
 	a, err := c.Funding.Open(ctx, tx, c.by, in.Body.UserID, in.Body.Currency, in.Body.TermsVersion)

@@ -1,4 +1,4 @@
-// Package web serves all pages. It joins the routes of the packages auth, company, payee, merchant and staff;
+// Package web serves all pages. It joins the routes of the packages auth, company, payee, merchant, staff and docs;
 // package ui serves them.
 package web
 
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/web/auth"
 	"github.com/stipend/stipend/internal/web/company"
+	"github.com/stipend/stipend/internal/web/docs"
 	"github.com/stipend/stipend/internal/web/merchant"
 	"github.com/stipend/stipend/internal/web/payee"
 	"github.com/stipend/stipend/internal/web/staff"
@@ -16,7 +17,7 @@ import (
 
 // Routes returns the routes of all pages.
 func Routes() []ui.Route {
-	return slices.Concat(auth.Routes, company.Routes, payee.Routes, merchant.Routes, staff.Routes)
+	return slices.Concat(auth.Routes, company.Routes, payee.Routes, merchant.Routes, staff.Routes, docs.Routes)
 }
 
 // New returns a handler that serves all pages and the files under /static/, and answers 404 for any other path.

@@ -71,7 +71,7 @@ func greet(w io.Writer, r app.Ready) {
 	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", app.Version(), r.Environment)
 	for _, line := range [][2]string{
 		{"Interface", r.BaseURL}, {"Docs", under(r.BaseURL, "/docs")}, {"Contract", under(r.BaseURL, "/openapi.json")},
-		{"Errors", under(r.BaseURL, "/docs/errors/")}, {"Metrics", r.MetricsURL}, {"Database", r.Database},
+		{"Errors", under(r.BaseURL, "/docs/error-codes")}, {"Metrics", r.MetricsURL}, {"Database", r.Database},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "  %-10s %s\n", line[0], line[1])

@@ -117,7 +117,8 @@ type View struct {
 	FormScheme     string   // a URL scheme to which forms may redirect, besides the pages' own origin
 }
 
-// File is a download, or a part of pages whose URL changes with its content.
+// File is a download, a text that browsers show if it has no name, or a part of pages whose URL changes with its
+// content.
 type File struct {
 	Name, ContentType string
 	Data              []byte

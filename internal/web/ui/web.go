@@ -33,6 +33,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
+	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/paymentlink"
@@ -81,6 +82,8 @@ type Deps struct {
 	// SeededCompanies are the IDs of the companies that a sandbox starts with. Their passwords and API keys are
 	// public, so they need no second factor.
 	SeededCompanies []string
+	// Docs is the documentation for developers.
+	Docs *docsite.Site
 	// Sandbox simulates payers and the clock. If nil, as in production, there are no forms for it.
 	Sandbox Sandbox
 	// Bodies limits the memory for large request bodies across all handlers of the process. If nil, the pages use a
@@ -360,7 +363,7 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 		if v.File.Immutable {
 			h.Set("Cache-Control", immutable)
 			h.Del("Vary") // it has no language
-		} else {
+		} else if v.File.Name != "" {
 			h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": v.File.Name}))
 		}
 		h.Set("Content-Length", strconv.Itoa(len(v.File.Data)))

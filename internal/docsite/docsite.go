@@ -1,0 +1,312 @@
+// Package docsite builds the documentation for developers from Markdown: the guides of the repository, a page for each
+// error code, and one with all events. It renders the pages to HTML and searches them. It serves nothing.
+package docsite
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+)
+
+// Content is what the documentation is made of.
+type Content struct {
+	Files  fs.FS // Markdown files; the name of a file without its directory is the name of its page
+	Errors []Error
+	Events []Event
+}
+
+// Error documents an error code of the API.
+type Error struct {
+	Code   string
+	Status int
+	Title  string
+	What   string // what happened
+	Do     string // what to do next
+}
+
+// Event documents an event that webhooks deliver.
+type Event struct {
+	Name    string
+	When    string // when it is sent
+	Example string // a delivery, as JSON
+}
+
+// sections lists the pages in the order of the menu.
+var sections = []struct {
+	title string
+	names []string
+}{
+	{"Start", []string{"quickstart", "testing", "going-live"}},
+	{"Guides", []string{"payrolls", "payees", "checkout", "shop", "webhooks", "apps"}},
+	{"Concepts", []string{"money-and-time", "idempotency", "errors"}},
+	{"Reference", []string{"events", "error-codes", "changelog"}},
+}
+
+// Page is one page. Its path is /docs/ and its name.
+type Page struct {
+	Name, Title, Section string
+	Lead                 string // the first paragraph, as text
+	Markdown             string
+	HTML                 template.HTML // everything below the title
+	Headings             []Heading     // the second-level headings
+	parts                []part
+}
+
+// Path returns the path of the page.
+func (p *Page) Path() string { return "/docs/" + p.Name }
+
+// Heading is a heading of a page. ID is the fragment of its URL.
+type Heading struct{ ID, Text string }
+
+// part is the text below one heading, for the search.
+type part struct {
+	Heading
+	text string
+}
+
+// Section is a group of pages in the menu.
+type Section struct {
+	Title string
+	Pages []*Page
+}
+
+// Site has all pages.
+type Site struct {
+	Sections []Section
+	pages    map[string]*Page
+	order    []*Page
+}
+
+// New builds the site. It returns an error if a page of the menu has no file, or a file has no page.
+func New(c Content) (*Site, error) {
+	sources, err := c.sources()
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{pages: map[string]*Page{}}
+	add := func(name, section string) (*Page, error) {
+		source, ok := sources[name]
+		if !ok {
+			return nil, fmt.Errorf("docsite: no file for the page %s", name)
+		}
+		p, err := newPage(name, section, source, func(name string) bool { _, ok := sources[name]; return ok })
+		if err != nil {
+			return nil, err
+		}
+		s.pages[name] = p
+		s.order = append(s.order, p)
+		return p, nil
+	}
+	for _, section := range sections {
+		in := Section{Title: section.title}
+		for _, name := range section.names {
+			p, err := add(name, section.title)
+			if err != nil {
+				return nil, err
+			}
+			in.Pages = append(in.Pages, p)
+		}
+		s.Sections = append(s.Sections, in)
+	}
+	for _, e := range c.Errors {
+		if _, err := add("errors/"+e.Code, "Error codes"); err != nil {
+			return nil, err
+		}
+	}
+	for name := range sources {
+		if s.pages[name] == nil {
+			return nil, fmt.Errorf("docsite: the page %s is in no section", name)
+		}
+	}
+	return s, nil
+}
+
+// sources returns the Markdown of all pages by name.
+func (c Content) sources() (map[string]string, error) {
+	all := map[string]string{"events": c.events(), "error-codes": c.errorCodes()}
+	err := fs.WalkDir(c.Files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(c.Files, name)
+		all[pageName(name)] = string(text)
+		return err
+	})
+	for _, e := range c.Errors {
+		all["errors/"+e.Code] = fmt.Sprintf("# %s\n\nHTTP status **%d**, code `%s`\n\n## What happened\n\n%s\n\n"+
+			"## What to do\n\n%s\n", e.Title, e.Status, e.Code, escape(e.What), escape(e.Do))
+	}
+	return all, err
+}
+
+// pageName returns the name of the page of a Markdown file.
+func pageName(file string) string {
+	return strings.ToLower(strings.TrimSuffix(path.Base(file), ".md"))
+}
+
+func (c Content) events() string {
+	var b strings.Builder
+	b.WriteString("# Events\n\nThese events are delivered to webhooks and returned by `GET /api/events`. " +
+		"Each has an example. [The guide](webhooks.md) explains how to receive and verify them.\n")
+	for _, e := range c.Events {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```json\n%s\n```\n", e.Name, escape(e.When), e.Example)
+	}
+	return b.String()
+}
+
+func (c Content) errorCodes() string {
+	var b strings.Builder
+	b.WriteString("# Error codes\n\nEvery code that the API returns, with its HTTP status. " +
+		"[The guide](errors.md) explains the form of an error.\n\n| Code | Status | Meaning |\n|---|---|---|\n")
+	for _, e := range c.Errors {
+		fmt.Fprintf(&b, "| [`%s`](errors/%s.md) | %d | %s |\n", e.Code, e.Code, e.Status, escape(e.Title))
+	}
+	return b.String()
+}
+
+// escape returns text in which no character means something to Markdown.
+func escape(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune("\\`*_{}[]<>#|~&!", r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Page returns a page by its name.
+func (s *Site) Page(name string) (*Page, bool) {
+	p, ok := s.pages[name]
+	return p, ok
+}
+
+// Index returns the list of all pages for language models, in the form of llms.txt, with absolute URLs.
+func (s *Site) Index(baseURL string) string {
+	var b strings.Builder
+	b.WriteString("# Stipend\n\n> Payments and payroll through one API: pay people and vendors in bitcoin, " +
+		"stablecoins or to bank accounts, and take payments from customers.\n\n")
+	fmt.Fprintf(&b, "The contract is at %s/openapi.json. Every page below is also HTML, without `.md`.\n", baseURL)
+	for _, section := range s.Sections {
+		fmt.Fprintf(&b, "\n## %s\n\n", section.Title)
+		for _, p := range section.Pages {
+			fmt.Fprintf(&b, "- [%s](%s%s.md): %s\n", p.Title, baseURL, p.Path(), p.Lead)
+		}
+	}
+	return b.String()
+}
+
+// newPage parses and renders a page. known reports whether a page has a name.
+func newPage(name, section, source string, known func(name string) bool) (*Page, error) {
+	p := &Page{Name: name, Section: section, Markdown: source}
+	text := []byte(source)
+	doc := parse(text)
+	resolveLinks(doc, known)
+	title, ok := doc.FirstChild().(*ast.Heading)
+	if !ok || title.Level != 1 {
+		return nil, fmt.Errorf("docsite: the page %s does not begin with its title", name)
+	}
+	p.Title = plain(title, text)
+	doc.RemoveChild(doc, title)
+	current := part{Heading: Heading{Text: p.Title}}
+	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok {
+			p.parts = append(p.parts, current)
+			id, _ := h.AttributeString("id")
+			raw, _ := id.([]byte)
+			current = part{Heading: Heading{ID: string(raw), Text: plain(h, text)}}
+			if h.Level == 2 {
+				p.Headings = append(p.Headings, current.Heading)
+			}
+			continue
+		}
+		words := plain(n, text)
+		if p.Lead == "" && n.Kind() == ast.KindParagraph {
+			p.Lead = words
+		}
+		current.text += words + "\n"
+	}
+	p.parts = append(p.parts, current)
+	var b bytes.Buffer
+	if err := markdown(name).Renderer().Render(&b, text, doc); err != nil {
+		return nil, err
+	}
+	p.HTML = template.HTML(b.String()) //nolint:gosec // rendered from our own Markdown, in which HTML is escaped
+	return p, nil
+}
+
+// Hit is a place that matches a search.
+type Hit struct {
+	Page    *Page
+	Heading Heading
+	Excerpt string
+	rank    int
+}
+
+// URL returns the path of the place.
+func (h Hit) URL() string {
+	if h.Heading.ID == "" {
+		return h.Page.Path()
+	}
+	return h.Page.Path() + "#" + h.Heading.ID
+}
+
+// most is the maximum number of hits that a search returns.
+const most = 30
+
+// Search returns the places that contain every word of a query, those with a word in their title or heading first.
+func (s *Site) Search(query string) []Hit {
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return nil
+	}
+	var hits []Hit
+	for _, p := range s.order {
+		for _, part := range p.parts {
+			heading := strings.ToLower(p.Name + " " + p.Title + " " + part.Text)
+			text := strings.ToLower(part.text)
+			h, found := Hit{Page: p, Heading: part.Heading}, true
+			for _, w := range words {
+				switch {
+				case strings.Contains(strings.ToLower(part.Text), w):
+					h.rank += 3
+				case strings.Contains(heading, w):
+					h.rank++
+				case !strings.Contains(text, w):
+					found = false
+				}
+			}
+			if !found {
+				continue
+			}
+			h.Excerpt = excerpt(part.text, words)
+			hits = append(hits, h)
+		}
+	}
+	slices.SortStableFunc(hits, func(a, b Hit) int { return b.rank - a.rank })
+	return hits[:min(len(hits), most)]
+}
+
+// excerpt returns the line of a text that contains a word, cut to a readable length.
+func excerpt(text string, words []string) string {
+	const long = 180
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	line := lines[0]
+	for _, l := range lines {
+		if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(l), w) }) {
+			line = l
+			break
+		}
+	}
+	if r := []rune(line); len(r) > long {
+		line = strings.TrimSpace(string(r[:long])) + "…"
+	}
+	return line
+}

@@ -1,0 +1,173 @@
+package docsite
+
+import (
+	"fmt"
+	"html"
+	"path"
+	"strings"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	table "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// markdown parses tables, and writes code and tables as rules describes. HTML in Markdown is left out.
+func markdown(page string) goldmark.Markdown {
+	return goldmark.New(goldmark.WithExtensions(extension.Table),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(rules{page}, 1))))
+}
+
+// resolveLinks changes links to Markdown files into links to their pages. Of other relative links, and of images, only
+// the text is kept. known reports whether a page has a name.
+func resolveLinks(doc ast.Node, known func(name string) bool) {
+	var gone []ast.Node
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Image:
+			gone = append(gone, n)
+		case *ast.Link:
+			to := string(n.Destination)
+			if strings.Contains(to, "://") || strings.HasPrefix(to, "#") || strings.HasPrefix(to, "/") {
+				break
+			}
+			file, fragment, _ := strings.Cut(to, "#")
+			name := pageName(file)
+			if path.Base(path.Dir(file)) == "errors" {
+				name = "errors/" + name
+			}
+			if !known(name) {
+				gone = append(gone, n)
+				break
+			}
+			if to = "/docs/" + name; fragment != "" {
+				to += "#" + fragment
+			}
+			n.Destination = []byte(to)
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range gone {
+		parent := n.Parent()
+		if n.Kind() != ast.KindImage {
+			for child := n.FirstChild(); child != nil; child = n.FirstChild() {
+				parent.InsertBefore(parent, n, child)
+			}
+		}
+		parent.RemoveChild(parent, n)
+	}
+}
+
+// plain returns the text of a node, with a line for each row of a table and each item of a list.
+func plain(n ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				b.Write(util.UnescapePunctuations(n.Value(source)))
+				if n.SoftLineBreak() || n.HardLineBreak() {
+					b.WriteByte(' ')
+				}
+			}
+		case *ast.FencedCodeBlock:
+			if entering {
+				b.Write(n.Lines().Value(source))
+			}
+		case *table.TableCell:
+			if !entering {
+				b.WriteByte(' ')
+			}
+		case *table.TableRow, *table.TableHeader, *ast.ListItem:
+			if !entering {
+				b.WriteByte('\n')
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	return strings.TrimSpace(b.String())
+}
+
+// languages has the names of the languages of samples, by the word after the opening fence.
+var languages = map[string]string{"sh": "curl", "go": "Go", "ts": "TypeScript", "js": "Node", "python": "Python"}
+
+// rules renders code and tables so that they can be scrolled by keyboard. Samples of the same step in several
+// languages, which follow each other, are alternatives; the first is open.
+type rules struct{ page string }
+
+// RegisterFuncs implements renderer.NodeRenderer.
+func (r rules) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
+	reg.Register(ast.KindFencedCodeBlock, r.code)
+	reg.Register(table.KindTable, r.table)
+}
+
+func (r rules) code(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	block := n.(*ast.FencedCodeBlock)
+	first, alternatives := group(block, source)
+	if alternatives && first == block {
+		_, _ = w.WriteString(`<div class="samples">` + "\n")
+	}
+	if alternatives {
+		open := ""
+		if first == block {
+			open = " open"
+		}
+		_, _ = fmt.Fprintf(w, "<details name=\"%s-%d\"%s><summary>%s</summary>\n", r.page, first.Lines().At(0).Start, open,
+			languages[string(block.Language(source))])
+	}
+	_, _ = fmt.Fprintf(w, "<pre tabindex=\"0\"><code>%s</code></pre>\n",
+		html.EscapeString(string(block.Lines().Value(source))))
+	if alternatives {
+		_, _ = w.WriteString("</details>\n")
+	}
+	if alternatives && sample(block.NextSibling(), source) == nil {
+		_, _ = w.WriteString("</div>\n")
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+// sample returns n if it is a sample in one of the languages, else nil.
+func sample(n ast.Node, source []byte) *ast.FencedCodeBlock {
+	block, ok := n.(*ast.FencedCodeBlock)
+	if !ok || languages[string(block.Language(source))] == "" {
+		return nil
+	}
+	return block
+}
+
+// group returns the first of the samples that stand directly before a block, and whether the block is one of several.
+func group(block *ast.FencedCodeBlock, source []byte) (first *ast.FencedCodeBlock, several bool) {
+	if sample(block, source) == nil {
+		return block, false
+	}
+	first, several = block, sample(block.NextSibling(), source) != nil
+	for {
+		before := sample(first.PreviousSibling(), source)
+		if before == nil {
+			return first, several
+		}
+		first, several = before, true
+	}
+}
+
+func (rules) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		_, _ = w.WriteString("<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\"><table>\n")
+	} else {
+		_, _ = w.WriteString("</table></div>\n")
+	}
+	return ast.WalkContinue, nil
+}
+
+func parse(source []byte) ast.Node { return markdown("").Parser().Parse(text.NewReader(source)) }
