@@ -13,14 +13,15 @@
 #   webhooks     the npm package standardwebhooks, whose verifier must accept our signatures; needs node and npm
 #   iso20022     schemas of ISO 20022 from Debian's libhbci4j-core-java, and xmllint, which check our messages
 #   guides       curl and jq, for the commands in docs/guides
+#   mcp          the official client of the Model Context Protocol from npm (tools/npm/mcp); needs node and npm
 #   oauth        the npm packages openid-client, oauth4webapi and simple-oauth2, which must complete our authorization flow; needs node and npm
 #
 # Go verifies its modules by the checksum database, apt its packages by signatures; packages of npm have pinned hashes, in
-# tools/npm/package-lock.json or tools/npm/integrity.
+# tools/npm/package-lock.json, tools/npm/mcp/package-lock.json or tools/npm/integrity.
 #
 # Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
 # installed as packages of the system.
-# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -281,6 +282,20 @@ oauth() {
 	echo "$oauth_packages" >"$tools/npm/oauth/installed"
 }
 
+# mcp installs exactly what its lock file names.
+mcp() {
+	cmp -s tools/npm/mcp/package-lock.json "$tools/mcp/installed.json" && return
+	command -v npm >/dev/null || {
+		say "no npm: the client of the Model Context Protocol is not installed, and its test says so"
+		return
+	}
+	say "installing the client of the Model Context Protocol from npm"
+	mkdir -p "$tools/mcp"
+	cp tools/npm/mcp/package.json tools/npm/mcp/package-lock.json "$tools/mcp/"
+	(cd "$tools/mcp" && npm ci --ignore-scripts --no-audit --no-fund >&2)
+	cp tools/npm/mcp/package-lock.json "$tools/mcp/installed.json"
+}
+
 # guides installs the programs of the commands in docs/guides as packages of the system.
 guides() {
 	if ! command -v curl >/dev/null || ! command -v jq >/dev/null; then
@@ -305,6 +320,7 @@ for tool; do
 	axe) axe ;;
 	webhooks) webhooks ;;
 	oauth) oauth ;;
+	mcp) mcp ;;
 	iso20022) iso20022 ;;
 	guides) guides ;;
 	*)

@@ -124,6 +124,7 @@ func (s *Service) serve(l net.Listener, h http.Handler) {
 // apiPrefixes are the first segments of the paths that the API answers. The pages answer the others.
 var apiPrefixes = []string{
 	"api", "oauth2", "reference", "terms", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known",
+	"mcp",
 }
 
 // route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go to

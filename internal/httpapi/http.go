@@ -167,8 +167,11 @@ type route struct {
 // public marks a route that requires no credential.
 const public = "public"
 
-// anyScope marks a sandbox route that accepts any credential.
+// anyScope marks a route that accepts any credential: a sandbox route, or credentialPath.
 const anyScope = "any"
+
+// credentialPath is the path of the operation that describes the caller's own credential.
+const credentialPath = "/api/credential" //nolint:gosec // a path
 
 // handler is a typed function with the types of its input and output.
 type handler struct {
@@ -297,6 +300,7 @@ func newServer(d Deps, table []route) *server {
 		s.mount(rt.method, rt.path, s.serveRoute(rt, inputs[i]))
 	}
 	s.mountOAuth()
+	s.mountAgents()
 	s.mount("GET", "/openapi.json", func(w *responseWriter, _ *http.Request) {
 		serveFile(w, "application/json", s.contract().json)
 	})

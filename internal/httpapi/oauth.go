@@ -98,7 +98,7 @@ type (
 	resourceMetadata struct {
 		Resource      string   `json:"resource" doc:"Address of the API."`
 		Servers       []string `json:"authorization_servers" doc:"Issuers whose tokens the API accepts."`
-		Scopes        []string `json:"scopes_supported" doc:"The scopes."`
+		Scopes        []string `json:"scopes_supported,omitempty" doc:"The scopes. Absent for the MCP server."`
 		Methods       []string `json:"bearer_methods_supported" doc:"How a token is sent: in the Authorization header."`
 		Documentation string   `json:"resource_documentation" doc:"Address of the documentation."`
 	}
@@ -110,7 +110,9 @@ const (
 	pushPath     = "/oauth2/par"
 	metadataPath = "/.well-known/oauth-authorization-server"
 	resourcePath = "/.well-known/oauth-protected-resource"
-	oauthLimit   = 64 << 10
+	// AgentsPath is the path of the MCP server.
+	AgentsPath = "/mcp"
+	oauthLimit = 64 << 10
 )
 
 // tokenRequests limits OAuth requests that are refused to 30 per minute and network. Others do not count, because an
@@ -135,14 +137,22 @@ func (s *server) mountOAuth() {
 		panic("httpapi: cannot write the OAuth metadata: " + err.Error())
 	}
 	s.mount("GET", metadataPath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, metadata) })
+	s.mountResource("", identity.AllScopes().List())
+	// Agents ask for all scopes that the metadata names. Without any, they get those that their app registered.
+	s.mountResource(AgentsPath, nil)
+}
+
+// mountResource serves the metadata of the protected resource with the path, at the address that RFC 9728, section 3.1
+// derives from it. The API and the MCP server accept the same tokens.
+func (s *server) mountResource(path string, scopes []identity.Scope) {
 	resource, err := json.Marshal(resourceMetadata{
-		Resource: s.BaseURL, Servers: []string{s.AuthURL}, Scopes: identity.AllScopes().List(), Methods: []string{"header"},
+		Resource: s.BaseURL + path, Servers: []string{s.AuthURL}, Scopes: scopes, Methods: []string{"header"},
 		Documentation: s.BaseURL + "/docs",
 	})
 	if err != nil {
 		panic("httpapi: cannot write the metadata of the resource: " + err.Error())
 	}
-	s.mount("GET", resourcePath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, resource) })
+	s.mount("GET", resourcePath+path, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, resource) })
 }
 
 // serveOAuth decodes the parameters, identifies the client and writes the response of an endpoint.
@@ -369,6 +379,11 @@ func (c *contract) oauth() {
 	add(&huma.Operation{
 		OperationID: "resource-metadata", Method: http.MethodGet, Path: resourcePath,
 		Summary: "Get the metadata of the protected resource", Description: "Follows RFC 9728.",
+	}, http.StatusOK, reflect.TypeFor[resourceMetadata]())
+	add(&huma.Operation{
+		OperationID: "mcp-resource-metadata", Method: http.MethodGet, Path: resourcePath + AgentsPath,
+		Summary:     "Get the metadata of the MCP server",
+		Description: "Follows RFC 9728. Agents learn from it who issues tokens.",
 	}, http.StatusOK, reflect.TypeFor[resourceMetadata]())
 	add(&huma.Operation{
 		OperationID: "oauth-metadata", Method: http.MethodGet, Path: metadataPath,

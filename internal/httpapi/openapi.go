@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -242,6 +243,12 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		op.Extensions = map[string]any{"x-scope": rt.scope}
 	}
 
+	if access := rt.agentAccess(); access != nil {
+		if op.Extensions == nil {
+			op.Extensions = map[string]any{}
+		}
+		op.Extensions["x-agent"] = access
+	}
 	done := &huma.Response{Description: "Success.", Headers: headers(rt, http.StatusOK)}
 	switch {
 	case rt.handler.sendsFile():
@@ -304,6 +311,25 @@ func exampleProblem(e explanation) any {
 	}
 }
 
+// agentAccess tells package mcp how an agent may use an operation.
+type agentAccess struct {
+	Scopes     []identity.Scope `json:"scopes"` // one of them is required; empty if none is
+	APIKeyOnly bool             `json:"api_key_only,omitempty"`
+}
+
+// agentAccess returns nil if agents cannot use the operation: it changes something, simulates something, or returns a
+// file.
+func (rt route) agentAccess() *agentAccess {
+	if rt.kind != read || rt.sandboxOnly || rt.handler.run == nil || rt.handler.sendsFile() {
+		return nil
+	}
+	a := &agentAccess{Scopes: []identity.Scope{}, APIKeyOnly: rt.apiKeyOnly}
+	if rt.scope != public && rt.scope != anyScope {
+		a.Scopes = append(a.Scopes, rt.scope)
+	}
+	return a
+}
+
 // maxBody returns the maximum size of a request body in bytes.
 func (rt route) maxBody() int64 {
 	if rt.bodyLimit == 0 {
@@ -355,7 +381,7 @@ func checkRoutes(table []route) string {
 			return at + "names no scope"
 		case rt.kind != read && rt.method == http.MethodGet:
 			return at + "has a method that does not match its kind"
-		case rt.scope == anyScope && !rt.sandboxOnly:
+		case rt.scope == anyScope && !rt.sandboxOnly && rt.path != credentialPath:
 			return at + "is open to any credential outside of the sandbox"
 		case rt.apiKeyOnly && (rt.scope == public || rt.scope == anyScope):
 			return at + "is for API keys and names no scope"

@@ -34,6 +34,7 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/wallets", "Wallets", "Balances of a company and their transactions."},
 	{"/api/webhooks", "Webhooks", "Webhook endpoints and their deliveries."},
 	{"/api/events", "Events", "Events, to poll and to replay."},
+	{"/api/credential", "Credential", "The credential of the request."},
 	{"/api/compan", "Company", "The company, its owners and its verification."},
 	{"/api/", "Reference", "Currencies and exchange rates. Public."},
 	{"/", "Operations", "Health checks and this document."},

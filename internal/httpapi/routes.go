@@ -5,6 +5,12 @@ import "github.com/stipend/stipend/internal/identity"
 // routes lists every operation of the API. A path that is not listed gets 404, and New refuses a route without a scope.
 var routes = []route{
 	{
+		method: "GET", path: credentialPath, name: "get-credential",
+		scope: anyScope, kind: read, handler: handle(getCredential),
+		summary:     "Get the credential",
+		description: "Returns the company, the user and the scopes of the credential that the request was sent with.",
+	},
+	{
 		method: "GET", path: "/api/company", name: "get-company",
 		scope: identity.CompanyDetail, kind: read, bodyOptional: true, handler: handle(getCompany),
 		summary: "Get the company",

@@ -12,6 +12,7 @@ import (
 type Client struct {
 	Claims          *ClaimsService
 	Companies       *CompaniesService
+	Credential      *CredentialService
 	Destinations    *DestinationsService
 	Documents       *DocumentsService
 	Events          *EventsService
@@ -34,6 +35,7 @@ func newClient(t *transport) *Client {
 	return &Client{
 		Claims:          &ClaimsService{t},
 		Companies:       &CompaniesService{t},
+		Credential:      &CredentialService{t},
 		Destinations:    &DestinationsService{t},
 		Documents:       &DocumentsService{t},
 		Events:          &EventsService{t},
@@ -565,6 +567,18 @@ func (s *CompaniesService) AllSecurityEvents(
 		}
 		return got.Data, got.Meta, nil
 	})
+}
+
+// CredentialService has the operations on credential.
+type CredentialService struct{ t *transport }
+
+// Get calls GET /api/credential: get the credential.
+//
+// Returns the company, the user and the scopes of the credential that the request was sent with.
+//
+// Accepts any credential, regardless of its scopes.
+func (s *CredentialService) Get(ctx context.Context, options ...RequestOption) (*CredentialDetail, error) {
+	return call[CredentialDetail](ctx, s.t, request{"GET", "/api/credential", nil, nil, options})
 }
 
 // DestinationsService has the operations on destinations.

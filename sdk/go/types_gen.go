@@ -1152,6 +1152,18 @@ type CorrectionData struct {
 	UserID string `json:"user_id"`
 }
 
+// CredentialDetail is part of responses.
+type CredentialDetail struct {
+	// ID of the company that the credential acts for.
+	CompanyID string `json:"company_id,omitzero"`
+	// An API key, or a token that an app got by OAuth. One of: api_key, oauth_token.
+	Kind string `json:"kind"`
+	// The scopes of the credential.
+	Scopes []string `json:"scopes"`
+	// ID of the user who authorized the app. Absent for an API key.
+	UserID string `json:"user_id,omitzero"`
+}
+
 // CurrencyItem is part of responses.
 type CurrencyItem struct {
 	// Countries of payees who can have a bank destination in the currency. Empty for a crypto currency, which is

@@ -1,7 +1,7 @@
 // Package cli implements the command line: its commands, their flags and their output.
 //
 // It has no business rules. A command on the database opens it, calls one function of the package that owns the data,
-// and prints the result; serve and demo start a service; listen and trigger are clients of one.
+// and prints the result; serve and demo start a service; listen, trigger and mcp are clients of one.
 package cli
 
 import (
@@ -32,6 +32,7 @@ type CLI struct {
 	Demo        DemoCmd          `cmd:"" help:"Show one payroll from creation to the last payout, live."`
 	Listen      ListenCmd        `cmd:"" help:"Forward a sandbox's events to a program on this machine."`
 	Trigger     TriggerCmd       `cmd:"" help:"Make an event happen in a sandbox. Without a name: list the events."`
+	MCP         MCPCmd           `cmd:"" name:"mcp" help:"Serve the API to an agent on this machine (MCP over stdio)."`
 	Migrate     MigrateCmd       `cmd:"" help:"Migrate the database's schema to this program's. serve does it, too."`
 	Ledger      LedgerCmd        `cmd:"" help:"Check the ledger, and list money in suspense."`
 	Jobs        JobsCmd          `cmd:"" help:"List and retry dead jobs."`

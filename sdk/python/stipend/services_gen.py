@@ -16,6 +16,7 @@ class Services:
 
     claims: ClaimsService
     companies: CompaniesService
+    credential: CredentialService
     destinations: DestinationsService
     documents: DocumentsService
     events: EventsService
@@ -36,6 +37,7 @@ class Services:
     def __init__(self, t: Transport) -> None:
         self.claims = ClaimsService(t)
         self.companies = CompaniesService(t)
+        self.credential = CredentialService(t)
         self.destinations = DestinationsService(t)
         self.documents = DocumentsService(t)
         self.events = EventsService(t)
@@ -436,6 +438,19 @@ class CompaniesService(Service):
     def all_security_events(self, **params: Unpack[t.CompanyListSecurityEventsParams]) -> Iterator[t.SecurityEvent]:
         """Iterates over the items of all pages of `list_security_events`."""
         return self._each(self.list_security_events, **params)
+
+
+class CredentialService(Service):
+    """The operations on credential."""
+
+    def get(self) -> t.CredentialDetail:
+        """Get the credential.
+
+        Returns the company, the user and the scopes of the credential that the request was sent with.
+
+        Accepts any credential, regardless of its scopes.
+        """
+        return self._call(t.CredentialDetail, "GET", "/api/credential")
 
 
 class DestinationsService(Service):

@@ -22,32 +22,32 @@ __all__ = [
     "CompanyExportJournalParams", "CompanyExportYearReportParams", "CompanyGetParams",
     "CompanyGetYearReportParams", "CompanyListPaymentsParams", "CompanyListSecurityEventsParams",
     "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData", "Correction", "CorrectionData",
-    "CurrencyItem", "CurrencyList", "DebitAnswer", "DebitChangeParams", "DebitPage", "DebitParams",
-    "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest", "DeliveryTry", "DestinationActor",
-    "DestinationChange", "DestinationChangeData", "DestinationDeleted", "DestinationGetFieldsParams",
-    "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams", "DestinationListParams",
-    "DestinationShare", "DirectDebitData", "DirectDebitMandateData", "DocumentItem", "DocumentList",
-    "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes", "EndpointData", "EventItem",
-    "EventListParams", "EventPage", "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData",
-    "FundingAccountGetTermsParams", "FundingAccountListParams", "FundingDetails", "FundingDetectedData",
-    "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow",
-    "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary",
-    "InvitationData", "InvitationItem", "InvitationPage", "InviteParams", "InvitedParams", "InvoiceCreateParams",
-    "InvoiceData", "InvoiceDetail", "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams",
-    "InvoiceMoved", "InvoicePage", "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount",
-    "JournalAccountParams", "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated",
-    "LineItem", "LineItemParams", "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer",
-    "MandateProof", "MandateRevokeParams", "Mandates", "MerchantBranding", "MerchantBrandingData",
-    "MerchantBrandingParams", "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta",
-    "MoneyOwed", "OnboardParams", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
-    "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList",
-    "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail",
-    "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary",
-    "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval", "PayrollCancelled",
-    "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams",
-    "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage",
-    "PayrollPreview", "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep",
-    "PayrollSummary", "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList",
+    "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer", "DebitChangeParams", "DebitPage",
+    "DebitParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest", "DeliveryTry",
+    "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationDeleted",
+    "DestinationGetFieldsParams", "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams",
+    "DestinationListParams", "DestinationShare", "DirectDebitData", "DirectDebitMandateData", "DocumentItem",
+    "DocumentList", "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes",
+    "EndpointData", "EventItem", "EventListParams", "EventPage", "FieldDependency", "FieldOption",
+    "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams", "FundingAccountListParams",
+    "FundingDetails", "FundingDetectedData", "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer",
+    "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams",
+    "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem", "InvitationPage", "InviteParams",
+    "InvitedParams", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail", "InvoiceGetParams",
+    "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage", "InvoiceRefParams",
+    "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams", "JournalAccounts",
+    "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
+    "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer", "MandateProof", "MandateRevokeParams",
+    "Mandates", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
+    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OwnerDetail",
+    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayerCreateParams", "PayerData", "PayerDeleted",
+    "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams",
+    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
+    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
+    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
+    "PayrollPage", "PayrollPreview", "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed",
+    "PayrollStep", "PayrollSummary", "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList",
     "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
     "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
     "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
@@ -919,6 +919,18 @@ class CorrectionData:
     """The payee's user, empty without one."""
     company_id: Optional[str] = None
     """The company, where the destination is its own."""
+
+
+@dataclass(frozen=True)
+class CredentialDetail:
+    kind: Literal["api_key", "oauth_token"]
+    """An API key, or a token that an app got by OAuth."""
+    scopes: list[str]
+    """The scopes of the credential."""
+    company_id: Optional[str] = None
+    """ID of the company that the credential acts for."""
+    user_id: Optional[str] = None
+    """ID of the user who authorized the app. Absent for an API key."""
 
 
 @dataclass(frozen=True)

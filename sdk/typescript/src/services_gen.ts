@@ -6,6 +6,7 @@ import type * as T from "./types_gen.js";
 export class Stipend {
 	readonly claims: ClaimsService;
 	readonly companies: CompaniesService;
+	readonly credential: CredentialService;
 	readonly destinations: DestinationsService;
 	readonly documents: DocumentsService;
 	readonly events: EventsService;
@@ -27,6 +28,7 @@ export class Stipend {
 		const t = new Transport(options);
 		this.claims = new ClaimsService(t);
 		this.companies = new CompaniesService(t);
+		this.credential = new CredentialService(t);
 		this.destinations = new DestinationsService(t);
 		this.documents = new DocumentsService(t);
 		this.events = new EventsService(t);
@@ -491,6 +493,20 @@ export class CompaniesService extends Service {
 	/** Iterates over the items of all pages of `listSecurityEvents`. */
 	allSecurityEvents(params: T.CompanyListSecurityEventsParams = {}, options?: RequestOptions): AsyncGenerator<T.SecurityEvent, void, undefined> {
 		return each((next) => this.listSecurityEvents({ ...params, ...next }, options));
+	}
+}
+
+/** The operations on credential. */
+export class CredentialService extends Service {
+	/**
+	 * Get the credential.
+	 *
+	 * Returns the company, the user and the scopes of the credential that the request was sent with.
+	 *
+	 * Accepts any credential, regardless of its scopes.
+	 */
+	get(options?: RequestOptions): Promise<T.CredentialDetail> {
+		return this.t.call("GET", "/api/credential", {}, options);
 	}
 }
 

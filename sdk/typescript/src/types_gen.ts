@@ -821,6 +821,17 @@ export interface CorrectionData {
 	user_id: string;
 }
 
+export interface CredentialDetail {
+	/** ID of the company that the credential acts for. */
+	company_id?: string;
+	/** An API key, or a token that an app got by OAuth. */
+	kind: "api_key" | "oauth_token";
+	/** The scopes of the credential. */
+	scopes: string[];
+	/** ID of the user who authorized the app. Absent for an API key. */
+	user_id?: string;
+}
+
 export interface CurrencyItem {
 	/**
 	 * Countries of payees who can have a bank destination in the currency. Empty for a crypto currency, which is

@@ -1,0 +1,294 @@
+package app_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stipend/stipend/cmd/stipend/cli"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// agent is the official client of the Model Context Protocol in Node.js.
+type agent struct {
+	t     *testing.T
+	in    io.WriteCloser
+	lines *bufio.Scanner
+}
+
+// startAgent starts the client. See testdata/mcp.mjs for the arguments.
+func startAgent(t *testing.T, args ...string) *agent {
+	t.Helper()
+	modules, err := filepath.Abs("../../.tools/mcp")
+	testkit.Check(t, err)
+	if _, err := os.Stat(filepath.Join(modules, "node_modules", "@modelcontextprotocol", "sdk")); err != nil {
+		t.Fatal("npm's @modelcontextprotocol/sdk is not installed; run tools/install.sh mcp")
+	}
+	node := exec.CommandContext(t.Context(), "node", append([]string{"testdata/mcp.mjs", modules}, args...)...)
+	node.Stderr = t.Output()
+	a := &agent{t: t}
+	a.in, err = node.StdinPipe()
+	testkit.Check(t, err)
+	out, err := node.StdoutPipe()
+	testkit.Check(t, err)
+	a.lines = bufio.NewScanner(out)
+	a.lines.Buffer(nil, 8<<20)
+	testkit.Check(t, node.Start())
+	t.Cleanup(func() {
+		_ = a.in.Close()
+		_ = node.Wait()
+	})
+	return a
+}
+
+// next returns the next line that the client prints.
+func (a *agent) next() string {
+	a.t.Helper()
+	if !a.lines.Scan() {
+		a.t.Fatalf("the client ended its output early: %v", a.lines.Err())
+	}
+	return a.lines.Text()
+}
+
+// connected waits until the client has connected.
+func (a *agent) connected() *agent {
+	a.t.Helper()
+	if said := a.next(); said != "connected" {
+		a.t.Fatalf("the client printed %s", said)
+	}
+	return a
+}
+
+// answer is the result of a call of the client, or its error.
+type answer struct {
+	Tools []struct {
+		Name        string
+		InputSchema struct{ Properties map[string]any }
+		Annotations struct{ ReadOnlyHint, DestructiveHint bool }
+	}
+	ResourceTemplates []struct{ URITemplate string }
+	Contents          []struct{ Text string }
+	Content           []struct{ Text string }
+	StructuredContent map[string]any
+	IsError           bool
+	Code              int
+	Error             string
+}
+
+func (a *agent) do(method string, with any) (v answer) {
+	a.t.Helper()
+	line, err := json.Marshal(map[string]any{"do": method, "with": with})
+	testkit.Check(a.t, err)
+	_, err = a.in.Write(append(line, '\n'))
+	testkit.Check(a.t, err)
+	testkit.Check(a.t, json.Unmarshal([]byte(a.next()), &v))
+	return v
+}
+
+// call calls a tool.
+func (a *agent) call(tool string, args map[string]any) answer {
+	a.t.Helper()
+	return a.do("callTool", map[string]any{"name": tool, "arguments": args})
+}
+
+// must calls a tool, which must succeed.
+func (a *agent) must(tool string, args map[string]any) map[string]any {
+	a.t.Helper()
+	v := a.call(tool, args)
+	if v.IsError || v.Error != "" || v.StructuredContent == nil {
+		a.t.Fatalf("%s: %+v", tool, v)
+	}
+	return v.StructuredContent
+}
+
+// tools returns the names of the tools.
+func (a *agent) tools() (names []string) {
+	a.t.Helper()
+	for _, tool := range a.do("listTools", nil).Tools {
+		names = append(names, tool.Name)
+	}
+	return names
+}
+
+// The official TypeScript client finds out from /mcp alone where to authorize, and gets a token for the scopes that the
+// user agrees to. It sees and calls the tools and resources of these scopes only.
+func TestAgentReadsWhatItsScopesAllow(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		s := boot(t, database)
+		seed, mcpURL := s.Ready().Seed, s.Ready().BaseURL+"/mcp"
+		browser := webtest.NewVisitor(t, s.Ready().AuthURL)
+
+		a := startAgent(t, "oauth", mcpURL, seed.ClientID, seed.ClientSecret, seed.RedirectURI,
+			"c_company_detail c_company_worker_list")
+		address := a.next()
+		if !strings.Contains(address, "resource=") {
+			t.Errorf("the client asks for no resource: %s", address)
+		}
+		_, err := io.WriteString(a.in, agree(t, browser, seed.Admin, address)+"\n")
+		testkit.Check(t, err)
+		names := a.connected().tools()
+		for _, name := range []string{"get_company", "list_workers", "list_rates", "get_credential"} {
+			if !slices.Contains(names, name) {
+				t.Errorf("the tools %v lack %s", names, name)
+			}
+		}
+		for _, name := range []string{"list_payrolls", "preview_payroll", "create_payroll", "list_security_events",
+			"sandbox_mails"} {
+			if slices.Contains(names, name) {
+				t.Errorf("the tools contain %s", name)
+			}
+		}
+		if got := a.must("get_company", nil); got["company_id"] != seed.CompanyID {
+			t.Errorf("get_company: %v", got)
+		}
+		if got := a.must("list_workers", map[string]any{"per_page": 1}); len(got["data"].([]any)) != 1 {
+			t.Errorf("list_workers: %v", got)
+		}
+		if got := a.call("list_payrolls", nil); got.Error == "" {
+			t.Errorf("list_payrolls without its scope: %+v", got)
+		}
+		if got := a.call("get_company", map[string]any{"company_id": "com_another"}); !got.IsError ||
+			!strings.Contains(got.Content[0].Text, `"code":"not_found"`) {
+			t.Errorf("get_company of another company: %+v", got)
+		}
+
+		key := startAgent(t, "header", mcpURL, "Basic "+seed.APIKey).connected()
+		list := key.do("listTools", nil).Tools
+		for _, tool := range list {
+			if tool.Annotations.DestructiveHint || !tool.Annotations.ReadOnlyHint {
+				t.Errorf("%s: %+v", tool.Name, tool.Annotations)
+			}
+			if tool.Name == "preview_payroll" && tool.InputSchema.Properties["to_pay"] == nil {
+				t.Errorf("preview_payroll: %+v", tool.InputSchema)
+			}
+		}
+		if names := key.tools(); !slices.Contains(names, "list_security_events") || slices.ContainsFunc(names,
+			func(name string) bool {
+				return strings.HasPrefix(name, "create_") || strings.HasPrefix(name, "sandbox_")
+			}) {
+			t.Errorf("an API key has the tools %v", names)
+		}
+		preview := key.must("preview_payroll", map[string]any{"currency": "USD",
+			"to_pay": []any{map[string]any{"user_id": seed.Workers[0].UserID, "amount_fiat": json.Number("100.50")}}})
+		if preview["volume_input_in_input_currency"] != 100.5 {
+			t.Errorf("preview_payroll: %v", preview)
+		}
+		if got := key.call("preview_payroll", map[string]any{"currency": "USD", "surprise": 1}); !got.IsError ||
+			!strings.Contains(got.Content[0].Text, "surprise") {
+			t.Errorf("a preview with an unknown member: %+v", got)
+		}
+
+		var templates []string
+		for _, one := range key.do("listResourceTemplates", nil).ResourceTemplates {
+			templates = append(templates, one.URITemplate)
+		}
+		for _, uri := range []string{"stipend://payrolls/{payroll_id}", "stipend://claims/{claim_id}",
+			"stipend://users/{user_id}"} {
+			if !slices.Contains(templates, uri) {
+				t.Errorf("the resources %v lack %s", templates, uri)
+			}
+		}
+		uri := "stipend://users/" + seed.Workers[0].UserID
+		if got := key.do("readResource", map[string]any{"uri": uri}); len(got.Contents) != 1 ||
+			!strings.Contains(got.Contents[0].Text, seed.Workers[0].UserID) {
+			t.Errorf("%s: %+v", uri, got)
+		}
+		if got := key.do("readResource", map[string]any{"uri": "stipend://payrolls/prl_none"}); got.Code != -32602 {
+			t.Errorf("a payroll that does not exist: %+v", got)
+		}
+	})
+}
+
+// An agent on another machine uses the same tools by the command stipend mcp, which it starts.
+func TestAgentOverStandardInputAndOutput(t *testing.T) {
+	s := boot(t, dbtest.SQLite(t))
+	program := filepath.Join(t.TempDir(), "stipend")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/stipend")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("STIPEND_CREDENTIAL", s.Ready().Seed.APIKey)
+	a := startAgent(t, "stdio", program, "mcp", "--url", s.Ready().BaseURL).connected()
+	if names := a.tools(); !slices.Contains(names, "list_payrolls") || slices.Contains(names, "create_payroll") {
+		t.Errorf("the tools are %v", names)
+	}
+	if got := a.must("get_company", nil); got["company_id"] != s.Ready().Seed.CompanyID {
+		t.Errorf("get_company: %v", got)
+	}
+	uri := "stipend://users/" + s.Ready().Seed.Workers[0].UserID
+	if got := a.do("readResource", map[string]any{"uri": uri}); len(got.Contents) != 1 {
+		t.Errorf("%s: %+v", uri, got)
+	}
+
+	for _, c := range []struct{ credential, url, says string }{
+		{"", s.Ready().BaseURL, "set STIPEND_CREDENTIAL"},
+		{"stp_sandbox_token_wrong", s.Ready().BaseURL, "invalid_token"},
+		{s.Ready().Seed.APIKey, "http://stipend.example", "must be an https:// address"},
+		{s.Ready().Seed.APIKey, s.Ready().BaseURL + "/docs", "is it the address of an installation?"},
+	} {
+		err := cli.MCPCmd{URL: c.url, Credential: c.credential}.Run(t.Context(), cli.Streams{In: strings.NewReader(""),
+			Out: io.Discard, Err: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s with %q: %v", c.url, c.credential, err)
+		}
+	}
+}
+
+// A client without a valid credential gets nothing but the address of the metadata, and a web page of another site
+// nothing at all.
+func TestAgentsAreAuthenticated(t *testing.T) {
+	t.Parallel()
+	s := boot(t, dbtest.SQLite(t))
+	post := func(header ...string) (status int, challenge, text string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Ready().BaseURL+"/mcp",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
+		testkit.Check(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		res, err := http.DefaultClient.Do(r)
+		testkit.Check(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		testkit.Check(t, err)
+		return res.StatusCode, res.Header.Get("WWW-Authenticate"), string(body)
+	}
+	metadata := s.Ready().BaseURL + "/.well-known/oauth-protected-resource/mcp"
+	for _, credential := range []string{"", "Bearer stp_sandbox_token_wrong", "Basic wrong"} {
+		status, challenge, text := post("Authorization", credential)
+		if status != http.StatusUnauthorized || !strings.Contains(text, "invalid_token") ||
+			!strings.HasPrefix(challenge, "Bearer ") || !strings.Contains(challenge, `resource_metadata="`+metadata+`"`) {
+			t.Errorf("with %q: %d %s %s", credential, status, challenge, text)
+		}
+	}
+	key := "Basic " + s.Ready().Seed.APIKey
+	if status, _, text := post("Authorization", key); status != http.StatusOK || !strings.Contains(text, "get_company") {
+		t.Errorf("with a key: %d %.200s", status, text)
+	}
+	if status, _, text := post("Authorization", key, "Origin", "https://evil.example"); status != http.StatusForbidden {
+		t.Errorf("from another site: %d %.200s", status, text)
+	}
+	res, err := http.Get(metadata)
+	testkit.Check(t, err)
+	defer res.Body.Close()
+	var got struct {
+		Resource string   `json:"resource"`
+		Servers  []string `json:"authorization_servers"`
+	}
+	testkit.Check(t, json.NewDecoder(res.Body).Decode(&got))
+	if got.Resource != s.Ready().BaseURL+"/mcp" || !slices.Equal(got.Servers, []string{s.Ready().AuthURL}) {
+		t.Errorf("metadata: %+v", got)
+	}
+}
