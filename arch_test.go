@@ -25,7 +25,7 @@ const module = "github.com/stipend/stipend"
 // layers are the packages from the bottom up. A package imports packages of lower layers only. A package in a
 // subdirectory belongs to its parent's layer unless it is listed.
 var layers = [][]string{
-	{"internal/apierr", "internal/country", "internal/docsite", "internal/testkit", "internal/mcp"},
+	{"internal/apierr", "internal/country", "internal/docsite", "internal/mcp", "internal/testkit"},
 	{"internal/money", "internal/ratelimit"},
 	{"internal/db"},
 	{"internal/metadata", "internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog",

@@ -43,7 +43,7 @@ var sections = []struct {
 	names []string
 }{
 	{"Start", []string{"quickstart", "testing", "going-live"}},
-	{"Guides", []string{"payrolls", "payees", "checkout", "shop", "webhooks", "apps"}},
+	{"Guides", []string{"payrolls", "payees", "checkout", "shop", "webhooks", "apps", "mcp"}},
 	{"Concepts", []string{"money-and-time", "idempotency", "errors"}},
 	{"Reference", []string{"events", "error-codes", "changelog"}},
 }

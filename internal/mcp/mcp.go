@@ -63,9 +63,11 @@ func New(o Options) (*Server, error) {
 		api: o.API, base: o.BaseURL, metadata: o.MetadataURL,
 		tools: map[string]*operation{}, templates: map[string]*operation{},
 	}
+	// The documentation is served beside the API.
+	documented := instructions + "\nThe documentation is listed at " + o.BaseURL + "/llms.txt."
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "stipend", Title: "Stipend", Version: o.Version},
 		&mcp.ServerOptions{
-			Instructions: instructions, PageSize: 1000,
+			Instructions: documented, PageSize: 1000,
 			Capabilities: &mcp.ServerCapabilities{
 				Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, // the lists do not change
 			},
