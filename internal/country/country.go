@@ -202,6 +202,17 @@ func Codes() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(registry)), func(code string) bool { return !Exists(code) })
 }
 
+// Currencies returns the currencies of all bank accounts, sorted.
+func Currencies() []string {
+	found := map[string]bool{}
+	for _, c := range registry {
+		for _, b := range c.BankAccounts {
+			found[b.Currency] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
 // BankAccounts returns the formats of bank accounts of a country in a currency: the country's own ones or, if it has
 // none, those of EuroArea.
 func BankAccounts(currency, code string) []*BankAccount {

@@ -134,7 +134,7 @@ func TestSizes(t *testing.T) {
 			documents++
 		}
 	}
-	if len(Codes()) != 250 || banks != 74 || taxIDs != 160 || documents != 91 {
+	if len(Codes()) != 250 || banks != 79 || taxIDs != 160 || documents != 91 {
 		t.Errorf("%d countries, %d bank accounts, %d tax ids, %d countries with documents", len(Codes()), banks, taxIDs,
 			documents)
 	}

@@ -150,7 +150,8 @@ func (a *API) party(ctx context.Context, to bank.Payee, method string) (counterp
 			"postal_code": to.Address.PostCode, "country_code": "US"}}
 	}
 	var party counterparty
-	return party, a.client.Post(ctx, "/counterparties", "", payee, &party)
+	err := a.client.Post(ctx, "/counterparties", "", payee, &party)
+	return party, err
 }
 
 // reasons are Column's names of the reasons for which a transfer can be reversed.

@@ -23,11 +23,12 @@ var agents = map[string]string{
 	"GBP": "<Cd>GBDSC", "GHS": "<Prtry>GH ", "GTQ": "<Prtry>GT ", "HKD": "<Cd>HKNCC", "IDR": "<Prtry>ID ",
 	"INR": "<Cd>INFSC", "JPY": "<Cd>JPZGN",
 	"KES pesalink": "<Prtry>KE ", "KRW": "<Prtry>KR ", "LKR": "<Prtry>LK ", "MYR": "<BICFI>MBBEMYKL", "NGN": "<Prtry>NG ",
-	"NPR": "<Prtry>NP ",
+	"NAD": "<Prtry>NA ", "NPR": "<Prtry>NP ",
 	"NZD": "<Cd>NZNCC", "PHP": "<BICFI>BOPIPHMM", "RWF": "<Prtry>RW ", "SGD": "<Cd>SGIBG", "THB": "<Cd>THCBC",
 	"TZS": "<Prtry>TZ ", "UGX": "<Prtry>UG ",
 	"USD ach": "<Cd>USABA", "USD fedwire": "<Cd>USABA", "USD local": "<Prtry>EC ", "UYU": "<Prtry>UY ",
 	"VND": "<Prtry>VN ", "XOF": "<Prtry>SN ", "ZAR": "<Cd>ZANCC",
+	"BWP": "<Prtry>BW ", "FJD": "Example Bank", "ZMW": "<Prtry>ZM ", "MZN": "",
 	"ARS": "", "BRL pix": "", "CNY": "", "KES m-pesa": "", "MAD": "", "MXN": "", "PEN": "",
 }
 
@@ -100,7 +101,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 			}
 		}
 	}
-	if len(files) < 74 || len(local) != len(agents) {
+	if len(files) < 79 || len(local) != len(agents) {
 		t.Errorf("%d schemes, %d without an IBAN, want %d", len(files), len(local), len(agents))
 	}
 	iso20022.Conforms(t, iso20022.Order09, files...)

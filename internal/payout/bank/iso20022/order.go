@@ -360,7 +360,7 @@ func (t Transfer) toXML(o Order) orderTransfer {
 	} else {
 		s.Account.Other, s.Account.Scheme = optional(truncate(t.Creditor.Account, 34)), optional(truncate(t.Number, 35))
 	}
-	if t.Creditor.Bank != "" || t.Clearing.Code != "" {
+	if t.Creditor.Bank != "" || t.Clearing.Code != "" || t.BankName != "" {
 		s.Bank = &orderBank{BIC: optional(t.Creditor.Bank), Member: optional(truncate(t.Clearing.Code, 35)),
 			Name: optional(truncate(t.BankName, 140))}
 		switch {

@@ -1,151 +1,326 @@
 package wise
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// account is a type of recipient account at Wise.
-type account struct {
-	kind string // Wise's name of the type
-	// details are the fields that the type requires, as Wise's key=ours, and key=ours? if it is optional. A colon and a
-	// number cut ours to its first characters.
-	details   string
-	people    bool // only people can be paid
-	reference int  // number of characters of the text that the payee sees, if it is not shortReference
+// requirement is a type of recipient account that Wise offers for a quote, with the fields of its form.
+type requirement struct {
+	Type   string `json:"type"`
+	Fields []struct {
+		Group []field `json:"group"`
+	} `json:"fields"`
 }
 
-// shortReference is the number of characters of a text that every network takes.
-const shortReference = 10
-
-// recipients has the type of recipient account for each currency. It has the currencies whose fields Wise has published
-// and that our destinations have. Wise checks the values when the recipient is created.
-var recipients = map[string]account{
-	"AED": {kind: "emirates", details: "IBAN=iban"},
-	"ARS": {kind: "argentina", details: "accountNumber=cbu_cvu taxId=tax_id"},
-	"AUD": {kind: "australian", details: "bsbCode=bsb accountNumber=account_number", reference: 18},
-	"BDT": {kind: "bangladesh", people: true,
-		details: "bankCode=routing_number:3 branchCode=routing_number accountNumber=account_number"},
-	"BRL": {kind: "brazil", people: true, details: "bankCode=bank_code branchCode=branch_code " +
-		"accountNumber=account_number accountType=account_type cpf=tax_id phoneNumber=phone_number?"},
-	"CAD": {kind: "canadian", details: "institutionNumber=institution_number transitNumber=transit_number " +
-		"accountNumber=account_number accountType=account_type"},
-	"CHF": {kind: "iban", details: "IBAN=iban town=address.city postCode=address.postal_code"},
-	"CLP": {kind: "chile", details: "bankCode=bank_code accountNumber=account_number rut=tax_id " +
-		"accountType=account_type phoneNumber=phone_number?"},
-	"CNY": {kind: "chinese_card", people: true, details: "cardNumber=card_number"},
-	"COP": {kind: "colombia", details: "bankCode=bank_code accountNumber=account_number accountType=account_type " +
-		"idDocumentType=id_type idDocumentNumber=id_number phoneNumber=phone_number?"},
-	"CZK": {kind: "iban", details: "IBAN=iban"},
-	"DKK": {kind: "iban", details: "IBAN=iban"},
-	"EUR": {kind: "iban", details: "IBAN=iban BIC=bic?", reference: 35},
-	"GBP": {kind: "sort_code", details: "sortCode=sort_code accountNumber=account_number", reference: 18},
-	"GEL": {kind: "iban", details: "IBAN=iban"},
-	"GHS": {kind: "ghana_local", details: "bankCode=bank_code accountNumber=account_number"},
-	"HKD": {kind: "hongkong", details: "bankCode=bank_code accountNumber=account_number"},
-	"HUF": {kind: "iban", details: "IBAN=iban"},
-	"IDR": {kind: "indonesian", details: "bankCode=bank_code accountNumber=account_number"},
-	"ILS": {kind: "israeli_local", details: "IBAN=iban"},
-	"INR": {kind: "indian", details: "ifscCode=ifsc accountNumber=account_number"},
-	"JPY": {kind: "japanese", details: "bankCode=bank_code branchCode=branch_code accountNumber=account_number " +
-		"accountType=account_type"},
-	"KES": {kind: "kenya_local", details: "bankCode=bank_code accountNumber=account_number"},
-	"LKR": {kind: "srilanka", details: "bankCode=bank_code branchCode=branch_code accountNumber=account_number"},
-	"MXN": {kind: "mexican", details: "clabe=clabe"},
-	"MYR": {kind: "malaysian", details: "swiftCode=bank_code accountNumber=account_number"},
-	"NGN": {kind: "nigeria", details: "bankCode=bank_code accountNumber=account_number"},
-	"NOK": {kind: "iban", details: "IBAN=iban"},
-	"NPR": {kind: "nepal", people: true, details: "bankCode=bank_code accountNumber=account_number"},
-	"NZD": {kind: "newzealand", details: "accountNumber=account_number"},
-	"PHP": {kind: "philippines", details: "bankCode=bank_code accountNumber=account_number"},
-	"PKR": {kind: "iban", people: true, details: "IBAN=iban"},
-	"PLN": {kind: "iban", details: "IBAN=iban"},
-	"RON": {kind: "iban", details: "IBAN=iban"},
-	"SEK": {kind: "iban", details: "IBAN=iban"},
-	"SGD": {kind: "singapore", details: "bankCode=bank_code accountNumber=account_number"},
-	"THB": {kind: "thailand", details: "bankCode=bank_code accountNumber=account_number"},
-	"TRY": {kind: "turkish_earthport", details: "IBAN=iban"},
-	"USD": {kind: "aba", details: "abartn=routing_number accountNumber=account_number accountType=account_type"},
-	"ZAR": {kind: "southafrica", details: "swiftCode=bank_code accountNumber=account_number", reference: 18},
+// field is a field of such a form.
+type field struct {
+	Key       string `json:"key"` // a dot separates the name of an object from that of its member
+	Required  bool   `json:"required"`
+	Refresh   bool   `json:"refreshRequirementsOnChange"` // other fields depend on the value
+	MinLength *int   `json:"minLength"`
+	MaxLength *int   `json:"maxLength"`
+	Pattern   string `json:"validationRegexp"`
+	Values    []struct {
+		Key  string `json:"key"`
+		Name string `json:"name"`
+	} `json:"valuesAllowed"`
 }
+
+// kinds are Wise's names of the types that are an account of the payee, with the fields that have another source than
+// in sources. The same are types with the suffix _local. Other types are not used: wallets, whose numbers look like
+// account numbers, and recipients whom Wise asks for an account by email.
+var kinds = map[string]string{
+	"aba": "", "argentina": "", "australian": "", "brazil": "", "brazil_business": "", "canadian": "",
+	"bangladesh": "bankCode=routing_number:3 branchCode=routing_number",
+	"chile":      "", "chinese_card": "", "colombia": "", "costa_rica": "", "emirates": "", "hongkong": "", "iban": "",
+	"indian": "", "indonesian": "", "japanese": "", "kenya_mobile": "accountNumber=phone_number", "malaysian": "",
+	"mexican": "", "morocco": "", "nepal": "", "newzealand": "", "nigeria": "", "peru": "", "philippines": "",
+	"singapore": "", "sort_code": "", "south_korean_paygate": "", "south_korean_paygate_business": "", "southafrica": "",
+	"srilanka": "", "swift_code": "accountNumber=iban|account_number|rib", "thailand": "", "turkish_earthport": "",
+	"uruguay": "", "vietname_earthport": "",
+}
+
+// local is the suffix of types that are a bank account in the country of the currency.
+const local = "_local"
+
+// sources are the fields of a destination that a field of Wise may have the value of, in order of preference. A colon
+// and a number cut the value to its first characters. A required field that is missing here cannot be answered.
+var sources = map[string]string{
+	"IBAN": "iban", "iban": "iban", "BIC": "bic", "bic": "bic", "swiftCode": "bic|bank_code|bank_name",
+	"accountNumber": "account_number|rib|cci|cbu_cvu", "clabe": "clabe", "cardNumber": "card_number",
+	"abartn": "routing_number", "sortCode": "sort_code", "bsbCode": "bsb", "ifscCode": "ifsc",
+	"institutionNumber": "institution_number", "transitNumber": "transit_number",
+	"bankCode": "bank_code|bic|bank_name", "branchCode": "branch_code", "accountType": "account_type",
+	"taxId": "tax_id", "cpf": "tax_id", "rut": "tax_id", "identificationNumber": "id_number|tax_id",
+	"idDocumentType": "id_type", "idDocumentNumber": "id_number|tax_id", "phoneNumber": "phone_number", "email": "email",
+	"dateOfBirth": "date_of_birth", "town": "address.city", "postCode": "address.postal_code",
+	"address.country": "address.country", "address.city": "address.city", "address.firstLine": "address.address_line1",
+	"address.postCode": "address.postal_code", "address.state": "address.state",
+}
+
+// unasked are fields that are sent only if Wise requires them: Wise writes to the address.
+var unasked = []string{"email"}
 
 // numbers are Wise's keys of account numbers.
-var numbers = []string{"accountNumber", "IBAN", "clabe", "cardNumber"}
+var numbers = []string{"accountNumber", "IBAN", "iban", "clabe", "cardNumber"}
 
-// types are Wise's names of types of accounts.
-var types = map[string]string{
-	"checking": "CHECKING", "current": "CHECKING", "cheque": "CHECKING", "corriente": "CHECKING", "corrente": "CHECKING",
-	"savings": "SAVINGS", "ahorro": "SAVINGS", "ahorros": "SAVINGS", "poupanca": "SAVINGS", "vista": "CUENTA_VISTA",
-	"futsu": "SAVINGS", "toza": "CURRENT", "chochiku": "SAVINGS",
+// words are Wise's words for values of our fields.
+var words = map[string][]string{
+	"checking": {"CHECKING", "CURRENT"}, "current": {"CURRENT", "CHECKING"}, "cheque": {"CHECKING", "CURRENT"},
+	"corriente": {"CHECKING"}, "corrente": {"CHECKING"}, "savings": {"SAVINGS", "SAVING"}, "ahorro": {"SAVINGS"},
+	"ahorros": {"SAVINGS"}, "poupanca": {"SAVINGS"}, "vista": {"CUENTA_VISTA", "DEMAND"}, "futsu": {"SAVINGS"},
+	"toza": {"CURRENT"}, "chochiku": {"SAVINGS"}, "transmission": {"CHECKING", "CURRENT"},
+	"CE": {"C_EXT"}, "PAS": {"PASSP", "PASS", "PASSPORT"}, "PASSPORT": {"PASSP", "PASS"},
 }
 
-// needAddress are currencies for which Wise requires the recipient's address: of the recipient, and of the balance.
-var needAddress, needAddressFrom = []string{"USD", "PHP", "THB", "TRY"}, []string{"USD", "AUD"}
+// shortReference is the number of characters of a text that every network takes, and references those that networks of
+// a currency take.
+const shortReference = 10
+
+var references = map[string]int{"AUD": 18, "EUR": 35, "GBP": 18, "ZAR": 18}
 
 func referenceLength(o bank.Order) int {
-	return max(recipients[string(o.Amount.Asset())].reference, shortReference)
+	return max(references[string(o.Amount.Asset())], shortReference)
 }
 
-// recipient returns the body of the call that creates the recipient of an order. The error names a missing field.
-func recipient(o bank.Order) (object, error) {
-	currency := string(o.Amount.Asset())
-	of, known := recipients[currency]
-	if !known {
-		return nil, fmt.Errorf("the currency %s is not paid by Wise", currency)
-	}
-	to, err := o.Receiver()
-	if err != nil {
-		return nil, err
-	}
-	if of.people && to.Business {
-		return nil, fmt.Errorf("companies are not paid in %s by Wise", currency)
+// payee has the values of a destination by their names, such as account_number and address.city.
+type payee struct {
+	bank.Payee
+	values map[string]string
+}
+
+func newPayee(o bank.Order) (p payee, err error) {
+	if p.Payee, err = o.Receiver(); err != nil {
+		return p, err
 	}
 	var data map[string]any
 	if err := json.Unmarshal(o.Data, &data); err != nil {
+		return p, err
+	}
+	p.values = map[string]string{}
+	for name, value := range data {
+		p.values[name], _ = value.(string)
+	}
+	for name, value := range map[string]string{"country": p.Address.Country, "city": p.Address.Town,
+		"address_line1": p.Address.Street, "postal_code": p.Address.PostCode, "state": p.Address.State} {
+		p.values["address."+name] = value
+	}
+	if born := p.values["date_of_birth"]; len(born) == 6 { // of a person in Korea: year, month, day
+		century := "19"
+		if born < "20" {
+			century = "20"
+		}
+		p.values["date_of_birth"] = century + born[:2] + "-" + born[2:4] + "-" + born[4:]
+	}
+	return p, nil
+}
+
+// maxRefreshes is the number of times that the requirements of a type are read again.
+const maxRefreshes = 5
+
+// recipient returns the body of the call that creates the recipient of an order: of the first type that Wise offers for
+// a quote and that the destination has the fields for. If there is none, the error is an errIncomplete that names a
+// field.
+func (a *API) recipient(ctx context.Context, o bank.Order, quote string) (object, error) {
+	to, err := newPayee(o)
+	if err != nil {
+		return nil, errIncomplete{err}
+	}
+	path := "/v1/quotes/" + url.PathEscape(quote) + "/account-requirements"
+	var offered []requirement
+	if err := a.forms.Get(ctx, path, &offered); err != nil {
 		return nil, err
 	}
-	details := object{"legalType": map[bool]string{true: "BUSINESS", false: "PRIVATE"}[to.Business]}
-	for pair := range strings.FieldsSeq(of.details) {
-		key, field, _ := strings.Cut(pair, "=")
-		field, optional := strings.CutSuffix(field, "?")
-		field, cut, _ := strings.Cut(field, ":")
-		from := data
-		if inner, nested := strings.CutPrefix(field, "address."); nested {
-			from, _ = data["address"].(map[string]any)
-			field = inner
+	var names []string
+	var failed error
+	for _, r := range offered {
+		names = append(names, r.Type)
+		if _, known := kinds[r.Type]; !known && !strings.HasSuffix(r.Type, local) {
+			continue
 		}
-		value, _ := from[field].(string)
-		if field == "account_type" {
-			value = types[value]
+		body, err := a.fill(ctx, o, to, r, path)
+		var missing errIncomplete
+		if err == nil || !errors.As(err, &missing) {
+			return body, err
 		}
-		if n := len(cut); n > 0 && len(value) > int(cut[0]-'0') {
-			value = value[:cut[0]-'0']
-		}
-		switch {
-		case value != "":
-			details[key] = value
-		case !optional:
-			return nil, fmt.Errorf("the field %s of the destination is missing", field)
+		if failed == nil {
+			failed = err
 		}
 	}
-	if currency == "CAD" {
-		kind, _ := details["accountType"].(string)
-		details["accountType"] = map[string]string{"CHECKING": "Checking", "SAVINGS": "Saving"}[kind]
+	if failed == nil {
+		failed = errIncomplete{fmt.Errorf("the bank pays %s only to accounts of other types: %s", o.Amount.Asset(),
+			strings.Join(names, ", "))}
 	}
-	switch at := to.Address; {
-	case at.Country != "" && at.Town != "":
-		details["address"] = withoutEmpty(object{"country": at.Country, "city": at.Town, "firstLine": at.Street,
-			"postCode": at.PostCode, "state": at.State})
-	case slices.Contains(needAddress, currency) || slices.Contains(needAddressFrom, string(o.Account.Currency)):
-		return nil, fmt.Errorf("the address of the payee is missing")
+	return nil, failed
+}
+
+// fill returns the body for one type of recipient account. While a value makes Wise require other fields, they are read
+// again.
+func (a *API) fill(ctx context.Context, o bank.Order, to payee, r requirement, path string) (object, error) {
+	asked := map[string]bool{}
+	for range maxRefreshes {
+		body, refresh, err := to.answer(o, r)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(refresh, func(key string) bool { return !asked[key] }) {
+			return body, nil
+		}
+		for _, key := range refresh {
+			asked[key] = true
+		}
+		var offered []requirement
+		if err := a.forms.Post(ctx, path, "", body, &offered); err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(offered, func(x requirement) bool { return x.Type == r.Type })
+		if i < 0 {
+			return nil, errIncomplete{fmt.Errorf("the address of the payee or the bank does not fit the type %s", r.Type)}
+		}
+		r = offered[i]
 	}
-	return object{"profile": json.Number(o.Account.Profile), "accountHolderName": name(to.Name), "currency": currency,
-		"type": of.kind, "details": details}, nil
+	return nil, fmt.Errorf("wise: the fields of the type %s change with every answer", r.Type)
+}
+
+// answer returns the body for one type, and the fields with an answer on which others depend.
+func (p payee) answer(o bank.Order, r requirement) (body object, refresh []string, err error) {
+	details := object{}
+	body = object{"profile": json.Number(o.Account.Profile), "accountHolderName": name(p.Name),
+		"currency": o.Amount.Asset(), "type": r.Type, "details": details}
+	hasNumber := false
+	for _, section := range r.Fields {
+		for _, f := range section.Group {
+			value, err := p.value(r.Type, f)
+			switch {
+			case err != nil && f.Required:
+				return nil, nil, errIncomplete{err}
+			case err != nil || value == "" || slices.Contains(unasked, f.Key) && !f.Required:
+				continue
+			}
+			if f.Refresh {
+				refresh = append(refresh, f.Key)
+			}
+			if f.Key == "accountHolderName" {
+				body[f.Key] = value
+				continue
+			}
+			hasNumber = hasNumber || slices.Contains(numbers, f.Key)
+			at := details
+			if group, member, nested := strings.Cut(f.Key, "."); nested {
+				if at[group] == nil {
+					at[group] = object{}
+				}
+				at[group].(object)[member] = value
+				continue
+			}
+			at[f.Key] = value
+		}
+	}
+	if details["legalType"] == nil {
+		details["legalType"] = p.legalType()
+	}
+	if !hasNumber {
+		return nil, nil, errIncomplete{fmt.Errorf("the type %s does not ask for the account number", r.Type)}
+	}
+	return body, refresh, nil
+}
+
+func (p payee) legalType() string {
+	return map[bool]string{true: "BUSINESS", false: "PRIVATE"}[p.Business]
+}
+
+// value returns the destination's value for a field, or an error that names the destination's field. It is "" for an
+// optional field of another meaning.
+func (p payee) value(kind string, f field) (string, error) {
+	switch f.Key {
+	case "legalType":
+		value, ok := f.accept(p.legalType())
+		if !ok {
+			return "", fmt.Errorf("account_holder_type: %s accounts are not paid by this bank",
+				map[bool]string{true: "business", false: "individual"}[p.Business])
+		}
+		return value, nil
+	case "accountHolderName":
+		value, ok := f.accept(name(p.Name))
+		if !ok {
+			return "", errors.New("account_holder_name does not fit")
+		}
+		return value, nil
+	}
+	from := sources[f.Key]
+	for pair := range strings.FieldsSeq(kinds[kind]) {
+		if key, other, _ := strings.Cut(pair, "="); key == f.Key {
+			from = other
+		}
+	}
+	if from == "" {
+		return "", fmt.Errorf("the bank requires %s, which no destination has", f.Key)
+	}
+	wrong := ""
+	for source := range strings.SplitSeq(from, "|") {
+		source, cut, _ := strings.Cut(source, ":")
+		given := p.values[source]
+		if given == "" {
+			continue
+		}
+		if n := len(cut); n > 0 {
+			given = given[:min(int(cut[0]-'0'), len(given))]
+		}
+		forms := append([]string{given}, words[given]...)
+		if source == "phone_number" {
+			forms = append(forms, strings.TrimPrefix(given, "+"))
+		}
+		for _, text := range forms {
+			if value, ok := f.accept(text); ok {
+				return value, nil
+			}
+		}
+		if wrong == "" {
+			wrong = source
+		}
+	}
+	if wrong != "" {
+		return "", fmt.Errorf("%s does not fit", wrong)
+	}
+	first, _, _ := strings.Cut(from, "|")
+	first, _, _ = strings.Cut(first, ":")
+	return "", fmt.Errorf("%s is missing", first)
+}
+
+// accept returns a value in the form that a field has it in, unless the field does not allow it.
+func (f field) accept(value string) (string, bool) {
+	if len(f.Values) > 0 {
+		for _, v := range f.Values {
+			if v.Key != "" && compact(v.Key) == compact(value) {
+				return v.Key, true
+			}
+		}
+		for _, v := range f.Values { // banks have codes of Wise's own, but the usual names
+			if v.Key != "" && compact(value) != "" && compact(v.Name) == compact(value) {
+				return v.Key, true
+			}
+		}
+		return "", false
+	}
+	n := utf8.RuneCountInString(value)
+	if f.MinLength != nil && n < *f.MinLength || f.MaxLength != nil && n > *f.MaxLength {
+		return "", false
+	}
+	if f.Pattern == "" {
+		return value, true
+	}
+	pattern, err := regexp.Compile("^(?:" + f.Pattern + ")$")
+	return value, err != nil || pattern.MatchString(value) // Wise checks what only its own syntax describes
 }
 
 // name returns a name with the characters that Wise permits.
@@ -156,9 +331,4 @@ func name(s string) string {
 		}
 		return ' '
 	}, s)), " ")
-}
-
-func withoutEmpty(o object) object {
-	maps.DeleteFunc(o, func(_ string, v any) bool { return v == "" })
-	return o
 }

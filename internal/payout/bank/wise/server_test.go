@@ -24,7 +24,7 @@ const (
 
 type object = map[string]any
 
-// server is a local server that follows the documentation of Wise's API: recipients with the fields of their type,
+// server is a local server that follows the documentation of Wise's API: recipients with the fields that it requires,
 // quotes that fix the target amount and can be used once, transfers that a customerTransactionId identifies, funding
 // from a balance, the statuses of a transfer, and statements of the balance.
 type server struct {
@@ -40,13 +40,7 @@ type server struct {
 	protected bool     // funding requires strong customer authentication
 	refuse    bool     // recipients are refused
 	funding   int      // number of calls that funded a transfer
-}
-
-// required are the details that a recipient must have, by type, as Wise's documentation lists them.
-var required = map[string][]string{
-	"aba":  {"abartn", "accountNumber", "accountType", "address"},
-	"iban": {"IBAN"}, "sort_code": {"sortCode", "accountNumber"}, "indian": {"ifscCode", "accountNumber"},
-	"philippines": {"bankCode", "accountNumber", "address"}, "mexican": {"clabe"},
+	asked     int      // number of calls for the fields of recipients
 }
 
 func serve(t *testing.T) *server {
@@ -64,8 +58,8 @@ func fail(w http.ResponseWriter, status int, code string) {
 	reply(w, object{"errors": []object{{"code": code, "message": code}}})
 }
 
-var paths = regexp.MustCompile(`^/v[0-9]/(accounts|transfers|profiles/` + profile + `/(?:quotes|transfers)|profiles/` +
-	profile + `/balance-statements/` + balance + `)(?:/([^/]+))?(?:/([^/]+))?$`)
+var paths = regexp.MustCompile(`^/v[0-9]/(accounts|transfers|quotes|profiles/` + profile +
+	`/(?:quotes|transfers)|profiles/` + profile + `/balance-statements/` + balance + `)(?:/([^/]+))?(?:/([^/]+))?$`)
 
 func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "Bearer "+token {
@@ -113,6 +107,8 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 		s.statement(w, r)
 	case found == nil:
 		fail(w, http.StatusNotFound, kind+".not-found")
+	case of == "account-requirements":
+		s.require(w, r, found, in)
 	case of == "payments" && r.Method == http.MethodPost:
 		s.fund(w, found, in)
 	case of == "payments":
@@ -123,20 +119,7 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) addAccount(w http.ResponseWriter, in object) {
-	details, _ := in["details"].(object)
-	kind, _ := in["type"].(string)
-	if s.refuse {
-		fail(w, http.StatusUnprocessableEntity, "NOT_VALID")
-		return
-	}
-	for _, key := range required[kind] {
-		if details[key] == nil || details[key] == "" {
-			fail(w, http.StatusUnprocessableEntity, "NOT_VALID")
-			return
-		}
-	}
-	if number, _ := details["abartn"].(string); kind == "aba" && len(number) != 9 || required[kind] == nil ||
-		fmt.Sprint(in["profile"]) != profile || in["accountHolderName"] == "" || details["legalType"] == nil {
+	if s.refuse || fmt.Sprint(in["profile"]) != profile || s.wrong(in) != "" {
 		fail(w, http.StatusUnprocessableEntity, "NOT_VALID")
 		return
 	}
@@ -163,7 +146,9 @@ func (s *server) addQuote(w http.ResponseWriter, in object) {
 	target, _ := in["targetCurrency"].(string)
 	rate := big.NewRat(1, 1)
 	if target != s.currency {
-		rate = s.rates[target]
+		if rate = s.rates[target]; rate == nil && forms[target] != "" {
+			rate = big.NewRat(2, 1)
+		}
 	}
 	amount, ok := in["targetAmount"].(json.Number)
 	if rate == nil || !ok || in["sourceCurrency"] != s.currency || in["preferredPayIn"] != "BALANCE" {
@@ -198,7 +183,7 @@ func (s *server) addTransfer(w http.ResponseWriter, in object) {
 	}
 	quote := s.quotes[fmt.Sprint(in["quoteUuid"])]
 	reference, _ := in["details"].(object)["reference"].(string)
-	if quote == nil || quote["used"] != nil || reference == "" || len(reference) > 35 {
+	if quote == nil || quote["targetAccount"] == nil || quote["used"] != nil || reference == "" || len(reference) > 35 {
 		fail(w, http.StatusUnprocessableEntity, "NOT_VALID")
 		return
 	}

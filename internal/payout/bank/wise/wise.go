@@ -22,6 +22,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
@@ -43,7 +44,10 @@ const (
 const incomplete = "destination_incomplete"
 
 // API implements bank.API.
-type API struct{ client bankhttp.Client }
+type API struct {
+	client bankhttp.Client
+	forms  bankhttp.Client // for the fields of recipients, in the version that includes the name
+}
 
 var _ bank.API = (*API)(nil)
 
@@ -52,14 +56,21 @@ func New(at, token string) (*API, error) {
 	if at == "" || token == "" {
 		return nil, errors.New("wise: the URL or the API token is missing")
 	}
-	return &API{bankhttp.Client{Name: "wise", URL: at, Header: http.Header{"Authorization": {"Bearer " + token}}}}, nil
+	header := http.Header{"Authorization": {"Bearer " + token}}
+	a := &API{client: bankhttp.Client{Name: "wise", URL: at, Header: header}}
+	a.forms = a.client
+	a.forms.Header = header.Clone()
+	a.forms.Header.Set("Accept-Minor-Version", "1")
+	return a, nil
 }
 
-// CheckAccount returns an error if an account pays a currency for which the fields of recipients are not known.
+// CheckAccount returns an error if an account pays a currency that no destination has. Whether Wise pays the currency
+// is known with the first quote.
 func CheckAccount(a bank.Account) error {
 	for _, currency := range append([]money.Asset{a.Currency}, a.Pays...) {
-		if _, known := recipients[string(currency)]; !known {
-			return fmt.Errorf("the bank account %s cannot pay %s by Wise; remove the currency", a.ID, currency)
+		if !slices.Contains(country.Currencies(), string(currency)) {
+			return fmt.Errorf("the bank account %s cannot pay %s, because no destination has it; remove the currency", a.ID,
+				currency)
 		}
 	}
 	return nil
@@ -118,9 +129,13 @@ type errIncomplete struct{ error }
 
 // order creates the recipient, the quote and the transfer of an order, without funding it.
 func (a *API) order(ctx context.Context, o bank.Order) (t transfer, err error) {
-	to, err := recipient(o)
+	first, err := a.quote(ctx, o, "") // Wise requires fields that depend on the profile, the currencies and the amount
 	if err != nil {
-		return t, errIncomplete{err}
+		return t, err
+	}
+	to, err := a.recipient(ctx, o, first)
+	if err != nil {
+		return t, err
 	}
 	var account struct {
 		ID json.Number `json:"id"`
@@ -128,22 +143,31 @@ func (a *API) order(ctx context.Context, o bank.Order) (t transfer, err error) {
 	if err := a.client.Post(ctx, "/v1/accounts", "", to, &account); err != nil {
 		return t, err
 	}
-	var quote struct {
-		ID string `json:"id"`
-	}
-	if err := a.client.Post(ctx, "/v3/profiles/"+url.PathEscape(o.Account.Profile)+"/quotes", "", object{
-		"sourceCurrency": o.Account.Currency, "targetCurrency": o.Amount.Asset(),
-		"targetAmount": json.Number(o.Amount.String()), "targetAccount": account.ID, "preferredPayIn": "BALANCE",
-	}, &quote); err != nil {
+	quote, err := a.quote(ctx, o, account.ID)
+	if err != nil {
 		return t, err
 	}
 	if err := a.client.Post(ctx, "/v1/transfers", "", object{
-		"targetAccount": account.ID, "quoteUuid": quote.ID, "customerTransactionId": transactionID(o),
+		"targetAccount": account.ID, "quoteUuid": quote, "customerTransactionId": transactionID(o),
 		"details": object{"reference": bankhttp.Cut(o.Remittance(), referenceLength(o))},
 	}, &t); err != nil {
 		return t, err
 	}
 	return t, a.check(ctx, o, t, t.Account == account.ID)
+}
+
+// quote returns the ID of a quote for an order, for its recipient unless account is empty.
+func (a *API) quote(ctx context.Context, o bank.Order, account json.Number) (string, error) {
+	body := object{"sourceCurrency": o.Account.Currency, "targetCurrency": o.Amount.Asset(),
+		"targetAmount": json.Number(o.Amount.String()), "preferredPayIn": "BALANCE"}
+	if account != "" {
+		body["targetAccount"] = account
+	}
+	var quote struct {
+		ID string `json:"id"`
+	}
+	err := a.client.Post(ctx, "/v3/profiles/"+url.PathEscape(o.Account.Profile)+"/quotes", "", body, &quote)
+	return quote.ID, err
 }
 
 // refusal returns a rejected transfer and true if an error of order says that the content was refused, as it would be
@@ -242,7 +266,7 @@ func (a *API) check(ctx context.Context, o bank.Order, t transfer, known bool) e
 	if known {
 		return nil
 	}
-	to, err := recipient(o)
+	to, err := o.Receiver()
 	if err != nil {
 		return err
 	}
@@ -252,17 +276,11 @@ func (a *API) check(ctx context.Context, o bank.Order, t transfer, known bool) e
 	if err := a.client.Get(ctx, "/v1/accounts/"+t.Account.String(), &account); err != nil {
 		return err
 	}
-	ours := to["details"].(object)
-	for _, name := range numbers {
-		if text, has := ours[name].(string); has {
-			theirs, _ := account.Details[name].(string)
-			if theirs == "" && name == "IBAN" {
-				theirs, _ = account.Details["iban"].(string)
-			}
-			if compact(text) != compact(theirs) {
-				return other
-			}
-		}
+	if !slices.ContainsFunc(numbers, func(name string) bool {
+		theirs, _ := account.Details[name].(string)
+		return compact(theirs) == compact(to.Account)
+	}) {
+		return other
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/banktest"
@@ -235,7 +237,7 @@ func TestStatuses(t *testing.T) {
 	})
 }
 
-// A destination that lacks a field fails before Wise is called, and one that Wise refuses before a transfer exists.
+// A destination that lacks a field, or has one that does not fit, fails before a recipient is created.
 func TestRefusals(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "EUR", "PHP", "USD")
@@ -245,7 +247,11 @@ func TestRefusals(t *testing.T) {
 		outs := b.Queue(without, b.To("1100000", 100_00))
 		b.Work(2)
 		b.Want(outs[0].ID, payout.Failed, "destination_incomplete")
-		b.Want(outs[1].ID, payout.Failed, "NOT_VALID")
+		b.Want(outs[1].ID, payout.Failed, "destination_incomplete")
+		if got := strings.Join(b.Problems(), "\n"); !strings.Contains(got, "bank_code is missing") ||
+			!strings.Contains(got, "routing_number does not fit") {
+			t.Errorf("problems: %s", got)
+		}
 		if len(b.transfers) != 0 {
 			t.Errorf("%d transfers", len(b.transfers))
 		}
@@ -256,8 +262,8 @@ func TestRefusals(t *testing.T) {
 func TestAKeyOfAnotherPaymentPausesPayouts(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "USD")
-		b.accounts = []object{{"id": 1, "details": object{"accountNumber": "42"}}}
-		b.transfers = []object{{"id": 1000, "targetAccount": 1, "customerTransactionId": transactionID("S0000001P00001"),
+		b.accounts = []object{{"id": 7, "details": object{"accountNumber": "42"}}}
+		b.transfers = []object{{"id": 1000, "targetAccount": 7, "customerTransactionId": transactionID("S0000001P00001"),
 			"targetCurrency": "USD", "targetValue": json.Number("100.00"), "status": "processing",
 			"payments": []object{{"amount": 101, "currency": "USD"}}}}
 		o := b.Queue(b.To("110000000", 100_00))[0]
@@ -269,47 +275,189 @@ func TestAKeyOfAnotherPaymentPausesPayouts(t *testing.T) {
 	})
 }
 
-// Destinations become recipients of the type of their currency, with the fields that Wise's documentation names.
+// pay lets a server order a payment to a destination, and returns the recipient that it created.
+func (s *server) pay(t *testing.T, a money.Asset, country, scheme, destination string) (object, bank.Transfer) {
+	t.Helper()
+	api := testkit.Must(wise.New(s.URL, token))
+	s.Between(func() { s.transfers, s.accounts, s.quotes, s.asked = nil, nil, map[string]object{}, 0 })
+	o := bank.Order{Account: bank.Account{ID: "w", Currency: money.Asset(s.currency), Profile: profile, Number: balance},
+		Reference: "S0000012P00003", Method: "balance", Payment: bank.Payment{Amount: money.New(a, 100_00), Country: country,
+			Scheme: scheme, Data: json.RawMessage(destination), Details: payout.Details{Description: "Salary"}}}
+	got := testkit.Must(api.Create(t.Context(), o))
+	if len(s.accounts) != 1 || len(s.transfers) != 1 {
+		return nil, got
+	}
+	if found := testkit.Must(api.Get(t.Context(), o, got.ID)); found.Status != bank.TransferPaid {
+		t.Errorf("%s %s %s: the transfer is %v", a, country, scheme, found.Status)
+	}
+	return s.accounts[0], got
+}
+
+// Destinations become recipients of a type that Wise offers, with the fields that it requires.
 func TestRecipients(t *testing.T) {
 	const more = `"account_holder_name":"Ada Ö","account_holder_type":"individual"`
-	for currency, c := range map[string]struct{ destination, kind, want string }{
-		"EUR": {`"iban":"DE89370400440532013000","bic":"COBADEFF"`, "iban",
+	const denver = `,"address":{"address_line1":"1 Main St","city":"Denver","state":"CO","postal_code":"80202",` +
+		`"country":"US"}`
+	for _, c := range []struct{ from, currency, destination, kind, want string }{
+		{"EUR", "EUR", `"iban":"DE89370400440532013000","bic":"COBADEFF"`, "iban",
 			`"BIC":"COBADEFF","IBAN":"DE89370400440532013000"`},
-		"GBP": {`"sort_code":"200000","account_number":"55779911"`, "sort_code",
+		{"EUR", "GBP", `"sort_code":"200000","account_number":"55779911","email":"ada@example.com"`, "sort_code",
 			`"accountNumber":"55779911","sortCode":"200000"`},
-		"CHF": {`"iban":"CH9300762011623852957","address":{"city":"Bern","postal_code":"3000","country":"CH"}`, "iban",
-			`"IBAN":"CH9300762011623852957","address":{"city":"Bern","country":"CH","postCode":"3000"},"postCode":"3000",` +
-				`"town":"Bern"`},
-		"BDT": {`"routing_number":"015270362","account_number":"5060011118000"`, "bangladesh",
+		{"EUR", "CHF", `"iban":"CH9300762011623852957","address":{"city":"Bern","postal_code":"3000","country":"CH"}`, "iban",
+			`"IBAN":"CH9300762011623852957","postCode":"3000","town":"Bern"`},
+		{"EUR", "BDT", `"routing_number":"015270362","account_number":"5060011118000"`, "bangladesh",
 			`"accountNumber":"5060011118000","bankCode":"015","branchCode":"015270362"`},
-		"CAD": {`"institution_number":"006","transit_number":"04841","account_number":"3456712","account_type":"savings"`,
-			"canadian", `"accountNumber":"3456712","accountType":"Saving","institutionNumber":"006","transitNumber":"04841"`},
-		"JPY": {`"bank_code":"6470","branch_code":"100","account_type":"toza","account_number":"1234567",
+		{"EUR", "CAD", `"institution_number":"006","transit_number":"04841","account_number":"3456712",
+			"account_type":"savings"`, "canadian",
+			`"accountNumber":"3456712","accountType":"Saving","institutionNumber":"006","transitNumber":"04841"`},
+		{"EUR", "JPY", `"bank_code":"6470","branch_code":"100","account_type":"toza","account_number":"1234567",
 			"account_holder_kana":"アダ"`, "japanese",
 			`"accountNumber":"1234567","accountType":"CURRENT","bankCode":"6470","branchCode":"100"`},
-		"MXN": {`"clabe":"032180000118359719"`, "mexican", `"clabe":"032180000118359719"`},
-		"TRY": {`"iban":"TR330006100519786457841326"`, "", ""}, // without an address
-		"UYU": {`"account_number":"1"`, "", ""},                // not paid
+		{"EUR", "MXN", `"clabe":"032180000118359719"`, "mexican", `"clabe":"032180000118359719"`},
+		{"EUR", "KES", `"phone_number":"+254712345678"`, "kenya_mobile", `"accountNumber":"254712345678"`},
+		{"EUR", "KRW", `"bank_code":"004","account_number":"1234567890","date_of_birth":"900131","email":"ada@example.com"`,
+			"south_korean_paygate",
+			`"accountNumber":"1234567890","bankCode":"004","dateOfBirth":"1990-01-31","email":"ada@example.com"`},
+		{"EUR", "PEN", `"cci":"00219100123456789055","account_type":"ahorros","id_type":"CE","id_number":"123456789",
+			"bank_name":"EXAMPLE BANK","phone_number":"+51987654321"`, "peru",
+			`"accountNumber":"00219100123456789055","accountType":"SAVINGS","bankCode":"BCON","idDocumentNumber":"123456789",` +
+				`"idDocumentType":"C_EXT","phoneNumber":"+51987654321"`},
+		{"EUR", "MAD", `"rib":"007810000123400012345628","bank_name":"Example Bank"`, "morocco",
+			`"accountNumber":"007810000123400012345628","bankCode":"BCMAMAMC"`},
+		{"EUR", "SAR", `"iban":"SA0380000000608010167519","bic":"RJHISARI"` + denver, "swift_code",
+			`"accountNumber":"SA0380000000608010167519","address":{"city":"Denver","country":"US","firstLine":"1 Main St",` +
+				`"postCode":"80202","state":"CO"},"swiftCode":"RJHISARI"`},
+		{"EUR", "USD", `"routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank"` + denver,
+			"fedwire_local", `"abartn":"021000021","accountNumber":"000123456789","address":{"city":"Denver","country":"US",` +
+				`"firstLine":"1 Main St","postCode":"80202","state":"CO"}`},
+		{"USD", "MXN", `"clabe":"032180000118359719"` + denver, "mexican", `"address":{"city":"Denver","country":"US",` +
+			`"firstLine":"1 Main St","postCode":"80202","state":"CO"},"clabe":"032180000118359719"`},
+
+		// A field that is missing or does not fit is named, and nothing is created.
+		{"EUR", "TRY", `"iban":"TR330006100519786457841326"`, "", "address.country is missing"},
+		{"USD", "MXN", `"clabe":"032180000118359719"`, "", "address.country is missing"},
+		{"USD", "MXN", `"clabe":"032180000118359719"` + strings.Replace(denver, `"CO"`, `"ZZ"`, 1), "",
+			"address.state does not fit"},
+		{"EUR", "MXN", `"clabe":"03218000011835971"`, "", "clabe does not fit"},
+		{"EUR", "NGN", `"bank_code":"999","account_number":"0000014579"`, "", "bank_code does not fit"},
+		{"EUR", "NGN", `"bank_code":"011","account_number":"000001457"`, "", "account_number does not fit"},
+		{"EUR", "PEN", `"cci":"00219100123456789055","account_type":"ahorros","id_type":"DNI","id_number":"123456789"`, "",
+			"bank_code is missing"},
+		{"EUR", "KRW", `"bank_code":"004","account_number":"1234567890","date_of_birth":"900131"`, "", "email is missing"},
+		{"EUR", "TZS", `"channel":"mpesa","account_number":"+255712345678"`, "", "bank_code is missing"},
+		{"EUR", "SAR", `"iban":"SA0380000000608010167519"` + denver, "", "bic is missing"},
+		{"EUR", "BDT", `"routing_number":"015270362","account_number":"5060011118000","account_holder_type":"business"`, "",
+			"account_holder_type: business accounts are not paid by this bank"},
+		{"EUR", "XAF", `"account_number":"1"`, "", "error.route.not.supported"},
 	} {
-		o := bank.Order{Account: bank.Account{Currency: money.EUR, Profile: profile}, Payment: bank.Payment{
-			Amount: money.New(money.Asset(currency), 100), Data: json.RawMessage("{" + more + "," + c.destination + "}")}}
-		got, err := wise.Recipient(o)
+		s := serve(t)
+		s.currency = c.from
+		got, transfer := s.pay(t, money.Asset(c.currency), "", "", "{"+more+","+c.destination+"}")
 		if c.kind == "" {
-			if err == nil {
-				t.Errorf("%s: %v", currency, got)
+			if got != nil || transfer.Status != bank.TransferRejected || transfer.Info != c.want && transfer.Code != c.want {
+				t.Errorf("%s: %+v %v; want %q", c.currency, transfer, got, c.want)
 			}
 			continue
 		}
-		testkit.Check(t, err)
-		text, err := json.Marshal(got["details"])
-		testkit.Check(t, err)
-		details := strings.Replace(string(text), `,"legalType":"PRIVATE"`, "", 1)
+		if got == nil {
+			t.Errorf("%s: %+v", c.currency, transfer)
+			continue
+		}
+		text := string(testkit.Must(json.Marshal(got["details"])))
+		details := strings.Replace(strings.Replace(text, `,"legalType":"PRIVATE"`, "", 1), `"legalType":"PRIVATE",`, "", 1)
 		if got["type"] != c.kind || details != "{"+c.want+"}" || got["accountHolderName"] != "Ada O" {
-			t.Errorf("%s: %v %s", currency, got, details)
+			t.Errorf("%s: %v %s", c.currency, got, details)
+		}
+		if asked := s.asked; asked != map[bool]int{true: 2, false: 1}[strings.Contains(c.want, `"address"`)] {
+			t.Errorf("%s: asked %d times for the fields", c.currency, asked)
 		}
 	}
-	if n := wise.Currencies(); n < 40 {
-		t.Errorf("%d currencies", n)
+}
+
+// samples are values of fields without an example, or that Wise's form needs in place of one, by currency.
+var samples = map[string]map[string]string{
+	"BDT": {"routing_number": "015270362", "account_number": "5060011118000"},
+	"FJD": {"bank_name": "Example Bank"}, "KRW": {"date_of_birth": "900131"},
+	"MAD": {"bank_name": "Example Bank"}, "RWF": {"channel": "bank", "account_number": "1234567890"},
+	"TZS": {"channel": "bank", "account_number": "1234567890", "bank_name": "Example Bank"},
+	"UGX": {"channel": "bank", "account_number": "1234567890", "bank_name": "Example Bank"},
+	"XOF": {"channel": "bank", "account_number": "007810000123400012345628", "bank_name": "Example Bank"},
+	"": {"tax_id": "12345678901", "id_number": "12345678", "account_number": "123456789", "branch_code": "100",
+		"bank_code": "0123", "bank_name": "Example Bank", "bic": "ABCDEF22", "email": "ada@example.com",
+		"phone_number": "+51987654321", "account_holder_kana": "アダ", "city": "Springfield",
+		"postal_code": "80202", "state": "CO"},
+}
+
+// sample returns the data of a destination with all fields of a scheme.
+func sample(currency string, fields []destination.Field, scheme string) map[string]any {
+	data := map[string]any{}
+	for _, f := range fields {
+		switch {
+		case f.DependsOn != nil && f.DependsOn.Value != scheme || f.Key == "rail" || f.Key == "alias":
+		case f.Type == "group":
+			data[f.Key] = sample(currency, f.Fields, scheme)
+		default:
+			value := samples[currency][f.Key]
+			if value == "" {
+				value = f.Example
+			}
+			if value == "" {
+				value = samples[""][f.Key]
+			}
+			data[f.Key] = value
+		}
+	}
+	return data
+}
+
+// wallets are types that are not bank accounts, with numbers that look like those of accounts.
+var wallets = []string{"australian_bpay", "bankgiro", "bkash", "chinese_alipay", "fiji_mobile", "hong_kong_fps",
+	"indian_upi", "interac", "malaysian_duitnow", "philippinesmobile", "privatbank", "singapore_paynow"}
+
+// Every currency that a destination can have is paid to an account with the fields that Wise requires, except by the
+// schemes that are not bank accounts.
+func TestEveryCurrencyIsPaid(t *testing.T) {
+	unpaid := map[string]string{"BRL pix": "the destination lacks data that the bank requires",
+		"USD local": "routing_number is missing"}
+	paid := map[money.Asset]bool{}
+	s := serve(t)
+	s.currency = "EUR"
+	for _, a := range money.All() {
+		for _, country := range destination.Countries(a) {
+			fields := testkit.Must(destination.Fields(string(a), country)).Fields
+			schemes := []string{}
+			for _, f := range fields {
+				if f.Key == "rail" {
+					for _, o := range f.Options {
+						schemes = append(schemes, o.Value)
+					}
+				}
+			}
+			if len(schemes) == 0 {
+				schemes = []string{"local"}
+			}
+			for _, scheme := range schemes {
+				data := sample(string(a), fields, scheme)
+				if slices.Contains([]string{"DOP", "GTQ", "KZT", "RWF", "SAR", "TND"}, string(a)) {
+					data["address"] = map[string]any{"address_line1": "1 Main St", "city": "Denver", "state": "CO",
+						"postal_code": "80202", "country": "US"}
+				}
+				got, transfer := s.pay(t, a, country, scheme, string(testkit.Must(json.Marshal(data))))
+				want, excepted := unpaid[string(a)+" "+scheme]
+				switch {
+				case got != nil:
+					paid[a] = true
+					if slices.Contains(wallets, fmt.Sprint(got["type"])) {
+						t.Errorf("%s %s is paid to %s", a, country, got["type"])
+					}
+				case !excepted || transfer.Info != want:
+					t.Errorf("%s %s %s: %+v", a, country, scheme, transfer)
+				}
+			}
+		}
+	}
+	if len(paid) < 57 {
+		t.Errorf("%d currencies are paid, want at least 57", len(paid))
 	}
 }
 
@@ -317,13 +465,14 @@ func TestRecipients(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	const fields = `[{"id":"w","currency":"EUR","format":"wise","name":"Example","number":"64"%s}]`
 	for more, want := range map[string]bool{
-		`,"profile":"101"`:                      true,
-		`,"profile":"101","pays":["PHP","JPY"]`: true,
-		``:                                      false,
-		`,"profile":"p_1"`:                      false,
-		`,"profile":"101","pays":["BTC"]`:       false,
-		`,"profile":"101","pays":["EUR"]`:       false, // twice
-		`,"profile":"101","pays":["XOF"]`:       false, // unknown to Wise's documentation
+		`,"profile":"101"`:                                 true,
+		`,"profile":"101","pays":["PHP","JPY"]`:            true,
+		``:                                                 false,
+		`,"profile":"p_1"`:                                 false,
+		`,"profile":"101","pays":["BTC"]`:                  false,
+		`,"profile":"101","pays":["EUR"]`:                  false, // twice
+		`,"profile":"101","pays":["XOF"]`:                  true,
+		`,"profile":"101","pays":["XPF"]`:                  false, // no destination has it
 		`,"profile":"101","pays":["PHP"],"format":"nacha"`: false,
 	} {
 		accounts, err := bank.ReadAccounts(strings.NewReader(fmt.Sprintf(fields, more)))
