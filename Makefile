@@ -69,7 +69,7 @@ fmt: ## format the Go files
 	@.tools/bin/golangci-lint fmt ./...
 
 .PHONY: generate
-generate: ## make what is made from the code: api/openapi.json, the SDKs
+generate: ## make what is made from the code: the contract and the Postman collection in api/, the SDKs
 	@go run ./tools/generate contract
 	@go run ./tools/generate sdk
 

@@ -3,7 +3,7 @@ package stipend
 
 import "embed"
 
-// Docs has the Markdown files of the documentation for developers.
+// Docs has the Markdown files of the documentation for developers, and the files that it offers for download.
 //
-//go:embed docs/guides/*.md docs/webhooks.md docs/checkout.md CHANGELOG.md
+//go:embed docs/guides/*.md docs/webhooks.md docs/checkout.md CHANGELOG.md api/postman.json api/payroll.arazzo.yaml
 var Docs embed.FS

@@ -1,11 +1,13 @@
 package app_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,5 +111,73 @@ func TestTheDocumentation(t *testing.T) {
 			p.Quiet()
 			p.Close()
 		}
+	}
+}
+
+// A program by others executes the workflow of a payroll, and checks each response against the contract.
+func TestTheWorkflowOfAPayroll(t *testing.T) {
+	testkit.NotQuick(t, "other programs")
+	t.Parallel()
+	redocly, err := filepath.Abs("../../.tools/contract/node_modules/.bin/redocly")
+	testkit.Check(t, err)
+	if _, err := os.Stat(redocly); err != nil {
+		t.Fatal("Redocly is not installed; run tools/install.sh contract")
+	}
+	s := boot(t, dbtest.SQLite(t))
+	run := exec.CommandContext(t.Context(), redocly, "respect", "payroll.arazzo.yaml",
+		"--input", "key="+s.Ready().Seed.APIKey, "--server", "stipend="+s.Ready().BaseURL)
+	run.Dir = "../../api"
+	run.Env = append(os.Environ(), "REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true")
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The collection for Postman has a request for each operation. Those without parameters that only read succeed.
+func TestThePostmanCollection(t *testing.T) {
+	t.Parallel()
+	s := boot(t, dbtest.SQLite(t))
+	base := s.Ready().BaseURL
+	_, text := get(t, base+"/docs/postman.json")
+	var all struct {
+		Item []struct {
+			Item []struct {
+				Request struct {
+					Method string
+					URL    struct {
+						Raw      string
+						Variable []any
+						Query    []struct{ Disabled bool }
+					}
+				}
+			}
+		}
+	}
+	testkit.Check(t, json.Unmarshal([]byte(text), &all))
+	_, text = get(t, base+"/openapi.json")
+	var contract struct{ Paths map[string]map[string]any }
+	testkit.Check(t, json.Unmarshal([]byte(text), &contract))
+	operations, requests, read := 0, 0, 0
+	for _, methods := range contract.Paths {
+		operations += len(methods)
+	}
+	client := newAPIClient(t, s)
+	for _, folder := range all.Item {
+		for _, item := range folder.Item {
+			requests++
+			r := item.Request
+			path, ok := strings.CutPrefix(r.URL.Raw, "{{url}}")
+			if !ok || contract.Paths[regexp.MustCompile(`:(\w+)`).ReplaceAllString(path, "{$1}")][strings.ToLower(r.Method)] == nil {
+				t.Errorf("%s %s is not in the contract", r.Method, r.URL.Raw)
+			}
+			required := slices.ContainsFunc(r.URL.Query, func(q struct{ Disabled bool }) bool { return !q.Disabled })
+			if r.Method == "GET" && len(r.URL.Variable) == 0 && !required && strings.HasPrefix(path, "/api/company") {
+				read++
+				client.ok("GET", path, "")
+			}
+		}
+	}
+	if requests != operations || read < 5 {
+		t.Errorf("%d requests for %d operations, %d of them tried", requests, operations, read)
 	}
 }

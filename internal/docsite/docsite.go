@@ -16,7 +16,9 @@ import (
 
 // Content is what the documentation is made of.
 type Content struct {
-	Files  fs.FS // Markdown files; the name of a file without its directory is the name of its page
+	// Files has the Markdown files and the files for download. The name of a file without its directory is the name of
+	// its page.
+	Files  fs.FS
 	Errors []Error
 	Events []Event
 }
@@ -81,15 +83,16 @@ type Site struct {
 	Sections []Section
 	pages    map[string]*Page
 	order    []*Page
+	files    map[string][]byte
 }
 
 // New builds the site. It returns an error if a page of the menu has no file, or a file has no page.
 func New(c Content) (*Site, error) {
-	sources, err := c.sources()
+	sources, files, err := c.sources()
 	if err != nil {
 		return nil, err
 	}
-	s := &Site{pages: map[string]*Page{}}
+	s := &Site{pages: map[string]*Page{}, files: files}
 	add := func(name, section string) (*Page, error) {
 		source, ok := sources[name]
 		if !ok {
@@ -127,22 +130,27 @@ func New(c Content) (*Site, error) {
 	return s, nil
 }
 
-// sources returns the Markdown of all pages by name.
-func (c Content) sources() (map[string]string, error) {
-	all := map[string]string{"events": c.events(), "error-codes": c.errorCodes()}
-	err := fs.WalkDir(c.Files, ".", func(name string, d fs.DirEntry, err error) error {
+// sources returns the Markdown of all pages and the files for download, by name.
+func (c Content) sources() (all map[string]string, files map[string][]byte, err error) {
+	all = map[string]string{"events": c.events(), "error-codes": c.errorCodes()}
+	files = map[string][]byte{}
+	err = fs.WalkDir(c.Files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := fs.ReadFile(c.Files, name)
-		all[pageName(name)] = string(text)
+		if path.Ext(name) == ".md" {
+			all[pageName(name)] = string(text)
+		} else {
+			files[path.Base(name)] = text
+		}
 		return err
 	})
 	for _, e := range c.Errors {
 		all["errors/"+e.Code] = fmt.Sprintf("# %s\n\nHTTP status **%d**, code `%s`\n\n## What happened\n\n%s\n\n"+
 			"## What to do\n\n%s\n", e.Title, e.Status, e.Code, escape(e.What), escape(e.Do))
 	}
-	return all, err
+	return all, files, err
 }
 
 // pageName returns the name of the page of a Markdown file.
@@ -186,6 +194,12 @@ func escape(text string) string {
 func (s *Site) Page(name string) (*Page, bool) {
 	p, ok := s.pages[name]
 	return p, ok
+}
+
+// File returns a file for download by its name.
+func (s *Site) File(name string) (content []byte, ok bool) {
+	content, ok = s.files[name]
+	return content, ok
 }
 
 // Index returns the list of all pages for language models, in the form of llms.txt, with absolute URLs.

@@ -1,4 +1,4 @@
-// Command generate writes the generated files: the contract and the SDKs. `make generate` runs it.
+// Command generate writes the generated files: the contract, its collection for Postman, and the SDKs. `make generate` runs it.
 package main
 
 import (
@@ -20,7 +20,10 @@ func run(args []string) error {
 	}
 	switch args[0] {
 	case "contract":
-		return writeContract()
+		if err := writeContract(); err != nil {
+			return err
+		}
+		return writePostman()
 	case "sdk":
 		return writeSDKs()
 	}

@@ -3,7 +3,10 @@
 package docs
 
 import (
+	"cmp"
 	"context"
+	"mime"
+	"path"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
@@ -41,12 +44,15 @@ func redirect(to string) func(context.Context, *db.Tx, *ui.Request) (ui.View, er
 	return func(context.Context, *db.Tx, *ui.Request) (ui.View, error) { return ui.View{Redirect: to}, nil }
 }
 
-// showPage serves a page as HTML, or as Markdown if its name ends with .md.
+// showPage serves a page as HTML, as Markdown if its name ends with .md, or a file for download.
 func showPage(directory string) func(context.Context, *db.Tx, *ui.Request) (ui.View, error) {
 	return func(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		name, markdown := strings.CutSuffix(c.HTTP.PathValue("name"), ".md")
 		p, ok := c.Docs.Page(directory + name)
+		file, download := c.Docs.File(directory + name)
 		switch {
+		case download:
+			return ui.View{File: &ui.File{Name: name, ContentType: cmp.Or(mime.TypeByExtension(path.Ext(name)), octets), Data: file}}, nil
 		case !ok:
 			return ui.View{}, ui.ErrNoPage
 		case markdown:
@@ -73,3 +79,6 @@ func sendIndex(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 func text(contentType, content string) ui.View {
 	return ui.View{File: &ui.File{ContentType: contentType, Data: []byte(content)}}
 }
+
+// octets is the type of files whose type is unknown.
+const octets = "application/octet-stream"
