@@ -52,7 +52,8 @@ func showPage(directory string) func(context.Context, *db.Tx, *ui.Request) (ui.V
 		file, download := c.Docs.File(directory + name)
 		switch {
 		case download:
-			return ui.View{File: &ui.File{Name: name, ContentType: cmp.Or(mime.TypeByExtension(path.Ext(name)), octets), Data: file}}, nil
+			contentType := cmp.Or(mime.TypeByExtension(path.Ext(name)), octets)
+			return ui.View{File: &ui.File{Name: name, ContentType: contentType, Data: file}}, nil
 		case !ok:
 			return ui.View{}, ui.ErrNoPage
 		case markdown:
