@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/stipend/stipend/internal/ledger"
-	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -149,9 +148,6 @@ func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledg
 	maps.Copy(chains, to.places)
 	for _, place := range slices.Sorted(maps.Keys(chains)) {
 		code, dim := ledger.WalletOf(to.wallet.Asset(), place)
-		if place == lightning.Chain {
-			code, dim = ledger.ChannelBalance, ""
-		}
 		change(code, dim, false, in(from, place), in(to, place))
 	}
 	change(ledger.SuspenseLate, c.ID, true, from.suspense, to.suspense)

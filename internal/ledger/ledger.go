@@ -435,10 +435,12 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 // ErrWrong reports that [Check] found problems.
 var ErrWrong = errors.New("the ledger is inconsistent")
 
-// WalletOf returns the account and dimension for an asset at a place: a chain, or a bank account. Bitcoin has a
-// separate account; all other coins share one that has a dimension per chain.
+// WalletOf returns the account and dimension for an asset at a place: a chain, "lightning", or a bank account. Bitcoin
+// has separate accounts; all other coins share one that has a dimension per chain.
 func WalletOf(asset money.Asset, place string) (Code, string) {
 	switch {
+	case asset == money.BTC && place == "lightning":
+		return ChannelBalance, ""
 	case asset == money.BTC:
 		return HotWallet, ""
 	case asset.IsCrypto():

@@ -20,8 +20,13 @@ type Request struct {
 	Created time.Time // creation time, in whole seconds
 	Expiry  time.Duration
 	Memo    string
-	Payee   string // public key of the node that signed the request, in hexadecimal
+	// DescriptionHash is the SHA-256 of a description that is not part of the request. It is zero if there is none.
+	DescriptionHash Hash
+	Payee           string // public key of the node that signed the request, in hexadecimal
 }
+
+// Expires returns the time from which the request cannot be paid any more.
+func (r Request) Expires() time.Time { return r.Created.Add(r.Expiry) }
 
 // prefixes has the first characters of payment requests, by network. Longer prefixes come first: text with "lnbcrt"
 // also begins with "lnbc".
@@ -52,9 +57,10 @@ const (
 
 // Types of the tagged fields that Decode reads.
 const (
-	fieldHash        = 1
-	fieldExpiry      = 6
-	fieldDescription = 13
+	fieldHash            = 1
+	fieldExpiry          = 6
+	fieldDescription     = 13
+	fieldDescriptionHash = 23
 )
 
 // Decode parses a payment request and verifies its signature.
@@ -202,6 +208,15 @@ func (r *Request) readFields(fields []byte) error {
 				return err
 			}
 			r.Memo = string(raw)
+		case fieldDescriptionHash:
+			if size != hashLen {
+				continue
+			}
+			raw, err := bech32.ConvertBits(value, 5, 8, false)
+			if err != nil {
+				return err
+			}
+			copy(r.DescriptionHash[:], raw)
 		}
 	}
 	if !found {

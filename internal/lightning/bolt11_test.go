@@ -32,7 +32,9 @@ func TestPaymentRequestsAreRead(t *testing.T) {
 		"lntb20m1pvjluezhp58yjmdan79s6qqdhdzgynm4zwqd5d7xmw5fk98klysy043l2ahrqspp5qqqsyqcyq5rqwzqfqqqsyq" +
 			"cyq5rqwzqfqqqsyqcyq5rqwzqfqypqfpp3x9et2e20v6pu37c5d9vax37wxq72un98kmzzhznpurw9sgl2v0nklu2g4d0ke" +
 			"ph5t7tj9tcqd8rexnd07ux4uv2cjvcqwaxgj7v4uwn5wmypjd5n69z2xm3xgksg28nwht7f6zspwp3f9t": {
-			Network: "testnet", Msat: 2_000_000_000, Created: at, Expiry: time.Hour, Payee: payee},
+			Network: "testnet", Msat: 2_000_000_000, Created: at, Expiry: time.Hour, Payee: payee,
+			DescriptionHash: testkit.Must(lightning.ParseHash(
+				"3925b6f67e2c340036ed12093dd44e0368df1b6ea26c53dbe4811f58fd5db8c1"))},
 		beans: {Network: "bitcoin", Msat: 2_500_000_000, Created: at, Expiry: time.Hour,
 			Memo: "coffee beans", Payee: payee},
 		strings.ToUpper(beans): {Network: "bitcoin", Msat: 2_500_000_000, Created: at, Expiry: time.Hour,

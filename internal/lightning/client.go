@@ -177,11 +177,22 @@ func (c *Client) call(ctx context.Context, result any, method, path string, body
 	return nil
 }
 
-// refusal decodes an error response. One without LND's JSON comes from a proxy.
+// refusal decodes an error response. Calls that return a stream have it in a member. One without LND's JSON comes from
+// a proxy, and is not an answer of the node.
 func refusal(status int, text []byte) error {
-	e := &Error{Status: status}
-	if json.Unmarshal(text, e) != nil || e.Message == "" {
-		e.Message = http.StatusText(status)
+	var body struct {
+		Error
+		Stream *Error `json:"error"`
+	}
+	if json.Unmarshal(text, &body) != nil {
+		body.Stream = nil
+	}
+	e := &body.Error
+	if body.Stream != nil {
+		e = body.Stream
+	}
+	if e.Status = status; e.Message == "" {
+		return fmt.Errorf("lightning: not the node answered: %s", http.StatusText(status))
 	}
 	return e
 }

@@ -27,10 +27,14 @@ func Encode(key *btcec.PrivateKey, r Request, secret [32]byte) (string, error) {
 		field(kind, value)
 		return err
 	}
+	describes, description := byte(fieldDescription), []byte(r.Memo)
+	if r.DescriptionHash != (Hash{}) {
+		describes, description = fieldDescriptionHash, r.DescriptionHash[:]
+	}
 	for _, f := range []struct {
 		kind byte
 		raw  []byte
-	}{{1, r.Hash[:]}, {13, []byte(r.Memo)}, {16, secret[:]}} {
+	}{{fieldHash, r.Hash[:]}, {describes, description}, {16, secret[:]}} {
 		if err := bytes(f.kind, f.raw); err != nil {
 			return "", err
 		}

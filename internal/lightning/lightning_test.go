@@ -332,3 +332,12 @@ func TestANodeIsReplaced(t *testing.T) {
 		}
 	})
 }
+
+// The suite's own node pays as an LND node does.
+func TestPayerContract(t *testing.T) {
+	payer, payee := lightningtest.Start(t), lightningtest.Start(t)
+	payer.Fund(100_000)
+	payer.Connect(payee)
+	client := testkit.Must(lightning.NewClient(payer.Options()))
+	lightningtest.RunPayerContract(t, client, payee)
+}

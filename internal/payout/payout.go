@@ -2,7 +2,7 @@
 // until the network or the bank has proven that the money arrived.
 //
 // One [Output] is one amount to one destination, with the destination as it was at release. A [Rail] pays outputs by
-// one network or channel: package bitcoin, one EVM network of package evm, package bank. The queue, its states and
+// one network or channel: package bitcoin, one EVM network of package evm, package lightning, package bank. The queue, its states and
 // its jobs are the same for all rails.
 //
 //	queued → prepared → sent → fulfilled → returned
@@ -41,8 +41,9 @@ type RailName string
 
 // Names of the rails that are not EVM networks.
 const (
-	RailBitcoin RailName = "bitcoin"
-	RailBank    RailName = "bank"
+	RailBitcoin   RailName = "bitcoin"
+	RailLightning RailName = "lightning"
+	RailBank      RailName = "bank"
 )
 
 // RailOf returns the name of the rail that pays a destination: the name of its network if that is a registered EVM
@@ -124,7 +125,8 @@ func (o *Output) check() error {
 	}
 	asset := o.Amount.Asset()
 	n, err := network.Lookup(string(o.Rail))
-	if o.Rail == RailBank && !asset.IsCrypto() || err == nil && n.MayCarry(asset) {
+	if o.Rail == RailBank && !asset.IsCrypto() || o.Rail == RailLightning && asset == money.BTC ||
+		err == nil && n.MayCarry(asset) {
 		return nil
 	}
 	return fmt.Errorf("payout: rail %q does not support %s", o.Rail, asset)

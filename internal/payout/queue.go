@@ -19,6 +19,9 @@ const (
 	WaitFee          = "fee_too_high"
 	WaitFunds        = "insufficient_funds"
 	WaitNotEstimated = "not_estimated" // the node does not estimate the gas of a payment
+	WaitNode         = "node_unreachable"
+	// WaitAddress is the reason of single outputs: the server of a Lightning address does not answer.
+	WaitAddress = "address_unreachable"
 	// WaitDeposits means that funds are insufficient but deposits may be on their way to the hot wallet. It is not
 	// reported.
 	WaitDeposits = "funds_coming"

@@ -155,7 +155,7 @@ func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName
 ) ([]Output, error) {
 	const (
 		waits  = `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold`
-		marked = ` reason IN ('` + WaitFee + `', '` + WaitNotEstimated + `')`
+		marked = ` reason IN ('` + WaitFee + `', '` + WaitNotEstimated + `', '` + WaitAddress + `')`
 	)
 	var all []Output
 	args := []any{companyID, string(rail)}

@@ -254,7 +254,7 @@ func (s *Sandbox) payInvoice(ctx context.Context, by identity.Principal, claimID
 		}
 		msat = a.Units() * 1000
 	}
-	if err := s.o.Lightning.Pay(ctx, open.Invoice, msat); errors.Is(err, lightningsim.ErrAmount) {
+	if err := s.o.Lightning.Settle(ctx, open.Invoice, msat); errors.Is(err, lightningsim.ErrAmount) {
 		return "", errInvoiceAmount
 	} else if err != nil {
 		return "", err

@@ -1078,6 +1078,35 @@ CREATE TABLE lightning_cursors (
     PRIMARY KEY (node_id)
 );
 
+-- Payments over Lightning, each of one output. An output whose payment failed can get another one.
+-- Shared: whichever company pays, a payment hash is paid once.
+-- Writer: internal/payout/lightning
+CREATE TABLE lightning_payments (
+    company_id  TEXT   NOT NULL,
+    payment_id  TEXT   NOT NULL,
+    output_id   TEXT   NOT NULL,
+    state       TEXT   NOT NULL CHECK (state IN ('prepared', 'in_doubt', 'sent', 'fulfilled', 'failed')),
+    node_id     TEXT   NOT NULL, -- the node that pays
+    hash        TEXT   NOT NULL, -- payment hash, hexadecimal
+    request     TEXT   NOT NULL, -- BOLT 11
+    expires_at  BIGINT NOT NULL, -- of the request
+    amount      BIGINT NOT NULL CHECK (amount > 0), -- satoshis
+    max_fee     BIGINT NOT NULL CHECK (max_fee >= 0), -- satoshis
+    fee         BIGINT NOT NULL DEFAULT 0, -- satoshis, rounded up
+    preimage    TEXT   NOT NULL DEFAULT '', -- proof of the payment, hexadecimal
+    reason      TEXT   NOT NULL DEFAULT '', -- of a failed payment
+    attempts    BIGINT NOT NULL DEFAULT 0, -- calls of the node
+    doubt_until BIGINT NOT NULL DEFAULT 0, -- until then, a call whose answer was lost may still reach the node
+    version     BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    updated_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, payment_id)
+);
+CREATE UNIQUE INDEX lightning_payments_hash ON lightning_payments (hash) WHERE state <> 'failed';
+CREATE INDEX lightning_payments_output ON lightning_payments (company_id, output_id);
+-- The payments that the balance of the node may not contain yet.
+CREATE INDEX lightning_payments_open ON lightning_payments (node_id) WHERE state IN ('prepared', 'in_doubt');
+
 -- Virtual bank accounts of users and companies.
 -- Shared: belongs to a user or a company; the bank names only the account number.
 -- Writer: internal/virtualaccount
@@ -2610,6 +2639,8 @@ CREATE INDEX reconciliations_by_time ON reconciliations (at, reconciliation_id);
 -- Writer: internal/sandbox/lightningsim
 CREATE TABLE sim_lightning_invoices (
     hash         TEXT   NOT NULL, -- payment hash
+    wallet       TEXT   NOT NULL, -- Lightning address of a simulated payee, '' for an invoice of the node
+    preimage     TEXT   NOT NULL, -- hexadecimal
     request      TEXT   NOT NULL, -- BOLT 11
     state        TEXT   NOT NULL CHECK (state IN ('OPEN', 'SETTLED', 'CANCELED')),
     amount       BIGINT NOT NULL, -- millisatoshis
@@ -2620,6 +2651,19 @@ CREATE TABLE sim_lightning_invoices (
     PRIMARY KEY (hash)
 );
 CREATE UNIQUE INDEX sim_lightning_invoices_settled ON sim_lightning_invoices (settle_index) WHERE settle_index > 0;
+
+-- Payments of the simulated Lightning node.
+-- Shared: sandbox only.
+-- Writer: internal/sandbox/lightningsim
+CREATE TABLE sim_lightning_payments (
+    hash     TEXT   NOT NULL, -- payment hash
+    state    TEXT   NOT NULL CHECK (state IN ('SUCCEEDED', 'FAILED')),
+    amount   BIGINT NOT NULL, -- millisatoshis
+    fee      BIGINT NOT NULL, -- millisatoshis
+    preimage TEXT   NOT NULL, -- '' unless it succeeded
+    failure  TEXT   NOT NULL, -- reason of a failed payment
+    PRIMARY KEY (hash)
+);
 
 -- Block headers of the simulated Bitcoin network.
 -- Shared: sandbox only.

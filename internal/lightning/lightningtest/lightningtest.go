@@ -4,7 +4,8 @@
 // Its responses have the form of LND's: 64-bit integers as strings, bytes as base64, states by name, all fields of a
 // message even if empty, errors as {code, message, details} with LND's texts, and a subscription that sends nothing,
 // not even headers, before the first message. Its payment requests are valid and signed with its key. There is no
-// network: [Node.Pay] is the payer, and payments always arrive. [RunContract] tests this node and a real one.
+// network: [Node.Pay] is the payer, and payments always arrive. The node pays invoices of other nodes that
+// [Node.Connect] names. [RunContract] and [RunPayerContract] test this node and a real one.
 package lightningtest
 
 import (
@@ -62,6 +63,11 @@ type Node struct {
 	refused       int
 	redirect      string
 	removed       int64
+
+	funds    int64 // millisatoshis that the node was given
+	peers    []*Node
+	payments map[lightning.Hash]*payment
+	nextPay  payFault
 }
 
 type invoice struct {
@@ -83,6 +89,7 @@ func Start(t testing.TB) *Node {
 	n := &Node{
 		Network: "regtest", Macaroon: random(64), now: time.Now,
 		invoices: map[lightning.Hash]*invoice{}, settlement: make(chan struct{}),
+		payments: map[lightning.Hash]*payment{},
 	}
 	var err error
 	if n.key, err = btcec.NewPrivateKey(); err == nil {
@@ -272,7 +279,7 @@ func (n *Node) PayMsat(request string, msat int64) error {
 	switch {
 	case i == nil || i.state != lightning.NodeOpen:
 		return ErrNoInvoice
-	case msat < i.Msat || msat > 2*i.Msat:
+	case msat < i.Msat || i.Msat > 0 && msat > 2*i.Msat:
 		return ErrTooLittle
 	}
 	n.settled = append(n.settled, i)
@@ -346,6 +353,10 @@ func (n *Node) serve(w http.ResponseWriter, r *http.Request) {
 		n.look(w, strings.TrimPrefix(path, "/v1/invoice/"))
 	case r.Method == http.MethodPost && path == "/v2/invoices/cancel":
 		n.cancel(w, r)
+	case r.Method == http.MethodPost && path == "/v2/router/send":
+		n.send(w, r)
+	case r.Method == http.MethodGet && strings.HasPrefix(path, "/v2/router/track/"):
+		n.track(w, strings.TrimPrefix(path, "/v2/router/track/"))
 	default:
 		writeError(w, http.StatusNotFound, codeNotFound, "Not Found")
 	}
@@ -360,7 +371,12 @@ func (n *Node) received() (msat int64) {
 			msat += i.paid
 		}
 	}
-	return msat - n.removed
+	for _, p := range n.payments {
+		if p.state != lightning.PaymentFailed {
+			msat -= p.msat + p.fee
+		}
+	}
+	return msat + n.funds - n.removed
 }
 
 // RemoveFunds lowers the node's balance, as if another program had spent from it.

@@ -1,5 +1,6 @@
-// Package lightningsim simulates a Lightning node in the database of a sandbox. All Nodes on one database are the same
-// node. There is no network: [Node.Pay] is the payer, and payments always arrive. The node receives payments only.
+// Package lightningsim simulates a Lightning node in the database of a sandbox, and the wallets of payees. All Nodes on
+// one database are the same node. There is no network: [Node.Settle] is the payer of the node's invoices, and payments
+// always arrive. The node pays its own invoices and those of wallets: every Lightning address has one (payer.go).
 package lightningsim
 
 import (
@@ -94,7 +95,7 @@ func (n *Node) Info(ctx context.Context) (lightning.Info, error) {
 // Balance implements [lightning.Node].
 func (n *Node) Balance(ctx context.Context) (sats int64, err error) {
 	err = n.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
-		msat, err := received(ctx, tx)
+		msat, err := balance(ctx, tx)
 		sats = msat / 1000
 		return err
 	})
@@ -103,9 +104,19 @@ func (n *Node) Balance(ctx context.Context) (sats int64, err error) {
 
 // AddInvoice implements [lightning.Node].
 func (n *Node) AddInvoice(ctx context.Context, in lightning.NewInvoice) (request string, err error) {
+	return n.invoice(ctx, "", in)
+}
+
+// invoice creates an invoice of the node or of a wallet.
+func (n *Node) invoice(ctx context.Context, wallet string, in lightning.NewInvoice) (request string, err error) {
 	key, err := n.signer(ctx)
 	if err != nil {
 		return "", err
+	}
+	if wallet != "" {
+		if key, err = btcec.NewPrivateKey(); err != nil {
+			return "", err
+		}
 	}
 	var secret [32]byte
 	_, _ = rand.Read(secret[:]) // never fails: the runtime aborts the program instead
@@ -124,7 +135,7 @@ func (n *Node) AddInvoice(ctx context.Context, in lightning.NewInvoice) (request
 		}, secret); err != nil {
 			return err
 		}
-		return insert(ctx, tx, in.Hash(), request, in.Amount*1000, created.Add(in.Expiry))
+		return insert(ctx, tx, in, wallet, request, created.Add(in.Expiry))
 	})
 	return request, err
 }
@@ -152,9 +163,9 @@ func (n *Node) CancelInvoice(ctx context.Context, h lightning.Hash) error {
 	})
 }
 
-// Pay pays a payment request with an amount in millisatoshis, 0 for the amount of the invoice. Like LND, the node
-// accepts up to twice the amount, and never less than it.
-func (n *Node) Pay(ctx context.Context, request string, msat int64) error {
+// Settle pays an invoice of the node with an amount in millisatoshis, 0 for the amount of the invoice. Like LND, the
+// node accepts up to twice the amount, and never less than it.
+func (n *Node) Settle(ctx context.Context, request string, msat int64) error {
 	r, err := lightning.Decode(request)
 	if err != nil {
 		return err

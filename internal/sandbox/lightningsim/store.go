@@ -38,11 +38,40 @@ func find(ctx context.Context, tx *db.Tx, h lightning.Hash) (lightning.NodeInvoi
 	return i, err
 }
 
-func insert(ctx context.Context, tx *db.Tx, h lightning.Hash, request string, msat int64, expires time.Time) error {
-	_, err := tx.Exec(ctx, `INSERT INTO sim_lightning_invoices (hash, request, state, amount, paid, settle_index,
-		settled_at, expires_at) VALUES ($1, $2, $3, $4, 0, 0, 0, $5)`,
-		h.String(), request, string(lightning.NodeOpen), msat, db.Micros(expires))
+func insert(ctx context.Context, tx *db.Tx, in lightning.NewInvoice, wallet, request string, expires time.Time) error {
+	_, err := tx.Exec(ctx, `INSERT INTO sim_lightning_invoices (hash, wallet, preimage, request, state, amount, paid,
+		settle_index, settled_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 0, $7)`, in.Hash().String(), wallet,
+		lightning.Hash(in.Preimage).String(), request, string(lightning.NodeOpen), 1000*in.Amount, db.Micros(expires))
 	return err
+}
+
+// secretOf returns the preimage and the wallet of an invoice, or db.ErrNoRows.
+func secretOf(ctx context.Context, tx *db.Tx, h lightning.Hash) (preimage, wallet string, err error) {
+	err = tx.QueryRow(ctx, "SELECT preimage, wallet FROM sim_lightning_invoices WHERE hash = $1", h.String()).Scan(
+		&preimage, &wallet)
+	return preimage, wallet, err
+}
+
+// payment returns a payment, or lightning.ErrNoPayment.
+func payment(ctx context.Context, tx *db.Tx, h lightning.Hash) (lightning.Payment, error) {
+	p := lightning.Payment{Hash: h}
+	var state string
+	err := tx.QueryRow(ctx, `SELECT state, amount, fee, preimage, failure FROM sim_lightning_payments WHERE hash = $1`,
+		h.String()).Scan(&state, &p.Msat, &p.FeeMsat, &p.Preimage, &p.Failure)
+	if errors.Is(err, db.ErrNoRows) {
+		err = lightning.ErrNoPayment
+	}
+	p.State = lightning.PaymentState(state)
+	return p, err
+}
+
+// insertPayment stores a payment, in place of one that failed.
+func insertPayment(ctx context.Context, tx *db.Tx, p lightning.Payment) error {
+	return tx.ExecOne(ctx, `INSERT INTO sim_lightning_payments (hash, state, amount, fee, preimage, failure)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (hash) DO UPDATE SET state = excluded.state, amount = excluded.amount, fee = excluded.fee,
+			preimage = excluded.preimage, failure = excluded.failure WHERE sim_lightning_payments.state = 'FAILED'`,
+		p.Hash.String(), string(p.State), p.Msat, p.FeeMsat, p.Preimage, p.Failure)
 }
 
 func cancel(ctx context.Context, tx *db.Tx, h lightning.Hash) (bool, error) {
@@ -70,13 +99,15 @@ func lastSettled(ctx context.Context, tx *db.Tx) (uint64, error) {
 }
 
 func settledAfter(ctx context.Context, tx *db.Tx, after uint64) ([]lightning.NodeInvoice, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM sim_lightning_invoices WHERE settle_index > $1
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM sim_lightning_invoices WHERE settle_index > $1 AND wallet = ''
 		ORDER BY settle_index LIMIT $2`, int64(after), int64(maxSettled))
 	return db.Collect(rows, err, func(r *db.Rows) (lightning.NodeInvoice, error) { return scan(tx.Now(), r.Scan) })
 }
 
-// received returns the total of all payments in millisatoshis.
-func received(ctx context.Context, tx *db.Tx) (msat int64, err error) {
-	err = tx.QueryRow(ctx, "SELECT CAST(COALESCE(SUM(paid), 0) AS BIGINT) FROM sim_lightning_invoices").Scan(&msat)
-	return msat, err
+// balance returns the node's money in millisatoshis: its first funds, received and made payments.
+func balance(ctx context.Context, tx *db.Tx) (msat int64, err error) {
+	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE((SELECT SUM(paid) FROM sim_lightning_invoices WHERE wallet = ''), 0)
+		- COALESCE((SELECT SUM(amount + fee) FROM sim_lightning_payments WHERE state = 'SUCCEEDED'), 0) AS BIGINT)`).Scan(
+		&msat)
+	return msat + 1000*Funds, err
 }

@@ -63,6 +63,14 @@ func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.
 	return &client{limit: limit, https: of(false), http: of(true), wall: wall}
 }
 
+// Client returns a client for servers that are not trusted. It connects over TLS to addresses that the policy permits,
+// and follows no redirects. A request takes at most limit. roots is nil except in tests.
+func (p Policy) Client(limit time.Duration, roots *tls.Config) *http.Client {
+	c := newClient(p, limit, time.Now, roots).https
+	c.Timeout = limit
+	return c
+}
+
 // response is the result of an attempt.
 type response struct {
 	sentAt     time.Time // real time of the request

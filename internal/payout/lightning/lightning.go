@@ -1,0 +1,134 @@
+// Package lightning is the payout rail for Lightning: it pays BOLT 11 invoices, and Lightning addresses through an
+// invoice that it asks their server for, by an LND node.
+//
+//	output   queued → prepared → in_doubt → fulfilled
+//	  ↑          └→ failed ↑        └→ sent ↗  └→ failed
+//	  └─────────────────────────────────┘
+//
+// Invariants:
+//
+//   - Write ahead. The invoice with its payment hash, the journal and the state of the output are committed before the
+//     node is called. Every call for a payment pays the same invoice, and a node pays a payment hash only once.
+//   - The outcome of a payment is unknown (state in_doubt) from before each call of the node until the node has
+//     answered. The node is then asked for the payment by its hash before anything is repeated.
+//   - An output gets another invoice, or fails, only with proof that the payment was not and never will be made: the
+//     node says that it failed or was never started, and every call whose answer was lost is so old that it cannot
+//     arrive any more, or the invoice has expired.
+//   - A payment hash belongs to one output, whichever company pays. So an invoice is paid for one output only.
+//   - The preimage is the proof of the payment. It is checked and stored.
+//
+// Files: prepare.go chooses what is paid, send.go calls the node and reads its answers, address.go asks the servers of
+// Lightning addresses for invoices.
+package lightning
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// Source is the source type of a payment's journals.
+const Source = "lightning_payment"
+
+// Reasons of failed outputs.
+const (
+	ReasonInvoiceUsed    = "invoice_used"        // another payment of this service has paid the invoice, or may have
+	ReasonInvoiceExpired = "invoice_expired"     // or will within minLeft
+	ReasonInvoiceAmount  = "invoice_amount"      // the invoice is for another amount
+	ReasonAmountTooLarge = "amount_above_limit"  // above the operator's limit, or that of the address
+	ReasonAmountTooSmall = "amount_below_limit"  // below the least amount of the address
+	ReasonAddress        = "address_unreachable" // its server has not answered for maxUnreachable
+	ReasonNoRoute        = "no_route"            // no route within the largest fee and the timeout
+	ReasonRefused        = "payment_refused"     // by the payee's node, or by ours because of the invoice
+	ReasonLiquidity      = "insufficient_funds"  // the channels of the operator's node
+)
+
+// Resolver asks for an invoice of a Lightning address.
+type Resolver interface {
+	// Invoice returns a payment request for an amount in satoshis. A [Refusal] is final; after any other error it may be
+	// tried again. The caller checks network, amount and expiry of the request.
+	Invoice(ctx context.Context, address string, sats int64) (request string, err error)
+}
+
+// Refusal is the final answer of a Lightning address. Reason is that of the failed output.
+type Refusal struct{ Reason, Detail string }
+
+func (r *Refusal) Error() string { return "lightning: the address refuses: " + r.Detail }
+
+// Config has the dependencies and limits of a Rail. Node, Network, Resolver and Log are required.
+type Config struct {
+	Node     lightning.Payer
+	Network  string // network of the invoices: "bitcoin", "testnet", "signet" or "regtest"
+	Resolver Resolver
+	Log      *slog.Logger
+
+	MaxFeeBps int64         // largest fee in basis points of the amount; default 100
+	MinMaxFee int64         // satoshis that the fee may always have; default 10
+	MaxAmount int64         // largest payment in satoshis; default 10,000,000
+	Timeout   time.Duration // time in which the node looks for routes; default 60 s
+	Retry     time.Duration // delay after the first call without a result; default 5 s
+}
+
+// Rail pays outputs over Lightning. It implements payout.Rail.
+type Rail struct{ c Config }
+
+var _ payout.Rail = (*Rail)(nil)
+
+// New returns the Lightning rail.
+func New(c Config) (*Rail, error) {
+	if c.Node == nil || c.Resolver == nil || c.Log == nil || lightning.Prefix(c.Network) == "" {
+		return nil, errors.New("lightning: Node, Network, Resolver or Log is missing")
+	}
+	set := func(field *int64, to int64) {
+		if *field <= 0 {
+			*field = to
+		}
+	}
+	set(&c.MaxFeeBps, 100)
+	set(&c.MinMaxFee, 10)
+	set(&c.MaxAmount, 10_000_000)
+	if c.Timeout <= 0 {
+		c.Timeout = time.Minute
+	}
+	if c.Retry <= 0 {
+		c.Retry = 5 * time.Second
+	}
+	return &Rail{c}, nil
+}
+
+// Name implements payout.Rail.
+func (r *Rail) Name() payout.RailName { return payout.RailLightning }
+
+// Jobs implements payout.Rail.
+func (r *Rail) Jobs() job.Table { return nil }
+
+// Periodic implements payout.Rail.
+func (r *Rail) Periodic(d *db.DB) []job.Periodic {
+	return []job.Periodic{{Name: "lightning.queues", Every: time.Minute, Run: func(ctx context.Context) error {
+		return r.wake(ctx, d)
+	}}}
+}
+
+// wake enqueues a prepare job for each company with queued outputs: a server, the node or the end of a pause may be
+// waited for.
+func (r *Rail) wake(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		companies, err := payout.CompaniesWaiting(ctx, tx, r.Name())
+		for _, id := range companies {
+			payout.EnqueuePrepare(tx, id, r.Name(), time.Time{})
+		}
+		return err
+	})
+}
+
+// maxFee returns the largest fee of a payment in satoshis.
+func (r *Rail) maxFee(sats int64) int64 {
+	const whole = 10_000
+	return max(r.c.MinMaxFee, sats/whole*r.c.MaxFeeBps+sats%whole*r.c.MaxFeeBps/whole)
+}

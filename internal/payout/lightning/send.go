@@ -1,0 +1,275 @@
+package lightning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+const (
+	// quiet is the time after which a call of the node whose answer was lost cannot arrive any more.
+	quiet = 10 * time.Minute
+	// callMargin is the time that a call may take in addition to the timeout of the payment.
+	callMargin = 30 * time.Second
+	// expiryMargin is the difference that the node's clock may have.
+	expiryMargin = 2 * time.Minute
+	// maxFailures is the number of failed payments after which an output fails.
+	maxFailures = 3
+)
+
+// Send implements payout.Rail. ids are those of payments.
+func (r *Rail) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
+	var failed error
+	for _, id := range ids {
+		if err := r.send(ctx, d, companyID, id); err != nil && !errors.Is(err, db.ErrConflict) {
+			failed = errors.Join(failed, fmt.Errorf("payment %s: %w", id, err))
+		} else if err != nil { // changed concurrently: look again
+			failed = errors.Join(failed, r.later(ctx, d, companyID, id, r.c.Retry))
+		}
+	}
+	return failed
+}
+
+// send brings one payment forward: it asks the node for a payment that may have been made, or makes it.
+func (r *Rail) send(ctx context.Context, d *db.DB, companyID, id string) error {
+	var p Payment
+	var now time.Time
+	why := ""
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		now = tx.Now()
+		if p, err = get(ctx, tx, companyID, id); err != nil {
+			return err
+		}
+		why, err = payout.PayoutsAllowed(ctx, tx, r.c.Log, money.BTC)
+		return err
+	}); err != nil {
+		return err
+	}
+	switch p.State {
+	case payout.Prepared, payout.UnknownOutcome, payout.Sent:
+	case payout.Fulfilled, payout.Failed:
+		return nil
+	default:
+		return p.State.Check("payment " + p.ID)
+	}
+	nodeID, err := r.c.Node.ID(ctx)
+	if err != nil || nodeID != p.NodeID {
+		r.c.Log.WarnContext(ctx, "a payment cannot be followed at its Lightning node", "payment_id", p.ID,
+			"node_id", p.NodeID, "error", err)
+		return r.later(ctx, d, companyID, id, time.Minute)
+	}
+	hash, err := lightning.ParseHash(p.Hash)
+	if err != nil {
+		return err
+	}
+	if p.State != payout.Prepared {
+		result, err := r.c.Node.TrackPayment(ctx, hash)
+		switch {
+		case err == nil:
+			return r.record(ctx, d, p, result, now)
+		case !errors.Is(err, lightning.ErrNoPayment):
+			r.c.Log.WarnContext(ctx, "the Lightning node does not tell the outcome of a payment", "payment_id", p.ID,
+				"error", err)
+			return r.later(ctx, d, companyID, id, r.delay(p))
+		case p.State == payout.Sent:
+			r.c.Log.ErrorContext(ctx, "the Lightning node has lost a payment; ask its operator", "payment_id", p.ID,
+				"hash", p.Hash)
+			return r.later(ctx, d, companyID, id, time.Hour)
+		}
+	}
+	if now.After(p.ExpiresAt.Add(expiryMargin)) { // the node does not start a payment of an expired invoice
+		return r.fail(ctx, d, p, ReasonInvoiceExpired, now)
+	}
+	if why != "" {
+		return r.later(ctx, d, companyID, id, time.Minute)
+	}
+	return r.pay(ctx, d, p, hash, now)
+}
+
+// pay calls the node. The call is recorded before it is made.
+func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash, now time.Time) error {
+	before := p.doubtUntil
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		claimed := p
+		claimed.State, claimed.doubtUntil = payout.UnknownOutcome, tx.Now().Add(r.c.Timeout+callMargin+quiet)
+		claimed.Attempts++
+		if err := update(ctx, tx, p.State, &claimed); err != nil {
+			return err
+		}
+		if p.State == payout.Prepared {
+			if err := advance(ctx, tx, p, payout.UnknownOutcome, ""); err != nil {
+				return err
+			}
+		}
+		// This job follows the payment, whether the call has a result or not.
+		payout.EnqueueSend(tx, p.CompanyID, r.Name(), tx.Now().Add(r.c.Timeout+callMargin+r.delay(p)), p.ID)
+		return nil
+	}); err != nil {
+		return err
+	}
+	p.State, p.Attempts, p.Version, p.followed = payout.UnknownOutcome, p.Attempts+1, p.Version+1, true
+	in := lightning.PaymentParams{Request: p.Request, MaxFee: p.MaxFee, Timeout: r.c.Timeout}
+	if invoice, err := lightning.Decode(p.Request); err != nil {
+		return err
+	} else if invoice.Msat == 0 {
+		in.Amount = p.Amount
+	}
+	call, cancel := context.WithTimeout(ctx, r.c.Timeout+callMargin)
+	result, err := r.c.Node.Pay(call, in)
+	cancel()
+	if err == nil {
+		p.doubtUntil = before // this call was answered
+		return r.record(ctx, d, p, result, now)
+	}
+	r.c.Log.WarnContext(ctx, "a call of the Lightning node to pay had no result", "payment_id", p.ID, "error", err)
+	var answer *lightning.Error
+	answered := errors.As(err, &answer)
+	if answered {
+		p.doubtUntil = before
+	} else {
+		p.doubtUntil = now.Add(r.c.Timeout + callMargin + quiet)
+	}
+	result, trackErr := r.c.Node.TrackPayment(ctx, hash)
+	switch {
+	case trackErr == nil:
+		return r.record(ctx, d, p, result, now)
+	case answered && errors.Is(trackErr, lightning.ErrNoPayment) && !isAccess(answer):
+		return r.fail(ctx, d, p, ReasonRefused, now)
+	}
+	return nil
+}
+
+// isAccess reports whether the node refused a call because of the macaroon, or because it is not ready.
+func isAccess(e *lightning.Error) bool {
+	for _, text := range []string{"permission denied", "verification failed", "wallet locked", "not active yet",
+		"starting up", "unable to dial"} {
+		if strings.Contains(e.Message, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// delay returns the time until a payment without an outcome is looked at again.
+func (r *Rail) delay(p Payment) time.Duration { return payout.Backoff(r.c.Retry, max(p.Attempts-1, 0)) }
+
+func (r *Rail) later(ctx context.Context, d *db.DB, companyID, id string, delay time.Duration) error {
+	return d.Write(ctx, func(_ context.Context, tx *db.Tx) error {
+		payout.EnqueueSend(tx, companyID, r.Name(), tx.Now().Add(delay), id)
+		return nil
+	})
+}
+
+// record stores what the node says about a payment.
+func (r *Rail) record(ctx context.Context, d *db.DB, p Payment, result lightning.Payment, now time.Time) error {
+	switch result.State {
+	case lightning.PaymentSucceeded:
+		return r.complete(ctx, d, p, result)
+	case lightning.PaymentFailed:
+		reason := ReasonRefused
+		switch result.Failure {
+		case lightning.FailureNoRoute, lightning.FailureTimeout:
+			reason = ReasonNoRoute
+		case lightning.FailureBalance:
+			reason = ReasonLiquidity
+		}
+		return r.fail(ctx, d, p, reason, now)
+	case lightning.PaymentInFlight:
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if !p.followed {
+			payout.EnqueueSend(tx, p.CompanyID, r.Name(), tx.Now().Add(r.delay(p)), p.ID)
+		}
+		sent := p
+		sent.State, sent.Attempts = payout.Sent, p.Attempts+1 // increases the delay
+		if err := update(ctx, tx, p.State, &sent); err != nil || p.State == payout.Sent {
+			return err
+		}
+		return advance(ctx, tx, p, payout.Sent, "")
+	})
+}
+
+// complete records a successful payment with its proof.
+func (r *Rail) complete(ctx context.Context, d *db.DB, p Payment, result lightning.Payment) error {
+	if result.Msat != 1000*p.Amount {
+		return fmt.Errorf("the node paid %d msat, want %d", result.Msat, 1000*p.Amount)
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		paid := p
+		paid.State, paid.Fee, paid.Preimage = payout.Fulfilled, result.Fee(), result.Preimage
+		if err := update(ctx, tx, p.State, &paid); err != nil {
+			return err
+		}
+		amount, fee := money.New(money.BTC, p.Amount), money.New(money.BTC, paid.Fee)
+		spent, err := amount.Add(fee)
+		if err != nil {
+			return err
+		}
+		if err := p.post(tx, "pay", ledger.Debit(ledger.InTransit, p.ID, amount),
+			ledger.Debit(ledger.NetworkFee, Source, fee), ledger.Credit(ledger.ChannelBalance, "", spent)); err != nil {
+			return err
+		}
+		return advance(ctx, tx, p, payout.Fulfilled, "")
+	})
+}
+
+// fail records that a payment was not made, once that is proven. The output gets another payment if the reason is not
+// final, or fails.
+func (r *Rail) fail(ctx context.Context, d *db.DB, p Payment, reason string, now time.Time) error {
+	if now.Before(p.doubtUntil) && now.Before(p.ExpiresAt.Add(expiryMargin)) {
+		if p.followed {
+			return nil
+		}
+		return r.later(ctx, d, p.CompanyID, p.ID, p.doubtUntil.Sub(now))
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		ended := p
+		ended.State, ended.Reason = payout.Failed, reason
+		if err := update(ctx, tx, p.State, &ended); err != nil {
+			return err
+		}
+		amount := money.New(money.BTC, p.Amount)
+		if err := p.post(tx, "fail", ledger.Debit(ledger.InTransit, p.ID, amount),
+			ledger.Credit(ledger.OutputPayable, p.OutputID, amount)); err != nil {
+			return err
+		}
+		failures, err := countFailed(ctx, tx, p.CompanyID, p.OutputID)
+		if err != nil {
+			return err
+		}
+		o, err := payout.Get(ctx, tx, p.CompanyID, p.OutputID)
+		if err != nil {
+			return err
+		}
+		if reason != ReasonRefused && failures%maxFailures != 0 && (IsAddress(o.Address) || reason != ReasonInvoiceExpired) {
+			return payout.Requeue(ctx, tx, []*payout.Output{&o}, func(*payout.Output) string { return reason })
+		}
+		return advance(ctx, tx, p, payout.Failed, reason)
+	})
+}
+
+// advance changes the state of a payment's output.
+func advance(ctx context.Context, tx *db.Tx, p Payment, to payout.State, reason string) error {
+	o, err := payout.Get(ctx, tx, p.CompanyID, p.OutputID)
+	if err != nil {
+		return err
+	}
+	if o.BatchID != p.ID {
+		return fmt.Errorf("output %s is not paid by payment %s", o.ID, p.ID)
+	}
+	if err := payout.Advance(ctx, tx, []*payout.Output{&o}, to, func(*payout.Output) string { return reason }); err != nil {
+		return err
+	}
+	if to == payout.Fulfilled || to == payout.Failed {
+		payout.Announce(tx, []payout.Output{o})
+	}
+	return nil
+}
