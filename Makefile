@@ -40,7 +40,7 @@ screenshots: ## take the pictures of docs/ again, from a running sandbox in Chro
 .PHONY: test-lnd
 test-lnd: ## run the tests of Lightning against two real nodes with a channel; the first run builds lnd, minutes
 	@tools/install.sh btcd lnd postgres
-	@go test -count=1 -tags lnd -run LND ./internal/lightning ./internal/app; status=$$?; tools/postgres-stop.sh; exit $$status
+	@go test -count=1 -tags lnd -run LND ./internal/lightning ./internal/payout/lightning ./internal/app; status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: test-core
 test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: STIPEND_TEST_BITCOIND=/path/to/bitcoind, or Debian's bitcoin-knots

@@ -39,7 +39,7 @@ func TestAPIScripts(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := start(t, url, func(c *app.Config) {
 			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
-			c.TrustedProxies = []string{"127.0.0.1/32", "::1/128"}
+			c.TrustedProxies, c.LndURL = []string{"127.0.0.1/32", "::1/128"}, app.SimulatedLnd
 		})
 		d := &scriptClient{apiClient: newAPIClient(t, s), companies: map[string]string{}}
 		receiver := httptest.NewServer(d)

@@ -160,6 +160,7 @@ func (s *Service) buildServices() (err error) {
 	}
 	if s.payroll, err = payroll.New(payroll.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
+		Lightning: s.cfg.PaysLightning(),
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, Treasury: funds,
 		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer,
 	}, payroll.Guards{
@@ -236,6 +237,7 @@ func (s *Service) screenAddress(
 func (s *Service) setup() destination.Setup {
 	return destination.Setup{
 		Sealer: s.sealer, BitcoinNetwork: s.cfg.BitcoinNetwork, Chain: BitcoinChain, Accounts: s.accounts,
+		Lightning: s.cfg.PaysLightning(),
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
+	lightningrail "github.com/stipend/stipend/internal/payout/lightning"
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
@@ -220,6 +221,27 @@ func (s *Service) openLightning() (err error) {
 		s.lightning.Client = s.simulatedLnd
 	}
 	return nil
+}
+
+// lightningRail returns the rail that pays over Lightning. It records the first funds of a simulated node.
+func (s *Service) lightningRail(ctx context.Context) (*lightningrail.Rail, error) {
+	c := lightningrail.Config{
+		Network: s.cfg.BitcoinNetwork, Log: s.log, MaxFeeBps: s.cfg.LndMaxFeeBps, MaxAmount: s.cfg.LndMaxPayment,
+		Timeout: s.cfg.LndTimeout,
+	}
+	if s.simulatedLnd != nil {
+		c.Node, c.Resolver = s.simulatedLnd, s.simulatedLnd
+		if err := sandbox.FundChannels(ctx, s.db); err != nil {
+			return nil, err
+		}
+		return lightningrail.New(c)
+	}
+	payer, ok := s.lightning.Client.(lightning.Payer)
+	if !ok {
+		return nil, errors.New("--lnd-payouts: the node cannot pay")
+	}
+	c.Node, c.Resolver = payer, lightningrail.NewServers(s.policy, nil)
+	return lightningrail.New(c)
 }
 
 // startWatchers follows the chains and the Lightning node, and mines the blocks of simulated chains. It steps each

@@ -116,6 +116,15 @@ type Lightning struct {
 	LndURL          string
 	LndMacaroonFile string
 	LndTLSCertFile  string
+	LndPayouts      bool
+	LndMaxFeeBps    int64         `default:"100"`
+	LndMaxPayment   int64         `default:"10000000"`
+	LndTimeout      time.Duration `default:"60s"`
+}
+
+// PaysLightning reports whether payees can be paid over Lightning.
+func (l Lightning) PaysLightning() bool {
+	return l.LndURL == SimulatedLnd || l.LndURL != "" && l.LndPayouts
 }
 
 // Banking configures virtual accounts and payouts by bank.

@@ -78,6 +78,12 @@ var settings = map[string]setting{
 	"lnd-macaroon-file": {"FILE", "Macaroon with invoices:read, invoices:write, info:read, and for reconciliation " +
 		"offchain:read and onchain:read. Default: none."},
 	"lnd-tls-cert-file": {"FILE", "Certificate of the node, tls.cert. Default: the system's certificate authorities."},
+	"lnd-payouts": {"", "Also pay payees over Lightning, for which the macaroon needs offchain:read and offchain:write. " +
+		"Default: no; a simulated node pays."},
+	"lnd-max-fee-bps": {"N", "Largest fee of a Lightning payment in basis points of its amount (${default}); " +
+		"10 satoshis are always accepted."},
+	"lnd-max-payment": {"SATS", "Largest Lightning payment in satoshis (${default})."},
+	"lnd-timeout":     {"DURATION", "Time in which the node looks for routes of a payment (${default})."},
 
 	"funding-stripe-key": {"KEY", "Secret key of the Stripe account whose bank transfers become virtual accounts. " +
 		"Default: none. Set it by environment."},

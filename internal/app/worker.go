@@ -95,6 +95,13 @@ func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, er
 		rails = append(rails, r)
 		s.warn(ctx, noFees, r.RefreshFees(ctx, s.db))
 	}
+	if s.lightning != nil && s.cfg.PaysLightning() {
+		r, err := s.lightningRail(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		rails = append(rails, r)
+	}
 	byBank, err := s.bankRail()
 	if err != nil {
 		return nil, nil, err

@@ -318,9 +318,9 @@ type (
 
 // setup returns the properties of the installation that destinations depend on.
 func (c *request) setup() destination.Setup {
-	return destination.Setup{
-		Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName, Accounts: c.Payroll.Accounts,
-	}
+	setup := c.Payroll.Destinations()
+	setup.Sealer = c.Sealer
+	return setup
 }
 
 // forUser calls f with the ID of the user that a request acts for.

@@ -191,6 +191,9 @@ var fieldDocs = map[string]fieldDoc{
 		"ID of the transaction on the chain; empty until there is one.",
 		`"4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b"`,
 	},
+	"payment_preimage": {
+		"Proof of a payment over Lightning: its SHA-256 is the payment hash in `tx_hash`. Empty for other payments.", `""`,
+	},
 	"confirmations":          {"Number of confirmations.", `2`},
 	"in_time":                {"Whether it was first seen before its quote expired.", `true`},
 	"confirmations_required": {"Required confirmations.", `1`},
@@ -492,7 +495,10 @@ var fieldDocs = map[string]fieldDoc{
 		"Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency and " +
 			"country; for crypto `address`, and `network` where the currency has several. For BTC, `descriptor` can take the " +
 			"place of `address`: an extended public key (xpub or zpub of an account, with P2WPKH addresses) or an output " +
-			"descriptor, from which each payment gets a new address. It is stored encrypted; private keys are refused.",
+			"descriptor, from which each payment gets a new address. It is stored encrypted; private keys are refused. Where " +
+			"the service pays over Lightning, `lightning_address` or `lightning_invoice` can: an address whose server gives " +
+			"an invoice for each payment (LUD-16), or one BOLT 11 invoice, which is paid once and has no amount or exactly " +
+			"that of the payment.",
 		`{"address":"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}`,
 	},
 	"allocation": {

@@ -262,6 +262,7 @@ type (
 		Rate           Decimal `json:"rate"`
 		Address        string  `json:"address"`
 		TxHash         string  `json:"tx_hash"`
+		Preimage       string  `json:"payment_preimage"`
 	}
 
 	payrollDeposit struct {
@@ -559,7 +560,7 @@ func showOutput(o *payout.Output) payoutOutput {
 		OutputID: o.ID, DistributionID: o.DistributionID, Status: string(o.State), Reason: o.Reason,
 		InputCurrency: string(o.Input.Asset()), OutputCurrency: string(o.Amount.Asset()), VolumeInput: amount(o.Input),
 		VolumeOutput: amount(o.Amount), RateBase: string(o.Rate.Base()), Rate: Decimal(o.Rate.String()), Address: o.Address,
-		TxHash: o.TxID,
+		TxHash: o.TxID, Preimage: o.Proof,
 	}
 }
 

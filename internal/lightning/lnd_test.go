@@ -27,6 +27,9 @@ import (
 func TestLND(t *testing.T) {
 	pair, own := lndtest.Start(t), lightningtest.Start(t)
 	t.Run("contract", func(t *testing.T) { lightningtest.RunContract(t, pair) })
+	t.Run("payer's contract", func(t *testing.T) {
+		lightningtest.RunPayerContract(t, testkit.Must(lightning.NewClient(pair.PayerOptions())), pair)
+	})
 	t.Run("answers", func(t *testing.T) {
 		preimage := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{77}, 32))
 		hash := lightning.NewInvoice{Preimage: [32]byte(bytes.Repeat([]byte{77}, 32))}.Hash()

@@ -2,8 +2,8 @@
 // until the network or the bank has proven that the money arrived.
 //
 // One [Output] is one amount to one destination, with the destination as it was at release. A [Rail] pays outputs by
-// one network or channel: package bitcoin, one EVM network of package evm, package lightning, package bank. The queue, its states and
-// its jobs are the same for all rails.
+// one network or channel: package bitcoin, one EVM network of package evm, package lightning, package bank. The queue,
+// its states and its jobs are the same for all rails.
 //
 //	queued → prepared → sent → fulfilled → returned
 //	  ↑  └→ failed, cancelled ↑     │
@@ -111,7 +111,8 @@ type Output struct {
 	Reason      string // reason of a failed or requeued output, or ""
 	OnHold      bool   // the output stays queued until its payroll is resumed
 	BatchID     string // batch or file that pays the output
-	TxID        string // transaction that pays the output
+	TxID        string // transaction that pays the output, or the payment hash over Lightning
+	Proof       string // preimage of the payment hash, in hexadecimal; "" on other rails and before the payment
 	Vout        uint32 // position of the output in the transaction
 	Version     int64
 	QueuedAt    time.Time

@@ -53,7 +53,7 @@ func scanOutput(r *db.Rows) (Output, error) {
 	err := r.Scan(&o.CompanyID, &o.ID, &o.PayrollID, &o.PaymentID, &o.DistributionID, &railName, &asset, &amount,
 		&input, &worth, &o.Address, &dest, &state, &reason, &o.OnHold, &o.BatchID, &o.TxID, &vout, &o.Version, &queued,
 		&updated,
-		&base, &rate)
+		&base, &rate, &o.Proof)
 	o.Rail, o.State, o.Reason = RailName(railName), State(state), reason
 	o.Amount, o.Input = money.New(money.Asset(asset), amount), money.New(money.Asset(input), worth)
 	o.Destination, o.Vout = json.RawMessage(dest), uint32(vout)
@@ -70,7 +70,7 @@ func scanOutput(r *db.Rows) (Output, error) {
 }
 
 func selectOutputs(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Output, error) {
-	rows, err := tx.Query(ctx, "SELECT "+outputColumns+" FROM outputs WHERE "+where, args...)
+	rows, err := tx.Query(ctx, "SELECT "+outputColumns+", proof FROM outputs WHERE "+where, args...)
 	return db.Collect(rows, err, scanOutput)
 }
 
@@ -411,6 +411,12 @@ func MarkPaid(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	db.History(tx, o.CompanyID, o.ID, o.Version+1, string(Queued), string(Fulfilled), reason)
 	Announce(tx, []Output{o})
 	return nil
+}
+
+// SetProof stores the proof of the payment of an output.
+func SetProof(ctx context.Context, tx *db.Tx, companyID, outputID, proof string) error {
+	return tx.ExecOne(ctx, "UPDATE outputs SET proof = $3 WHERE company_id = $1 AND output_id = $2", companyID, outputID,
+		proof)
 }
 
 // ListQueued returns queued outputs of all companies, oldest first.

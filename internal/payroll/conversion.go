@@ -69,6 +69,9 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 // tooSmall reports whether an amount is below what the destination's chain relays to an address of its type.
 func tooSmall(d destination.Destination, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
+	if d.Rail == destination.RailLightning {
+		return x.Units() < 1 // the rail knows the least amount of an address once its server has answered
+	}
 	if x.Asset() == money.BTC && x.Units() >= least && x.Units() < enoughSats {
 		if script, err := bitcoin.AddressScript(d.Address, d.Network); err == nil {
 			least = bitcoinrail.Dust(script)

@@ -64,7 +64,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	if err != nil {
 		return plan{}, company, err
 	}
-	t, err := newPlan(*p, company, held, s.Accounts, s.Banks, named, payees, all, list)
+	t, err := newPlan(*p, company, held, s.Destinations(), s.Banks, named, payees, all, list)
 	t.named = named
 	t.setPayDay(p.PayDay, company, tx.Now(), list)
 	if err != nil || !list.Empty() {

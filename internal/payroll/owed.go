@@ -29,7 +29,7 @@ func (o Owed) payroll() (*Payroll, Payment, escrow) {
 
 // Carried reports whether this installation pays out to each destination for a payer in this country.
 func (s *Service) Carried(to []destination.Destination, payerCountry string) bool {
-	return carried(to, s.Accounts) && !onlyInternationalACH(to, s.Banks, payerCountry)
+	return carried(to, s.Destinations()) && !onlyInternationalACH(to, s.Banks, payerCountry)
 }
 
 // PlanOwed divides the owed amount by the allocations and exchanges the parts at current prices. It returns the outputs

@@ -275,6 +275,7 @@ type Config struct {
 	ChainName     string
 	Network       string
 	Accounts      chain.EVMNetworks // EVM networks on which payrolls can be funded
+	Lightning     bool              // payees can be paid over Lightning
 	Banks         []bank.Account    // the operator's bank accounts, which fund payrolls by transfer and pay them
 	SpreadBps     int64
 	QuoteValidity time.Duration

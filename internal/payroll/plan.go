@@ -34,7 +34,7 @@ const (
 type plan struct {
 	currency, funding   money.Asset
 	method              string
-	accounts            chain.EVMNetworks
+	setup               destination.Setup
 	banks               []bank.Account
 	country             string // country of the paying company
 	network             string // network is the EVM network that funds the payroll; "" is Bitcoin
@@ -138,8 +138,7 @@ func Allocated(all []destination.Destination) (used []destination.Destination) {
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
 // carried reports whether a rail exists for each destination.
-func carried(used []destination.Destination, accounts chain.EVMNetworks) bool {
-	setup := destination.Setup{Accounts: accounts}
+func carried(used []destination.Destination, setup destination.Setup) bool {
 	return !slices.ContainsFunc(used, func(d destination.Destination) bool { return !setup.Payable(d.Symbol, d.Network) })
 }
 
@@ -161,7 +160,7 @@ func method(p CreateParams, c identity.Company) string {
 // company has no such wallet. It adds problems to list; ok reports whether amounts can be parsed.
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
-	t.companyID, t.externalID, t.tolerance, t.accounts = c.ID, p.ExternalID, c.ToleranceBps, accounts
+	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
 	t.metadata = p.Metadata
 	metadata.Check(list, "/metadata", p.Metadata)
 	t.banks, t.country = banks, c.Country
@@ -264,11 +263,12 @@ func network(asked string, a money.Asset, on []string, list *apierr.List) string
 
 // newPlan applies every rule that needs no clock, rate or balance. All problems are added to list; the plan is
 // complete only if list stays empty.
-func newPlan(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
+func newPlan(p CreateParams, c identity.Company, held money.Asset, setup destination.Setup, banks []bank.Account,
 	named map[string]invoice.Invoice, payees map[string]payee.Payee,
 	all map[string][]destination.Destination, list *apierr.List,
 ) (plan, error) {
-	t, readable := terms(p, c, held, accounts, banks, list)
+	t, readable := terms(p, c, held, setup.Accounts, banks, list)
+	t.setup = setup
 	switch n := len(p.ToPay); {
 	case n == 0:
 		list.Add("missing_field", "/to_pay", "to_pay needs at least one item.")
@@ -390,7 +390,7 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 	switch {
 	case owner == "":
 		list.Add("no_distribution", at(member), "This payee has no payment destination yet. Add a distribution first.")
-	case !carried(used, t.accounts):
+	case !carried(used, t.setup):
 		list.Add("currency_not_supported", at(member),
 			"This payee wants to be paid in an asset that this installation does not pay out.")
 	case onlyInternationalACH(used, t.banks, t.country):

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stipend/stipend/internal/apierr"
-	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
@@ -43,7 +42,7 @@ func planned(t *testing.T, p CreateParams, payees map[string]payee.Payee,
 	t.Helper()
 	p.CompanyID = contract.ID
 	var list apierr.List
-	got, err := newPlan(p, contract, "", chain.EVMNetworks{}, nil, nil, payees, all, &list)
+	got, err := newPlan(p, contract, "", destination.Setup{}, nil, nil, payees, all, &list)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -325,7 +325,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonInactive
 		case len(used) == 0:
 			o.problem = ReasonNoDestination
-		case !carried(used, s.Accounts), onlyInternationalACH(used, s.Banks, company.Country):
+		case !carried(used, s.Destinations()), onlyInternationalACH(used, s.Banks, company.Country):
 			o.problem = ReasonNoRail
 		case unapproved:
 			o.problem = ReasonCoolDown
@@ -390,8 +390,13 @@ func (p *Payroll) returnAddresses(ctx context.Context, tx *db.Tx, waiting []Paym
 // Addressed returns destinations with the addresses of one payment; see [destination.Setup.ForPayment].
 func (s *Service) Addressed(ctx context.Context, tx *db.Tx, of destination.AddressOwner,
 	to []destination.Destination) ([]destination.Destination, error) {
-	return destination.Setup{Sealer: s.Sealer, BitcoinNetwork: s.Network, Chain: s.ChainName,
-		Accounts: s.Accounts}.ForPayment(ctx, tx, of, to)
+	return s.Destinations().ForPayment(ctx, tx, of, to)
+}
+
+// Destinations returns the configuration that destinations depend on.
+func (s *Service) Destinations() destination.Setup {
+	return destination.Setup{Sealer: s.Sealer, BitcoinNetwork: s.Network, Chain: s.ChainName, Accounts: s.Accounts,
+		Lightning: s.Lightning}
 }
 
 // destinations returns the payees of payments by ID, and the destinations of their owners, with one query each.

@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 	"github.com/stipend/stipend/internal/treasury"
 )
 
@@ -36,6 +37,17 @@ func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chai
 	}
 	_, err = c.Pay(ctx, address, operatorCoins)
 	return err
+}
+
+// FundChannels records what the simulated Lightning node has in its channels at first as the operator's own. It does so
+// once.
+func FundChannels(ctx context.Context, d *db.DB) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		_, err := treasury.Deposit(ctx, tx, treasury.Booking{
+			Place: treasury.Place{Kind: treasury.PlaceLightning}, Reference: "sandbox",
+		}, money.New(money.BTC, lightningsim.Funds))
+		return err
+	})
 }
 
 // FundGas sends the hot wallet of a simulated EVM network coins for gas. It does so once.

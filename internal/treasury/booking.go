@@ -12,25 +12,29 @@ import (
 
 // Kinds of places that hold the operator's money outside the wallets.
 const (
-	PlaceBank     = "bank"
-	PlaceExchange = "exchange"
+	PlaceBank      = "bank"
+	PlaceExchange  = "exchange"
+	PlaceLightning = "lightning" // the channels of the Lightning node; it has no name
 )
 
-// Place is a bank or an exchange. Reconciliation uses the same names.
+// Place is a bank, an exchange or the Lightning node. Reconciliation uses the same names.
 type Place struct {
 	Kind, Name string
 }
 
-// account returns the ledger account of the place.
-func (p Place) account() (ledger.Code, error) {
+// account returns the ledger account of an asset at the place.
+func (p Place) account(a money.Asset) (ledger.Code, error) {
 	switch p.Kind {
 	case PlaceBank:
 		return ledger.Bank, nil
 	case PlaceExchange:
 		return ledger.Exchange, nil
-	default:
-		return "", errPlace
+	case PlaceLightning:
+		if a == money.BTC && p.Name == "" {
+			return ledger.ChannelBalance, nil
+		}
 	}
+	return "", errPlace
 }
 
 // Booking identifies a transaction that the operator made at a place, by the bank's or the exchange's reference. It is
@@ -43,7 +47,7 @@ type Booking struct {
 
 // Deposit records money that the operator added at a bank or an exchange.
 func Deposit(ctx context.Context, tx *db.Tx, b Booking, x money.Amount) (booked bool, err error) {
-	code, err := b.account()
+	code, err := b.account(x.Asset())
 	if err != nil {
 		return false, err
 	}
@@ -53,7 +57,7 @@ func Deposit(ctx context.Context, tx *db.Tx, b Booking, x money.Amount) (booked 
 // Withdraw records money that the operator took from a bank or an exchange. It returns ErrShort if the operator owns
 // less.
 func (t *Treasury) Withdraw(ctx context.Context, tx *db.Tx, b Booking, x money.Amount) (booked bool, err error) {
-	code, err := b.account()
+	code, err := b.account(x.Asset())
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +72,7 @@ func (t *Treasury) Withdraw(ctx context.Context, tx *db.Tx, b Booking, x money.A
 func (t *Treasury) Trade(ctx context.Context, tx *db.Tx, b Booking, sold, bought money.Amount) (booked bool,
 	err error,
 ) {
-	code, err := b.account()
+	code, err := b.account(sold.Asset())
 	if err != nil {
 		return false, err
 	}
@@ -91,11 +95,11 @@ func (t *Treasury) Trade(ctx context.Context, tx *db.Tx, b Booking, sold, bought
 func (t *Treasury) Transfer(ctx context.Context, tx *db.Tx, b Booking, to Place, x money.Amount) (booked bool,
 	err error,
 ) {
-	from, err := b.account()
+	from, err := b.account(x.Asset())
 	if err != nil {
 		return false, err
 	}
-	into, err := to.account()
+	into, err := to.account(x.Asset())
 	if err != nil {
 		return false, err
 	}

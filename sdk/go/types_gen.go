@@ -3360,6 +3360,8 @@ type PayoutOutput struct {
 	OutputCurrency string `json:"output_currency"`
 	// ID of one output of a payment: the share that goes to one destination.
 	OutputID string `json:"output_id"`
+	// Proof of a payment over Lightning: its SHA-256 is the payment hash in `tx_hash`. Empty for other payments.
+	PaymentPreimage string `json:"payment_preimage"`
 	// Exchange rate at the release: price of one whole unit of rate_base in the other currency. 0 if nothing was
 	// exchanged or the payroll was funded at several rates.
 	Rate Decimal `json:"rate"`

@@ -269,7 +269,7 @@ type TreasuryDepositCmd struct {
 	app.Storage
 	Amount    string `arg:"" help:"Amount."`
 	Asset     string `arg:"" help:"Its asset, such as EUR."`
-	At        string `default:"bank" help:"bank, bank:NAME or exchange:NAME (${default})."`
+	At        string `default:"bank" help:"bank, bank:NAME, exchange:NAME or lightning (${default})."`
 	Reference string `required:"" help:"Reference of the bank or exchange; each is posted once."`
 }
 
@@ -279,8 +279,9 @@ func (c TreasuryDepositCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if x.Asset().IsCrypto() && !strings.HasPrefix(c.At, treasury.PlaceExchange) {
-		return errors.New("a bank holds no coins: use the address of stipend treasury address, or --at exchange:NAME")
+	if x.Asset().IsCrypto() && !strings.HasPrefix(c.At, treasury.PlaceExchange) && c.At != treasury.PlaceLightning {
+		return errors.New("a bank holds no coins: use the address of stipend treasury address, --at exchange:NAME or " +
+			"--at lightning")
 	}
 	return book(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (bool, error) {
 		return treasury.Deposit(ctx, tx, booking(c.At, c.Reference), x)
@@ -293,7 +294,7 @@ type TreasuryWithdrawCmd struct {
 	Env       string `default:"sandbox" enum:"sandbox,production"`
 	Amount    string `arg:"" help:"Amount."`
 	Asset     string `arg:"" help:"Its asset, such as EUR."`
-	At        string `default:"bank" help:"bank, bank:NAME or exchange:NAME (${default})."`
+	At        string `default:"bank" help:"bank, bank:NAME, exchange:NAME or lightning (${default})."`
 	Reference string `required:"" help:"Reference of the bank or exchange; each is posted once."`
 }
 
@@ -349,8 +350,8 @@ type TreasuryMoveCmd struct {
 	Env       string `default:"sandbox" enum:"sandbox,production"`
 	Amount    string `arg:"" help:"Amount."`
 	Asset     string `arg:"" help:"Its asset, such as USD."`
-	From      string `required:"" help:"bank, bank:NAME or exchange:NAME."`
-	To        string `required:"" help:"bank, bank:NAME or exchange:NAME."`
+	From      string `required:"" help:"bank, bank:NAME, exchange:NAME or lightning."`
+	To        string `required:"" help:"bank, bank:NAME, exchange:NAME or lightning."`
 	Reference string `required:"" help:"Reference of the sender; each is posted once."`
 }
 

@@ -1851,6 +1851,7 @@ CREATE TABLE outputs (
     -- Destination and route.
     batch_id        TEXT    NOT NULL,
     txid            TEXT    NOT NULL,
+    proof           TEXT    NOT NULL DEFAULT '', -- preimage of the payment over Lightning, hexadecimal
     vout            BIGINT  NOT NULL,
 
     version         BIGINT  NOT NULL,

@@ -52,6 +52,7 @@ type Pair struct {
 	Chain        *btcdtest.Node
 	Payee, Payer *Node
 	macaroon     []byte // macaroon with only the permissions that the service needs
+	paying       []byte // the same at the payer, for a service that pays
 }
 
 // Start starts both nodes and opens a channel from the payer to the payee. They stop with the test.
@@ -81,20 +82,26 @@ func (p *Pair) start(t testing.TB) error {
 	if err := p.connect(t.Context()); err != nil {
 		return fmt.Errorf("%w\npayer: %s\npayee: %s", err, p.Payer.log, p.Payee.log)
 	}
+	if p.macaroon, err = p.Payee.bake(t.Context()); err == nil {
+		p.paying, err = p.Payer.bake(t.Context(), permission("offchain", "write"))
+	}
+	return err
+}
+
+func permission(entity, action string) any { return map[string]string{"entity": entity, "action": action} }
+
+// bake returns a macaroon with the permissions to receive payments, and further ones.
+func (n *Node) bake(ctx context.Context, more ...any) ([]byte, error) {
 	var baked struct {
 		Macaroon string `json:"macaroon"`
 	}
-	permission := func(entity, action string) map[string]string {
-		return map[string]string{"entity": entity, "action": action}
-	}
-	if err := p.Payee.call(t.Context(), &baked, http.MethodPost, "/v1/macaroon", map[string]any{"permissions": []any{
+	if err := n.call(ctx, &baked, http.MethodPost, "/v1/macaroon", map[string]any{"permissions": append([]any{
 		permission("invoices", "read"), permission("invoices", "write"), permission("info", "read"),
 		permission("offchain", "read"), permission("onchain", "read"),
-	}}); err != nil {
-		return err
+	}, more...)}); err != nil {
+		return nil, err
 	}
-	p.macaroon, err = hex.DecodeString(baked.Macaroon)
-	return err
+	return hex.DecodeString(baked.Macaroon)
 }
 
 func findBinary() (string, error) {
@@ -263,6 +270,39 @@ func (p *Pair) connect(ctx context.Context) error {
 func (p *Pair) Options() lightning.Options {
 	return lightning.Options{URL: "https://" + p.Payee.rest, Macaroon: p.macaroon, Certificate: p.Payee.Certificate,
 		Network: "regtest"}
+}
+
+// PayerOptions returns the options of a client of the payer, which may pay.
+func (p *Pair) PayerOptions() lightning.Options {
+	return lightning.Options{URL: "https://" + p.Payer.rest, Macaroon: p.paying, Certificate: p.Payer.Certificate,
+		Network: "regtest"}
+}
+
+// NewRequest creates an invoice of the payee, 0 for one without an amount.
+func (p *Pair) NewRequest(sats int64, expiry time.Duration) (string, error) {
+	var a struct {
+		Request string `json:"payment_request"`
+	}
+	err := p.Payee.call(context.Background(), &a, http.MethodPost, "/v1/invoices", map[string]any{
+		"value": fmt.Sprint(sats), "expiry": fmt.Sprint(int64(expiry / time.Second)),
+	})
+	return a.Request, err
+}
+
+// PaidFor returns how often an invoice of the payee was paid: 0 or 1.
+func (p *Pair) PaidFor(request string) int {
+	r, err := lightning.Decode(request)
+	if err != nil {
+		return 0
+	}
+	var a struct {
+		State lightning.NodeState `json:"state"`
+	}
+	err = p.Payee.call(context.Background(), &a, http.MethodGet, "/v1/invoice/"+r.Hash.String(), nil)
+	if err != nil || a.State != lightning.NodeSettled {
+		return 0
+	}
+	return 1
 }
 
 // Pay pays a payment request through the channel. It returns after the payment has succeeded or failed.

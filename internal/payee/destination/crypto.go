@@ -96,6 +96,9 @@ func (s Setup) check(p CreateParams, country string) (d Destination, clean []byt
 		return d, nil, err
 	}
 	if d.Kind == Crypto {
+		if !p.oneAddress && symbol == money.BTC && s.Lightning && overLightning(members) {
+			return s.checkLightning(d, members)
+		}
 		return s.checkCrypto(d, members, !p.oneAddress && symbol == money.BTC)
 	}
 	return checkFiat(d, members, country)
@@ -225,6 +228,9 @@ func (s Setup) cryptoFields(symbol money.Asset, oneAddress bool) []Field {
 		fields[0].Required, fields[0].OneOf = false, "receiver"
 		fields = append(fields, Field{Key: descriptorKey, Type: "text", OneOf: "receiver", MaxLength: maxDescriptor,
 			Label: "Extended public key or output descriptor, for a new address per payment", Rail: on[0].rail})
+		if s.Lightning {
+			fields = append(fields, lightningFields...)
+		}
 	}
 	if len(on) > 1 {
 		f := Field{Key: "network", Label: "Network", Type: "select", Required: true, Example: on[0].name, Rail: on[0].rail}

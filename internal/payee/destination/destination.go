@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
@@ -58,24 +59,27 @@ const (
 
 // Rails that pay destinations.
 const (
-	RailBitcoin = "bitcoin"
-	RailEVM     = "evm"
-	RailBank    = "bank"
+	RailBitcoin   = "bitcoin"
+	RailLightning = "lightning" // also the name of its network
+	RailEVM       = "evm"
+	RailBank      = "bank"
 )
 
 // Destination is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
 // encrypted in Sealed.
 type Destination struct {
-	ID         string          `json:"distribution_id"`
-	OwnerID    string          `json:"owner_id"`
-	Kind       string          `json:"kind"`
-	Symbol     money.Asset     `json:"symbol"`
-	Rail       string          `json:"rail"`
-	Scheme     string          `json:"scheme,omitempty"` // a payment scheme of the bank's country, such as "ach" or "pix"
-	Country    string          `json:"country,omitempty"`
-	Network    string          `json:"network,omitempty"`
-	Address    string          `json:"address,omitempty"` // address on a blockchain, the first one if [Destination.Fresh]
-	Data       json.RawMessage `json:"data"`              // destination data, with bank data masked
+	ID      string      `json:"distribution_id"`
+	OwnerID string      `json:"owner_id"`
+	Kind    string      `json:"kind"`
+	Symbol  money.Asset `json:"symbol"`
+	Rail    string      `json:"rail"`
+	Scheme  string      `json:"scheme,omitempty"` // a payment scheme of the bank's country, such as "ach" or "pix"
+	Country string      `json:"country,omitempty"`
+	Network string      `json:"network,omitempty"`
+	// Address is the address on a blockchain, the first one if [Destination.Fresh], or over Lightning a Lightning address
+	// or a BOLT 11 invoice.
+	Address    string          `json:"address,omitempty"`
+	Data       json.RawMessage `json:"data"` // destination data, with bank data masked
 	Sealed     string          `json:"sealed,omitempty"`
 	Allocation int             `json:"allocation"` // percentage of what the fixed amounts leave of a payment
 	Fixed      money.Amount    `json:"-"`          // paid first, of each payment in its currency; the zero Amount for none
@@ -88,11 +92,12 @@ type Destination struct {
 func (d Destination) Used() bool { return d.Allocation > 0 || d.Fixed.Sign() > 0 }
 
 // Payable reports whether this installation pays out an asset on a network, or on any network for "": bank
-// currencies, Bitcoin, and the assets of the configured EVM networks. Other destinations are refused; one becomes
-// unpayable if the operator removes its network.
+// currencies, Bitcoin, also over Lightning if a node pays, and the assets of the configured EVM networks. Other
+// destinations are refused; one becomes unpayable if the operator removes its network.
 func (s Setup) Payable(symbol money.Asset, network string) bool {
 	on := s.Accounts.Carrying(symbol)
-	return !symbol.IsCrypto() || symbol == money.BTC || slices.Contains(on, network) || network == "" && len(on) > 0
+	return !symbol.IsCrypto() || symbol == money.BTC && (network != RailLightning || s.Lightning) ||
+		slices.Contains(on, network) || network == "" && len(on) > 0
 }
 
 // Setup is the configuration that destinations depend on.
@@ -106,6 +111,8 @@ type Setup struct {
 	Chain string
 	// Accounts are the EVM networks that this installation pays on.
 	Accounts chain.EVMNetworks
+	// Lightning reports whether this installation pays over Lightning.
+	Lightning bool
 }
 
 // CreateParams describes a new destination.
@@ -115,7 +122,7 @@ type CreateParams struct {
 	Kind    string          // "" or what the symbol is: crypto or fiat
 	Data    json.RawMessage // an object with exactly the members that the symbol requires
 
-	oneAddress bool // a descriptor is refused
+	oneAddress bool // only an address is accepted
 }
 
 // Create adds a destination to a user or recipient that the principal may act for. It returns all problems of the
@@ -226,6 +233,10 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 	}
 	var chains []string
 	switch d.Rail {
+	case RailLightning:
+		if r, err := lightning.Decode(d.Address); err == nil && !tx.Now().Before(r.Expires()) {
+			return d, nil, errExpired.At("body", base+"/"+lightningInvoiceKey)
+		}
 	case RailBitcoin:
 		chains = []string{s.Chain}
 	case RailEVM: // one key has the same address on every EVM network, including those that the installation does not use
@@ -324,6 +335,9 @@ var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", 
 // "bc1q9h…k3d2" or "••••3000"; "" if there is none.
 func (d Destination) Hint() string {
 	if d.Kind == Crypto {
+		if lightning.IsAddress(d.Address) {
+			return d.Address
+		}
 		if a := d.Address; len(a) > 12 {
 			return a[:6] + "…" + a[len(a)-4:]
 		}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -24,11 +23,6 @@ const (
 	lookupTimeout = 10 * time.Second
 	maxAnswer     = 256 << 10
 )
-
-var address = regexp.MustCompile(`^[a-z0-9][a-z0-9._+-]{0,63}@([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
-
-// IsAddress reports whether text has the form of a Lightning address (LUD-16), in lower case.
-func IsAddress(text string) bool { return len(text) <= 254 && address.MatchString(text) }
 
 // Servers asks the servers of Lightning addresses for invoices, by LNURL-pay (LUD-06, LUD-16).
 type Servers struct {
@@ -47,7 +41,7 @@ func NewServers(p delivery.Policy, roots *tls.Config) *Servers {
 // Invoice implements [Resolver]. The first answer of the server has the terms of the address, the second one an invoice
 // for the amount. The description that the invoice names must be the one of the terms.
 func (s *Servers) Invoice(ctx context.Context, to string, sats int64) (string, error) {
-	if !IsAddress(to) {
+	if !lightning.IsAddress(to) {
 		return "", &Refusal{ReasonRefused, "not a Lightning address"}
 	}
 	user, domain, _ := strings.Cut(to, "@")
@@ -58,7 +52,8 @@ func (s *Servers) Invoice(ctx context.Context, to string, sats int64) (string, e
 		Max      int64  `json:"maxSendable"`
 		Metadata string `json:"metadata"`
 	}
-	if err := s.get(ctx, "https://"+cmp.Or(s.host, domain)+"/.well-known/lnurlp/"+url.PathEscape(user), &terms); err != nil {
+	first := "https://" + cmp.Or(s.host, domain) + "/.well-known/lnurlp/" + url.PathEscape(user)
+	if err := s.get(ctx, first, &terms); err != nil {
 		return "", err
 	}
 	msat := 1000 * sats

@@ -71,7 +71,7 @@ func TestAPaymentIsBookedWithItsFeeAndProof(t *testing.T) {
 		paid := s.Want(o.ID, payout.Fulfilled, "")
 		p := s.paymentOf(o)
 		proof, err := lightning.ParseHash(p.Preimage)
-		if err != nil || paid.TxID != p.Hash || proof.String() == p.Hash || p.Fee != 2 {
+		if err != nil || paid.TxID != p.Hash || paid.Proof != p.Preimage || proof.String() == p.Hash || p.Fee != 2 {
 			t.Errorf("%+v, %v", p, err)
 		}
 		if got := s.Balance(ledger.ChannelBalance, "", money.BTC); got != sats(-2) { // the test owed it from there

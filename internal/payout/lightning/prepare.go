@@ -119,7 +119,7 @@ func (r *Rail) find(ctx context.Context, o payout.Output, now time.Time) found {
 		return found{reason: ReasonAmountTooLarge}
 	}
 	f := found{request: o.Address}
-	if IsAddress(o.Address) {
+	if lightning.IsAddress(o.Address) {
 		var err error
 		f.request, err = r.c.Resolver.Invoice(ctx, o.Address, o.Amount.Units())
 		var refused *Refusal
@@ -140,7 +140,7 @@ func (r *Rail) find(ctx context.Context, o payout.Output, now time.Time) found {
 	switch {
 	case err != nil || f.invoice.Network != r.c.Network:
 		f.reason = payout.ReasonBadAddress
-	case !exact && (f.invoice.Msat != 0 || IsAddress(o.Address)):
+	case !exact && (f.invoice.Msat != 0 || lightning.IsAddress(o.Address)):
 		f.reason = ReasonInvoiceAmount
 	case f.invoice.Expires().Sub(now) < minLeft:
 		f.reason = ReasonInvoiceExpired

@@ -158,7 +158,7 @@ func isAccess(e *lightning.Error) bool {
 	return false
 }
 
-// delay returns the time until a payment without an outcome is looked at again.
+// delay returns the time until the node is asked again for a payment without an outcome.
 func (r *Rail) delay(p Payment) time.Duration { return payout.Backoff(r.c.Retry, max(p.Attempts-1, 0)) }
 
 func (r *Rail) later(ctx context.Context, d *db.DB, companyID, id string, delay time.Duration) error {
@@ -217,6 +217,9 @@ func (r *Rail) complete(ctx context.Context, d *db.DB, p Payment, result lightni
 			ledger.Debit(ledger.NetworkFee, Source, fee), ledger.Credit(ledger.ChannelBalance, "", spent)); err != nil {
 			return err
 		}
+		if err := payout.SetProof(ctx, tx, p.CompanyID, p.OutputID, paid.Preimage); err != nil {
+			return err
+		}
 		return advance(ctx, tx, p, payout.Fulfilled, "")
 	})
 }
@@ -249,7 +252,8 @@ func (r *Rail) fail(ctx context.Context, d *db.DB, p Payment, reason string, now
 		if err != nil {
 			return err
 		}
-		if reason != ReasonRefused && failures%maxFailures != 0 && (IsAddress(o.Address) || reason != ReasonInvoiceExpired) {
+		final := reason == ReasonRefused || reason == ReasonInvoiceExpired && !lightning.IsAddress(o.Address)
+		if !final && failures%maxFailures != 0 {
 			return payout.Requeue(ctx, tx, []*payout.Output{&o}, func(*payout.Output) string { return reason })
 		}
 		return advance(ctx, tx, p, payout.Failed, reason)
@@ -265,7 +269,8 @@ func advance(ctx context.Context, tx *db.Tx, p Payment, to payout.State, reason 
 	if o.BatchID != p.ID {
 		return fmt.Errorf("output %s is not paid by payment %s", o.ID, p.ID)
 	}
-	if err := payout.Advance(ctx, tx, []*payout.Output{&o}, to, func(*payout.Output) string { return reason }); err != nil {
+	err = payout.Advance(ctx, tx, []*payout.Output{&o}, to, func(*payout.Output) string { return reason })
+	if err != nil {
 		return err
 	}
 	if to == payout.Fulfilled || to == payout.Failed {

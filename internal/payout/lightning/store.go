@@ -48,8 +48,8 @@ func scan(r interface{ Scan(...any) error }) (p Payment, err error) {
 func insert(ctx context.Context, tx *db.Tx, p Payment) error {
 	now := db.Micros(tx.Now())
 	db.History(tx, p.CompanyID, p.ID, p.Version, "", string(p.State), "")
-	return tx.Insert(ctx, "lightning_payments", []string{"company_id", "payment_id", "output_id", "state", "node_id", "hash",
-		"request", "expires_at", "amount", "max_fee", "version", "created_at", "updated_at"},
+	return tx.Insert(ctx, "lightning_payments", []string{"company_id", "payment_id", "output_id", "state", "node_id",
+		"hash", "request", "expires_at", "amount", "max_fee", "version", "created_at", "updated_at"},
 		[][]any{{p.CompanyID, p.ID, p.OutputID, string(p.State), p.NodeID, p.Hash, p.Request, db.Micros(p.ExpiresAt),
 			p.Amount, p.MaxFee, p.Version, now, now}})
 }

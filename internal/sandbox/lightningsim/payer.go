@@ -16,7 +16,7 @@ import (
 // Funds is what the node has in its channels at first, in satoshis.
 const Funds = 1_000_000_000
 
-// What a Lightning address stands for, by its part before the @. All others receive payments.
+// Lightning addresses that do not just receive payments, by their part before the @.
 const (
 	UserNoRoute = "no-route" // no route leads to the wallet
 	UserOffline = "offline"  // the server does not answer

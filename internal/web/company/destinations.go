@@ -49,8 +49,9 @@ func partText(c *ui.Request, d destination.Destination) string {
 
 // Setup returns the installation's settings for destinations.
 func Setup(c *ui.Request) destination.Setup {
-	return destination.Setup{Sealer: c.Sealer, BitcoinNetwork: c.Payroll.Network, Chain: c.Payroll.ChainName,
-		Accounts: c.Payroll.Accounts}
+	setup := c.Payroll.Destinations()
+	setup.Sealer = c.Sealer
+	return setup
 }
 
 // OwnerPages are the pages that change the destinations of one owner: a recipient of a company, or the signed-in

@@ -420,6 +420,9 @@ func output(c *ui.Request, o payout.Output) ui.Cell {
 	if o.TxID != "" {
 		s.Lines = append(s.Lines, ui.CodeCell(o.TxID))
 	}
+	if o.Proof != "" {
+		s.Lines = append(s.Lines, ui.Cell{Text: c.Text("output.proof")}, ui.CodeCell(o.Proof))
+	}
 	return s
 }
 

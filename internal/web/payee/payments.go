@@ -289,6 +289,7 @@ type outputRow struct {
 	Amount, To, Value, Rate, Why string
 	State                        ui.Cell
 	Reference, Kind              string // transaction or bank reference, and its label
+	Proof                        string // of a payment over Lightning
 }
 
 type stepRow struct{ Tone, Text, ISO, At, Why string }
@@ -313,6 +314,9 @@ func showPayment(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			State: c.StateCell("output.state", string(o.State)), Reference: o.TxID, Kind: c.Text("pay.transaction")}
 		if o.Rail == payout.RailBank {
 			row.Kind = c.Text("pay.bank_reference")
+		}
+		if o.Rail == payout.RailLightning {
+			row.Kind, row.Proof = c.Text("pay.hash"), o.Proof
 		}
 		if o.Input.Asset() != "" && o.Input.Asset() != o.Amount.Asset() {
 			row.Value = c.FormatMoney(o.Input)

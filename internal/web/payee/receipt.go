@@ -49,7 +49,13 @@ func receiptPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 			if o.Rail == payout.RailBank {
 				key = "pay.bank_reference"
 			}
+			if o.Rail == payout.RailLightning {
+				key = "pay.hash"
+			}
 			lines = append(lines, c.Text(key)+": "+o.TxID)
+		}
+		if o.Proof != "" {
+			lines = append(lines, c.Text("output.proof")+": "+o.Proof)
 		}
 		for _, line := range lines {
 			doc.MultiCell(ui.PDFWidth, ui.PDFLine, line, "", "L", false)

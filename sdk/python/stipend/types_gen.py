@@ -2870,6 +2870,8 @@ class PayoutOutput:
     """Currency that the destination receives."""
     output_id: str
     """ID of one output of a payment: the share that goes to one destination."""
+    payment_preimage: str
+    """Proof of a payment over Lightning: its SHA-256 is the payment hash in `tx_hash`. Empty for other payments."""
     rate: Decimal
     """Exchange rate at the release: price of one whole unit of rate_base in the other currency. 0 if nothing was
     exchanged or the payroll was funded at several rates.

@@ -2665,6 +2665,8 @@ export interface PayoutOutput {
 	output_currency: string;
 	/** ID of one output of a payment: the share that goes to one destination. */
 	output_id: string;
+	/** Proof of a payment over Lightning: its SHA-256 is the payment hash in `tx_hash`. Empty for other payments. */
+	payment_preimage: string;
 	/**
 	 * Exchange rate at the release: price of one whole unit of rate_base in the other currency. 0 if nothing was
 	 * exchanged or the payroll was funded at several rates.
