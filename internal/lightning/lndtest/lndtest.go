@@ -88,7 +88,9 @@ func (p *Pair) start(t testing.TB) error {
 	return err
 }
 
-func permission(entity, action string) any { return map[string]string{"entity": entity, "action": action} }
+func permission(entity, action string) any {
+	return map[string]string{"entity": entity, "action": action}
+}
 
 // bake returns a macaroon with the permissions to receive payments, and further ones.
 func (n *Node) bake(ctx context.Context, more ...any) ([]byte, error) {
