@@ -54,13 +54,14 @@ type Storage struct {
 
 // Addresses are where the service listens, and how clients reach it.
 type Addresses struct {
-	Listen         string `default:"127.0.0.1:8080"`
-	MetricsListen  string `default:"127.0.0.1:9090"`
-	BaseURL        string
-	AuthURL        string
-	MaxConnections int `default:"4000"`
-	TrustedProxies []string
-	Explorer       map[string]string `name:"explorer" mapsep:";"`
+	Listen          string `default:"127.0.0.1:8080"`
+	MetricsListen   string `default:"127.0.0.1:9090"`
+	BaseURL         string
+	AuthURL         string
+	MaxConnections  int `default:"4000"`
+	TrustedProxies  []string
+	Explorer        map[string]string `name:"explorer" mapsep:";"`
+	SecurityContact string
 }
 
 // Process describes the process itself.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzhttp"
 	"golang.org/x/net/netutil"
 
 	"github.com/stipend/stipend"
@@ -47,7 +48,7 @@ func (s *Service) startAPI(background context.Context) error {
 	hooks := delivery.Setup{Sealer: s.sealer, Policy: s.policy}
 	api := httpapi.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
-		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, SecurityContact: s.cfg.SecurityContact,
 		Payroll: s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
 		Withdrawal: s.withdrawals, Debits: s.debits,
 		Vendor: s.vendor,
@@ -83,10 +84,16 @@ func (s *Service) startAPI(background context.Context) error {
 	}
 	s.work.Go(func() { s.requests.Run(background) })
 	listener := s.listener
+	// The jitter hides the exact size of a compressed page, from which an attacker could guess secrets in it (BREACH).
+	compress, err := gzhttp.NewWrapper(gzhttp.ContentTypes([]string{"text/html", "text/markdown", "text/plain"}),
+		gzhttp.EnableZstd(false), gzhttp.RandomJitter(64, 0, false))
+	if err != nil {
+		return err
+	}
 	if n := s.cfg.MaxConnections; n > 0 {
 		listener = newFairListener(netutil.LimitListener(listener, n), max(n/networkShare, 1), proxies)
 	}
-	s.serve(listener, httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), web.New(pages))))
+	s.serve(listener, httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), compress(web.New(pages)))))
 	return nil
 }
 

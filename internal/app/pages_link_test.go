@@ -41,7 +41,8 @@ func TestPaymentLinks(t *testing.T) {
 		path, id := o.newLink("title", "Concert <ticket>", "amount", "25", "max_payments", "1")
 		public := "/pay/" + id
 		payer := webtest.NewVisitor(t, o.s.Ready().BaseURL)
-		page := o.says(payer.Get(public), "Concert &lt;ticket&gt;", "25.00", "Continue to payment")
+		page := o.says(payer.Get(public), "Concert &lt;ticket&gt;", "25.00", "Continue to payment",
+			`<meta property="og:title" content="Concert &lt;ticket&gt;">`, ` · 25.00`)
 		open := func(page webtest.Visit, pairs ...string) webtest.Visit {
 			return payer.Submit(page, public, pairs...)
 		}

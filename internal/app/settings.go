@@ -27,6 +27,8 @@ var settings = map[string]setting{
 	"explorer": {"NETWORK=URL", "Block explorer to which the pages link transactions of a network (bitcoin, testnet, " +
 		"base, …): an https URL with {tx}, such as bitcoin=https://explorer.example/tx/{tx}; several separated by ;. It " +
 		"learns who looks at which transaction. Default: no links."},
+	"security-contact": {"URL", "Where to report vulnerabilities, such as mailto:security@example.com, for " +
+		"/.well-known/security.txt. Default: no such file."},
 	"trusted-proxies": {"CIDR", "Networks of your own proxies, such as 10.2.0.0/24. Requests from them are limited by " +
 		"the client's address in X-Forwarded-For. Default: none."},
 

@@ -6,11 +6,13 @@ import (
 	"crypto/sha256"
 	_ "embed" // of the files below
 	"encoding/hex"
+	"errors"
 	"html/template"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stipend/stipend/internal/identity"
 )
@@ -98,16 +100,41 @@ func (s *server) mountReference() {
 		serveFile(w, javascript, docsScript)
 	})
 	s.mount("GET", scalarPath, func(w *responseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", forGood)
-		h.Set("Vary", "Accept-Encoding")
-		if !takesGzip(r.Header) {
-			serveFile(w, javascript, scalar())
-			return
-		}
-		h.Set("Content-Encoding", "gzip")
-		serveFile(w, javascript, scalarGzip)
+		w.Header().Set("Cache-Control", forGood)
+		serveCompressed(w, r, javascript, scalar, scalarGzip)
 	})
+}
+
+// securityContactAge is how long a copy of security.txt is valid.
+const securityContactAge = 180 * 24 * time.Hour
+
+// serveSecurityContact serves security.txt (RFC 9116), which says where to report vulnerabilities.
+func (s *server) serveSecurityContact(w *responseWriter, _ *http.Request) {
+	expires := s.Now().UTC().Add(securityContactAge).Format(time.RFC3339)
+	serveFile(w, "text/plain; charset=utf-8", []byte("Contact: "+s.SecurityContact+"\nExpires: "+expires+
+		"\nPreferred-Languages: en\n"))
+}
+
+// serveCompressed serves zipped to clients that accept gzip, and to others the same file without compression.
+func serveCompressed(w *responseWriter, r *http.Request, contentType string, plain func() []byte, zipped []byte) {
+	w.Header().Set("Vary", "Accept-Encoding")
+	if !takesGzip(r.Header) {
+		serveFile(w, contentType, plain())
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	serveFile(w, contentType, zipped)
+}
+
+// zip compresses a file with gzip.
+func zip(plain []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := w.Write(plain)
+	if err := errors.Join(err, w.Close()); err != nil {
+		panic(err) // a buffer accepts every write
+	}
+	return b.Bytes()
 }
 
 const (

@@ -58,9 +58,12 @@ const Version = "2.0"
 
 // Deps are the dependencies of the API. DB, Now and Env are required.
 type Deps struct {
-	DB      *db.DB
-	Payroll *payroll.Service
-	Claim   *claim.Service
+	DB *db.DB
+	// SecurityContact is the URL for reports of vulnerabilities (RFC 9116), such as mailto:security@pay.example. If empty,
+	// there is no security.txt.
+	SecurityContact string
+	Payroll         *payroll.Service
+	Claim           *claim.Service
 	// Branding changes how payers see a merchant.
 	Branding *branding.Service
 	// Schedule creates payrolls that repeat.
@@ -301,13 +304,16 @@ func newServer(d Deps, table []route) *server {
 	}
 	s.mountOAuth()
 	s.mountAgents()
-	s.mount("GET", "/openapi.json", func(w *responseWriter, _ *http.Request) {
-		serveFile(w, "application/json", s.contract().json)
+	s.mount("GET", "/openapi.json", func(w *responseWriter, r *http.Request) {
+		serveCompressed(w, r, "application/json", func() []byte { return s.contract().json }, s.contract().jsonGzip)
 	})
-	s.mount("GET", "/openapi.yaml", func(w *responseWriter, _ *http.Request) {
-		serveFile(w, "application/yaml", s.contract().yaml)
+	s.mount("GET", "/openapi.yaml", func(w *responseWriter, r *http.Request) {
+		serveCompressed(w, r, "application/yaml", func() []byte { return s.contract().yaml }, s.contract().yamlGzip)
 	})
 	s.mountReference()
+	if d.SecurityContact != "" {
+		s.mount("GET", "/.well-known/security.txt", s.serveSecurityContact)
+	}
 	if d.KYC != nil {
 		s.mount("POST", "/callbacks/verification/{provider}", s.serveCallback("/callbacks/verification/{provider}",
 			"provider", d.KYC.ExpectsCallback, d.KYC.HandleCallback))

@@ -21,7 +21,7 @@ import (
 )
 
 // document is the contract as JSON and YAML.
-type document struct{ json, yaml []byte }
+type document struct{ json, yaml, jsonGzip, yamlGzip []byte }
 
 // compiled returns the result of compileRoutes for the routes of the service. It takes about two seconds of CPU, once
 // per process.
@@ -136,7 +136,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	if err != nil {
 		panic("httpapi: cannot write the contract: " + err.Error())
 	}
-	return document{asJSON, asYAML}
+	return document{asJSON, asYAML, zip(asJSON), zip(asYAML)}
 }
 
 // Document returns the contract of all operations, including those of the sandbox, as JSON.

@@ -37,7 +37,7 @@ type view struct {
 
 func showStart(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	return ui.View{Template: "docs", Title: c.Text("docs.title"), Lead: c.Text("docs.lead"),
-		Data: view{Sections: c.Docs.Sections}}, nil
+		Summary: c.Text("docs.lead"), Data: view{Sections: c.Docs.Sections}}, nil
 }
 
 func redirect(to string) func(context.Context, *db.Tx, *ui.Request) (ui.View, error) {
@@ -59,7 +59,8 @@ func showPage(directory string) func(context.Context, *db.Tx, *ui.Request) (ui.V
 		case markdown:
 			return text("text/markdown; charset=utf-8", p.Markdown), nil
 		}
-		return ui.View{Template: "docs", Title: p.Title, Data: view{Sections: c.Docs.Sections, Page: p}}, nil
+		return ui.View{Template: "docs", Title: p.Title, Summary: p.Lead,
+			Data: view{Sections: c.Docs.Sections, Page: p}}, nil
 	}
 }
 

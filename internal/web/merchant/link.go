@@ -78,7 +78,19 @@ func showLink(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p.Email = c.Field(ui.Field{Name: "notification_email", Label: c.Labels["notification_email"], Type: "email",
 		Autocomplete: "email", MaxLength: 254})
 	return ui.View{Template: "pay_link", Title: l.Title, Style: l.Brand.StylePath(), FrameAncestors: l.Origins,
-		Bare: embedded(c), Data: p}, nil
+		Bare: embedded(c), Data: p, Summary: p.summary()}, nil
+}
+
+// summary returns what messages with a link to the page show: the merchant, and the price and description if there are
+// any.
+func (p linkPage) summary() string {
+	parts := []string{p.Merchant}
+	for _, s := range []string{p.Price, p.Description} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, " · ")
 }
 
 // openLink creates the claim of an opening, once, and leads to its checkout.

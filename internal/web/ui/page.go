@@ -57,6 +57,7 @@ type PageData struct {
 	Bare        bool   // embedded in another site, so without a header
 	Live        string // path of the event stream; "" for a static page
 	Lead        string // a sentence below the title
+	Summary     string // what messages with a link to the page show
 	Crumbs      []Cell // links to the pages above
 	State       Cell   // a badge beside the title
 	Template    string
@@ -177,7 +178,8 @@ func render(c *Request, v View) ([]byte, error) {
 		embedders = strings.Join(v.FrameAncestors, " ")
 	}
 	err := page.ExecuteTemplate(&b, part, PageData{request: c, Title: v.Title, Lang: c.Language.Tag, Bare: v.Bare,
-		Live: v.LivePath, Lead: v.Lead, Crumbs: v.Crumbs, State: v.State, Template: v.Template, Style: v.Style,
+		Live: v.LivePath, Lead: v.Lead, Summary: v.Summary,
+		Crumbs: v.Crumbs, State: v.State, Template: v.Template, Style: v.Style,
 		Checks: v.Checks, Embedders: embedders, Data: v.Data})
 	return b.Bytes(), err
 }

@@ -106,6 +106,7 @@ type View struct {
 	Cookie         *http.Cookie
 	Bare           bool     // the page is embedded in another site, so it has no header
 	Lead           string   // a sentence below the title
+	Summary        string   // what search engines and messages with a link to the page show; "" for nothing
 	Crumbs         []Cell   // links to the pages above this one
 	State          Cell     // a badge beside the title
 	FrameAncestors []string // origins that may embed the page
