@@ -317,6 +317,16 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 	if err != nil {
 		return s.refuse(name, err, now)
 	}
+	earlier, err := s.received(name)
+	if err != nil {
+		return err
+	}
+	if err := checkHistory(earlier, entries); err != nil {
+		return s.refuse(name, err, now)
+	}
+	if err := s.remember(name, entries); err != nil {
+		return err
+	}
 	var responses []nacha.Response
 	var debits []iso20022.Entry
 	var total int64
@@ -445,7 +455,12 @@ func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now
 
 // writeResponse stores a response in the drop atomically.
 func (s *Sandbox) writeResponse(name string, body []byte) error {
-	temp, err := os.CreateTemp(filepath.Join(s.root, partIn), ".new-*")
+	return writeWhole(filepath.Join(s.root, partIn), name, body)
+}
+
+// writeWhole writes a file that other processes see whole or not at all.
+func writeWhole(dir, name string, body []byte) error {
+	temp, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {
 		return err
 	}
@@ -453,5 +468,5 @@ func (s *Sandbox) writeResponse(name string, body []byte) error {
 	if err := errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(temp.Name(), filepath.Join(s.root, partIn, name))
+	return os.Rename(temp.Name(), filepath.Join(dir, name))
 }
