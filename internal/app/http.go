@@ -65,6 +65,7 @@ func (s *Service) startAPI(background context.Context) error {
 	pages := ui.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
+		Vendor:  s.vendor,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
 		Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
 		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,

@@ -134,6 +134,24 @@ func TestOneOfTwentyPayrollsPaysADocument(t *testing.T) {
 	})
 }
 
+func TestOneOfTwentyPayrollsPaysABill(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newBilling(t, d)
+		b.credit("dep_1", money.New(money.USD, 1000_00))
+		firm := b.payable(`"recipient_type":"company","role":"vendor","name":"Supplies Ltd"`)
+		made, _ := ask[members](b, "POST", "/api/company/bills", `{"vendor_id":"`+firm+
+			`","number":"R-1","amount":10,"currency":"USD","description":"Paper"}`)
+		body := `{"funding_method":"wallet","invoice_ids":["` + made["invoice_id"].(string) + `"]}`
+		b.raceWants(20, 1, "409 invalid_state", func(i int) reply {
+			return b.do("POST", "/api/company/payroll/pay-invoices", body, "Idempotency-Key", fmt.Sprint("k", i))
+		})
+		if n := b.tally("SELECT COUNT(*) FROM payments WHERE invoice_id = $1", made["invoice_id"]); n != 1 {
+			t.Errorf("%d payments", n)
+		}
+		b.checkLedger()
+	})
+}
+
 // Equal writes at the same time all succeed: one that another overtook runs again, and responds with the present state.
 func TestEqualWritesAtTheSameTimeSucceed(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

@@ -734,6 +734,42 @@ var routes = []route{
 			"invalid_state", "kyc_required", "no_distribution", "rate_unavailable", "recipient_inactive",
 		},
 	},
+	{
+		method: "GET", path: "/api/company/invoices", name: "list-company-invoices",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listCompanyInvoices),
+		summary: "List invoices to pay",
+		description: "Returns the invoices of the company's people and the bills of its vendors, newest first. With " +
+			"`status` `open`, those that a payroll can pay. `owed` has the sums of all open ones.",
+	},
+	{
+		method: "POST", path: "/api/company/bills", name: "create-bill",
+		scope: identity.CompanyWorkersPay, kind: write, handler: handle(createBill),
+		summary: "Create a bill",
+		description: "Records an amount that the company owes to a vendor. A vendor's number is used once. A document " +
+			"is uploaded before, at POST /api/vendor/payroll/documents.",
+		errors: []string{
+			"amount_not_positive", "amount_precision", "currency_not_supported", "external_id_conflict", "invalid_state",
+		},
+	},
+	{
+		method: "POST", path: "/api/company/bills/void", name: "void-bill",
+		scope: identity.CompanyWorkersPay, kind: write, handler: handle(voidBill),
+		summary:     "Void a bill",
+		description: "A bill that is paid, in part or in full, or is in a payroll cannot be voided.",
+		errors:      []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/company/payroll/pay-invoices", name: "pay-invoices",
+		scope: identity.CompanyWorkersPay, kind: write, keyRequired: true, handler: handle(payInvoices),
+		summary: "Create a payroll from invoices",
+		description: "Creates a payroll that pays open invoices and bills, each in full. They have one currency. None of " +
+			"them can be in another payroll until this one is cancelled or has ended without paying it.",
+		errors: []string{
+			"amount_too_small", "conversion_unavailable", "currency_not_supported", "external_id_conflict",
+			"insufficient_balance", "invalid_state", "kyc_required", "no_distribution", "payer_deleted", "rate_unavailable",
+			"recipient_inactive",
+		},
+	},
 
 	{
 		method: "POST", path: "/api/merchant/claim/create", name: "create-claim",

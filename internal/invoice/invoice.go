@@ -1,4 +1,5 @@
-// Package invoice stores the invoices that users write to their payers, and tracks their payment.
+// Package invoice stores the invoices that users write to their payers, and the bills that companies owe to vendors, and
+// tracks their payment. A bill is recorded by the company itself and has no payer.
 //
 //	draft → sent ⇄ in_payroll → paid
 //	  │      │         │  ↑      │
@@ -72,7 +73,8 @@ type Invoice struct {
 	Paid      money.Amount
 	IssueDate string // 2026-01-31
 	DueDate   string
-	Content   // empty if read without a sealer
+	Document  string // ID of a bill's document; "" for none
+	Content          // empty if read without a sealer
 	Metadata  map[string]string
 	PayrollID string // payroll that pays or paid it, "" otherwise
 	PaymentID string
@@ -103,6 +105,9 @@ func (v Invoice) Due() (money.Amount, error) { return v.Total.Sub(v.Paid) }
 
 // Payable reports whether a payroll may pay the invoice.
 func (v Invoice) Payable() bool { return v.Status == Sent || v.Status == PartiallyPaid }
+
+// Bill reports whether the invoice is a bill that a company owes to a vendor.
+func (v Invoice) Bill() bool { return v.PayerID == "" }
 
 // Shown returns the status to display at a time.
 func (v Invoice) Shown(now time.Time) Status {
@@ -161,6 +166,90 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	db.History(tx, v.UserID, v.ID, v.Version, "", string(v.Status), "created")
 	return v, v.emit(tx, webhook.InvoiceCreated, "")
 }
+
+// BillParams describes a new bill. The amount is the text of a JSON number.
+type BillParams struct {
+	CompanyID   string
+	VendorID    string // recipient ID of a vendor of the company
+	Number      string // the vendor's number, unique per vendor
+	AmountText  string
+	Currency    string
+	IssueDate   string // "" is today
+	DueDate     string // "" is 30 days after the issue
+	Description string
+	Document    string
+	Metadata    map[string]string
+}
+
+// CreateBill records an amount that a company owes to a vendor. The caller checks the vendor and the document, and
+// passes their problems; the error has them and all others.
+func CreateBill(ctx context.Context, tx *db.Tx, s *identity.Sealer, p BillParams, list *apierr.List) (Invoice, error) {
+	currency, known := money.Lookup(p.Currency)
+	if !known || currency.IsCrypto() {
+		list.Add("currency_not_supported", "/currency",
+			"The bill's currency must be a fiat currency that the service knows, as in GET /api/currencies.")
+	}
+	if p.Number == "" {
+		list.Add("missing_field", "/number", "A bill has the number of the vendor's invoice.")
+	}
+	if !known {
+		currency = money.USD // to find the other problems
+	}
+	v := Invoice{
+		UserID: p.VendorID, ID: tx.NewID("inv"), CompanyID: p.CompanyID, Status: Sent, Currency: currency,
+		Paid: money.Zero(currency), Document: p.Document, Metadata: p.Metadata, Version: 1, CreatedAt: tx.Now(),
+		UpdatedAt: tx.Now(),
+	}
+	err := v.fill(CreateParams{Number: p.Number, IssueDate: p.IssueDate, DueDate: p.DueDate, Metadata: p.Metadata,
+		Items: []Item{{Description: p.Description, UnitPrice: p.AmountText}}}, tx.Now())
+	f, isFault := apierr.As(err)
+	if err != nil && !isFault {
+		return Invoice{}, err
+	}
+	if isFault {
+		for _, field := range f.Fields {
+			list.AddField(billField(field))
+		}
+	}
+	if err := list.Err(); err != nil {
+		return Invoice{}, err
+	}
+	if err := v.seal(s); err != nil {
+		return Invoice{}, err
+	}
+	if err := v.insert(ctx, tx, false); err != nil {
+		return Invoice{}, err
+	}
+	metadata.Index(tx, v.UserID, v.ID, v.Metadata)
+	db.History(tx, v.UserID, v.ID, v.Version, "", string(v.Status), "created")
+	return v, v.emit(tx, webhook.InvoiceCreated, "")
+}
+
+// billField replaces the pointer to a line of an invoice by that of a bill.
+func billField(f apierr.Field) apierr.Field {
+	switch f.Pointer {
+	case "/items/0/unit_price", "/items":
+		f.Pointer = "/amount"
+	case "/items/0/description":
+		f.Pointer = "/description"
+	}
+	return f
+}
+
+// VoidBill voids a bill that is neither paid nor in a payroll. A second VoidBill has no effect.
+func VoidBill(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Invoice, error) {
+	v, err := OneOfCompany(ctx, tx, by, id)
+	switch {
+	case err != nil:
+		return v, err
+	case !v.Bill():
+		return v, ErrState.Detailf("Only bills can be voided by the company. The person who wrote an invoice withdraws it.")
+	}
+	return v, v.void(ctx, tx)
+}
+
+// OpenBill reads the content of a bill.
+func OpenBill(s *identity.Sealer, v *Invoice) error { return v.open(s) }
 
 func acting(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (identity.User, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
@@ -253,16 +342,22 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 		return Invoice{}, err
 	}
 	v, err := find(ctx, tx, user.ID, id)
-	if err != nil || v.Status == Void {
+	if err != nil {
 		return v, err
 	}
+	return v, v.void(ctx, tx)
+}
+
+func (v *Invoice) void(ctx context.Context, tx *db.Tx) error {
 	switch v.Status {
+	case Void:
+		return nil
 	case Draft, Sent:
-		return v, v.advance(ctx, tx, Void, "deleted")
+		return v.advance(ctx, tx, Void, "deleted")
 	case InPayroll:
-		return v, ErrState.Detailf("The invoice is in a payroll. It can be deleted once the payroll is cancelled.")
+		return ErrState.Detailf("The invoice is in a payroll. It can be deleted once the payroll is cancelled.")
 	}
-	return v, ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
+	return ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
 }
 
 // OfCompany returns a page of the invoices created by users who acted for the principal's company, newest first,
@@ -300,7 +395,10 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 
 // Filter selects and pages invoices.
 type Filter struct {
-	Status   Status // "" means all that are not void; Overdue ones are listed under that word only
+	Open     bool        // only those that a payroll of the company can pay; Status does not apply
+	Currency money.Asset // "" means all
+	UserID   string      // of the person or vendor who is owed; "" means all
+	Status   Status      // "" means all that are not void; Overdue ones are listed under that word only
 	PayerID  string
 	Number   string            // beginning of the number; letter case does not matter
 	From, To time.Time         // selects invoices created in [From, To); a zero time is no bound
@@ -324,8 +422,20 @@ func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx) error {
 	if !v.Payable() {
 		return ErrState.Detailf("The invoice is %s and cannot be paid.", v.Status)
 	}
+	if v.Bill() {
+		return nil
+	}
 	_, err := payer.Use(ctx, tx, v.UserID, v.PayerID)
 	return err
+}
+
+// hold counts the invoice, or no longer, among those of its payer that are in payrolls.
+func (v *Invoice) hold(ctx context.Context, tx *db.Tx,
+	count func(ctx context.Context, tx *db.Tx, ownerID, payerID string) error) error {
+	if v.Bill() {
+		return nil
+	}
+	return count(ctx, tx, v.UserID, v.PayerID)
 }
 
 // Take assigns an invoice to a payroll. It returns the errors of CheckPayable.
@@ -338,7 +448,7 @@ func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID strin
 		return err
 	}
 	v.PayrollID, v.PaymentID = payrollID, paymentID
-	if err := payer.Hold(ctx, tx, v.UserID, v.PayerID); err != nil {
+	if err := v.hold(ctx, tx, payer.Hold); err != nil {
 		return err
 	}
 	return v.advance(ctx, tx, InPayroll, "")
@@ -367,7 +477,7 @@ func (p Payment) Settle(ctx context.Context, tx *db.Tx) error {
 	if v.Paid, err = v.Paid.Add(p.Amount); err != nil {
 		return err
 	}
-	if err := payer.Free(ctx, tx, v.UserID, v.PayerID); err != nil {
+	if err := v.hold(ctx, tx, payer.Free); err != nil {
 		return err
 	}
 	return v.advance(ctx, tx, Paid, "")
@@ -382,7 +492,7 @@ func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	if v.Paid, err = v.Paid.Sub(p.Amount); err != nil {
 		return err
 	}
-	if err := payer.HoldAgain(ctx, tx, v.UserID, v.PayerID); err != nil {
+	if err := v.hold(ctx, tx, payer.HoldAgain); err != nil {
 		return err
 	}
 	return v.advance(ctx, tx, InPayroll, "payment_returned")
@@ -397,7 +507,7 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 	if v.Paid, err = v.Paid.Add(arrived); err != nil {
 		return err
 	}
-	if err := payer.Free(ctx, tx, v.UserID, v.PayerID); err != nil {
+	if err := v.hold(ctx, tx, payer.Free); err != nil {
 		return err
 	}
 	v.PayrollID, v.PaymentID = "", ""

@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 )
 
 const columns = `user_id, invoice_id, company_id, payer_id, number, status, currency, subtotal, tax, total, paid,
-	issue_date, due_date,
+	issue_date, due_date, document,
 	content, metadata, payroll_id, payment_id, version, created_at, updated_at`
 
 // insert inserts an invoice and reports whether its number was free. The unique index decides between concurrent
 // transactions.
 func insert(ctx context.Context, tx *db.Tx, v Invoice) (bool, error) {
-	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 20, 1)+` ON CONFLICT
+	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 21, 1)+` ON CONFLICT
 		DO NOTHING`,
 		v.UserID, v.ID, v.CompanyID, v.PayerID, v.Number, string(v.Status), string(v.Currency), v.Subtotal.Units(),
 		v.Tax.Units(), v.Total.Units(),
-		v.Paid.Units(), v.IssueDate, v.DueDate, v.sealed,
+		v.Paid.Units(), v.IssueDate, v.DueDate, v.Document, v.sealed,
 		metadata.Text(v.Metadata), v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt),
 		db.Micros(v.UpdatedAt))
 	return n == 1, err
@@ -33,7 +34,7 @@ func scan(scan func(...any) error) (v Invoice, err error) {
 	var status, currency, texts string
 	var subtotal, tax, total, paid, created, updated int64
 	err = scan(&v.UserID, &v.ID, &v.CompanyID, &v.PayerID, &v.Number, &status, &currency, &subtotal, &tax, &total, &paid,
-		&v.IssueDate, &v.DueDate,
+		&v.IssueDate, &v.DueDate, &v.Document,
 		&v.sealed, &texts, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
 	if err != nil {
 		return v, err
@@ -128,15 +129,23 @@ func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice
 		PerPage: f.PerPage}
 	l.Where(owner, id)
 	today := tx.Now().Format(time.DateOnly)
-	switch f.Status {
-	case "":
+	switch {
+	case f.Open:
+		l.Where("status IN ('sent', 'partially_paid') AND " + ofPayees)
+	case f.Status == "":
 		l.Where("status <> 'void'")
-	case Overdue:
+	case f.Status == Overdue:
 		l.Where("status IN ('sent', 'partially_paid') AND due_date < ?", today)
-	case Sent, PartiallyPaid:
+	case f.Status == Sent || f.Status == PartiallyPaid:
 		l.Where("status = ? AND due_date >= ?", string(f.Status), today)
 	default:
 		l.Where("status = ?", string(f.Status))
+	}
+	if f.Currency != "" {
+		l.Where("currency = ?", string(f.Currency))
+	}
+	if f.UserID != "" {
+		l.Where("user_id = ?", f.UserID)
 	}
 	if f.PayerID != "" {
 		l.Where("payer_id = ?", f.PayerID)
@@ -148,3 +157,32 @@ func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice
 	l.Created(f.From, f.To)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }
+
+// Owed is the sum of what is due on the open invoices in one currency.
+type Owed struct {
+	Count int64
+	Due   money.Amount
+}
+
+// OwedBy returns the sums of what a company's open invoices and bills amount to, by currency. It does not count those
+// of people whom the company does not pay.
+func OwedBy(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Owed, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, `SELECT currency, COUNT(*), CAST(SUM(total - paid) AS BIGINT) FROM invoices
+		WHERE company_id <> '' AND company_id = $1 AND status IN ('sent', 'partially_paid') AND `+ofPayees+`
+		GROUP BY currency ORDER BY currency`, company)
+	return db.Collect(rows, err, func(r *db.Rows) (o Owed, err error) {
+		var currency string
+		var due int64
+		err = r.Scan(&currency, &o.Count, &due)
+		o.Due = money.New(money.Asset(currency), due)
+		return o, err
+	})
+}
+
+// ofPayees is the condition for invoices of payees of the company.
+const ofPayees = `EXISTS (SELECT 1 FROM recipients p WHERE p.company_id = invoices.company_id
+	AND p.recipient_id = invoices.user_id AND p.status <> 'inactive')`

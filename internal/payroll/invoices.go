@@ -3,9 +3,11 @@ package payroll
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -123,4 +125,83 @@ func (p *Payroll) freeInvoices(ctx context.Context, tx *db.Tx) error {
 
 func (m *Payment) invoicePayment() invoice.Payment {
 	return invoice.Payment{UserID: m.UserID, InvoiceID: m.InvoiceID, PaymentID: m.ID, Amount: m.Amount}
+}
+
+// MaxInvoices is the largest number of invoices that PayInvoices pays.
+const MaxInvoices = 1000
+
+// PayInvoices creates a payroll that pays open invoices and bills of the company, each in full. It is in their
+// currency. ToPay and Currency of the parameters are not used.
+func (s *Service) PayInvoices(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams,
+	invoiceIDs []string) (Payroll, error) {
+	company, err := by.Company(params.CompanyID)
+	if err != nil {
+		return Payroll{}, err
+	}
+	if params.ToPay, params.Currency, err = ToPay(ctx, tx, company, invoiceIDs); err != nil {
+		return Payroll{}, err
+	}
+	p, err := s.Create(ctx, tx, by, params)
+	return p, atInvoices(err)
+}
+
+// ToPay returns the items of a payroll that pays open invoices and bills of a company, and their currency.
+func ToPay(ctx context.Context, tx *db.Tx, companyID string, invoiceIDs []string) (items []Payee, currency string,
+	err error) {
+	named, err := invoice.Named(ctx, tx, invoiceIDs)
+	if err != nil {
+		return nil, "", err
+	}
+	var list apierr.List
+	seen := map[string]bool{}
+	for i, id := range invoiceIDs {
+		at := fmt.Sprintf("/invoice_ids/%d", i)
+		v, found := named[id]
+		if !found || v.CompanyID != companyID {
+			list.Add("invalid_parameter", at, "The company has no invoice or bill of this id.")
+			continue
+		}
+		if seen[id] {
+			list.Add("invalid_parameter", at, "The invoice is named twice.")
+			continue
+		}
+		seen[id] = true
+		if currency == "" {
+			currency = string(v.Currency)
+		}
+		if currency != string(v.Currency) {
+			list.Add("currency_not_supported", at,
+				fmt.Sprintf("The invoice is in %s and an earlier one in %s. A payroll has one currency.", v.Currency, currency))
+		}
+		err := v.CheckPayable(ctx, tx)
+		if f, isFault := apierr.As(err); isFault {
+			return nil, "", f.At("body", at)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		due, err := v.Due()
+		if err != nil {
+			return nil, "", err
+		}
+		items = append(items, Payee{UserID: v.UserID, AmountText: due.String(), InvoiceID: v.ID})
+	}
+	return items, currency, list.Err()
+}
+
+// atInvoices replaces pointers to items by those to their invoices.
+func atInvoices(err error) error {
+	f, isFault := apierr.As(err)
+	if !isFault || len(f.Fields) == 0 {
+		return err
+	}
+	c := *f
+	c.Fields = slices.Clone(f.Fields)
+	for i := range c.Fields {
+		var n int
+		if _, err := fmt.Sscanf(c.Fields[i].Pointer, "/to_pay/%d/", &n); err == nil {
+			c.Fields[i].Pointer = fmt.Sprintf("/invoice_ids/%d", n)
+		}
+	}
+	return &c
 }

@@ -432,6 +432,59 @@ func (s *CompaniesService) Get(
 	return call[CompanyDetail](ctx, s.t, request{"GET", "/api/company", params.values(), nil, options})
 }
 
+// CreateBill calls POST /api/company/bills: create a bill.
+//
+// Records an amount that the company owes to a vendor. A vendor's number is used once. A document is uploaded
+// before, at POST /api/vendor/payroll/documents.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) CreateBill(
+	ctx context.Context, params *BillCreateParams, options ...RequestOption,
+) (*CompanyInvoice, error) {
+	return call[CompanyInvoice](ctx, s.t, request{"POST", "/api/company/bills", nil, params, options})
+}
+
+// VoidBill calls POST /api/company/bills/void: void a bill.
+//
+// A bill that is paid, in part or in full, or is in a payroll cannot be voided.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) VoidBill(
+	ctx context.Context, params *BillRefParams, options ...RequestOption,
+) (*CompanyInvoice, error) {
+	return call[CompanyInvoice](ctx, s.t, request{"POST", "/api/company/bills/void", nil, params, options})
+}
+
+// ListInvoices calls GET /api/company/invoices: list invoices to pay.
+//
+// Returns the invoices of the company's people and the bills of its vendors, newest first. With `status` `open`,
+// those that a payroll can pay. `owed` has the sums of all open ones.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *CompaniesService) ListInvoices(
+	ctx context.Context, params *CompanyListInvoicesParams, options ...RequestOption,
+) (*CompanyInvoicePage, error) {
+	return call[CompanyInvoicePage](ctx, s.t, request{"GET", "/api/company/invoices", params.values(), nil, options})
+}
+
+// AllInvoices iterates over the items of all pages of ListInvoices. It stops after the first error.
+func (s *CompaniesService) AllInvoices(
+	ctx context.Context, params *CompanyListInvoicesParams, options ...RequestOption,
+) iter.Seq2[CompanyInvoice, error] {
+	var next CompanyListInvoicesParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]CompanyInvoice, Meta, error) {
+		next.Page = page
+		got, err := s.ListInvoices(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
 // ListPayments calls GET /api/company/payments: list payments.
 //
 // Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
@@ -1049,6 +1102,18 @@ func (s *PayrollsService) Create(
 	ctx context.Context, params *PayrollCreateParams, options ...RequestOption,
 ) (*PayrollCreated, error) {
 	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/create", nil, params, options})
+}
+
+// PayInvoices calls POST /api/company/payroll/pay-invoices: create a payroll from invoices.
+//
+// Creates a payroll that pays open invoices and bills, each in full. They have one currency. None of them can be
+// in another payroll until this one is cancelled or has ended without paying it.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) PayInvoices(
+	ctx context.Context, params *PayInvoicesParams, options ...RequestOption,
+) (*PayrollCreated, error) {
+	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/pay-invoices", nil, params, options})
 }
 
 // Preview calls POST /api/company/payroll/preview: preview a payroll.

@@ -106,6 +106,38 @@ type BankTransfer struct {
 	RoutingNumber string `json:"routing_number"`
 }
 
+// BillCreateParams is part of requests.
+type BillCreateParams struct {
+	// Amount owed, with tax.
+	Amount Decimal `json:"amount"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// What is owed for.
+	Description string `json:"description"`
+	// The vendor's invoice, as uploaded.
+	DocumentID string `json:"document_id,omitzero"`
+	// Due date, YYYY-MM-DD.
+	DueDate string `json:"due_date,omitzero"`
+	// Default: today.
+	IssueDate string `json:"issue_date,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The vendor's number of the invoice.
+	Number string `json:"number"`
+	// ID of the vendor, a recipient.
+	VendorID string `json:"vendor_id"`
+}
+
+// BillRefParams is part of requests.
+type BillRefParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the invoice.
+	InvoiceID string `json:"invoice_id"`
+}
+
 // BrandingTheme is part of responses.
 type BrandingTheme struct {
 	// Background of buttons.
@@ -964,6 +996,102 @@ func (p *CompanyGetYearReportParams) values() url.Values {
 	}
 	if p.Year != 0 {
 		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	return v
+}
+
+// CompanyInvoice is part of responses.
+type CompanyInvoice struct {
+	// Amount still due, in whole units of the invoice's currency.
+	AmountDue Decimal `json:"amount_due"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Document of a bill; may be empty.
+	DocumentID string `json:"document_id"`
+	// Due date, YYYY-MM-DD.
+	DueDate string `json:"due_date"`
+	// ID of the payer (`pyr_…`): an external party who pays the user.
+	ExternalCompanyID string `json:"external_company_id"`
+	// ID of the invoice.
+	InvoiceID string `json:"invoice_id"`
+	// Issue date, YYYY-MM-DD.
+	IssueDate string `json:"issue_date"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
+	// Invoice number.
+	Number string `json:"number"`
+	// Amount paid, in whole units of the invoice's currency.
+	Paid Decimal `json:"paid"`
+	// Payroll that pays the invoice.
+	PayrollID string `json:"payroll_id"`
+	// State of the object. One of: draft, sent, in_payroll, partially_paid, paid, overdue, void.
+	Status string `json:"status"`
+	// ID of one payment of a payroll: the amount for one payee.
+	SubpayrollID string `json:"subpayroll_id"`
+	// Sum of the lines without tax, in whole units of the invoice's currency.
+	Subtotal Decimal `json:"subtotal"`
+	// Tax, in whole units of the invoice's currency.
+	Tax Decimal `json:"tax"`
+	// Number of items on all pages.
+	Total Decimal `json:"total"`
+	// Type of the object. One of: invoice, bill.
+	Type string `json:"type"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// CompanyInvoicePage is part of responses.
+type CompanyInvoicePage struct {
+	// The items of this page.
+	Data []CompanyInvoice `json:"data"`
+	// Position of the page in the list.
+	Meta Meta   `json:"meta"`
+	Owed []Owed `json:"owed"`
+}
+
+// CompanyListInvoicesParams are query parameters. Zero values are not sent.
+type CompanyListInvoicesParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// State of the object. One of: open, draft, sent, in_payroll, partially_paid, paid, overdue, void.
+	Status string
+	// ID of a payee, as in to_pay.
+	PayeeID string
+	// Currency: its code, one of GET /api/currencies.
+	Currency string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *CompanyListInvoicesParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if p.PayeeID != "" {
+		v.Set("payee_id", p.PayeeID)
+	}
+	if p.Currency != "" {
+		v.Set("currency", p.Currency)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
 	return v
 }
@@ -2848,6 +2976,16 @@ type OnboardParams struct {
 	Zip string `json:"zip,omitzero"`
 }
 
+// Owed is part of responses.
+type Owed struct {
+	// Amount still due, in whole units of the invoice's currency.
+	AmountDue Decimal `json:"amount_due"`
+	// Number of open invoices and bills.
+	Count int64 `json:"count"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+}
+
 // OwnerDetail is part of responses.
 type OwnerDetail struct {
 	// Whether the person controls the company.
@@ -2909,6 +3047,29 @@ type OwnerStatus struct {
 	KYCStatus string `json:"kyc_status"`
 	// ID of the beneficial owner.
 	UBOID string `json:"ubo_id"`
+}
+
+// PayInvoicesParams is part of requests.
+type PayInvoicesParams struct {
+	Calendar string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
+	// one wallet.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payment.
+	FundingNetwork string   `json:"funding_network,omitzero"`
+	InvoiceIDs     []string `json:"invoice_ids"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	PayDate  string            `json:"pay_date,omitzero"`
+	TimeZone string            `json:"time_zone,omitzero"`
+	// One of: none, before, after.
+	WorkingDay string `json:"working_day,omitzero"`
 }
 
 // PayerCreateParams is part of requests.

@@ -1759,14 +1759,15 @@ CREATE TABLE payers (
 );
 CREATE INDEX payers_by_id ON payers (payer_id);
 
--- Invoices of users to their payers.
+-- Invoices of users to their payers, and bills: what a company owes to a vendor, recorded by the company. A bill has no
+-- payer. A row has one payment, so one payroll at a time pays it.
 -- Shared: belongs to a user; a payroll finds the invoices it pays by id.
 -- Writer: internal/invoice
 CREATE TABLE invoices (
-    user_id    TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL, -- the user who is owed or, of a bill, the vendor's recipient_id
     invoice_id TEXT   NOT NULL,
-    company_id TEXT   NOT NULL, -- the company the user acts for; it is notified, and does not pay
-    payer_id   TEXT   NOT NULL,
+    company_id TEXT   NOT NULL, -- the company the user acts for, which is notified; of a bill, the company that owes
+    payer_id   TEXT   NOT NULL, -- '' of a bill
     number     TEXT   NOT NULL,
     status     TEXT   NOT NULL CHECK (status IN ('draft', 'sent', 'in_payroll', 'partially_paid', 'paid', 'void')),
     -- Amounts.
@@ -1781,15 +1782,19 @@ CREATE TABLE invoices (
 
     issue_date TEXT   NOT NULL,
     due_date   TEXT   NOT NULL,
+    document   TEXT   NOT NULL DEFAULT '', -- of a bill: the vendor's invoice in vendor_documents, or ''
     content    TEXT   NOT NULL, -- lines and notes, sealed
     metadata   TEXT   NOT NULL DEFAULT '', -- JSON object, '' for none
     version    BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    PRIMARY KEY (user_id, invoice_id)
+    PRIMARY KEY (user_id, invoice_id),
+    CHECK (status <> 'in_payroll' OR payment_id <> '')
 );
 CREATE UNIQUE INDEX invoices_by_number ON invoices (user_id, number) WHERE status <> 'void';
 CREATE UNIQUE INDEX invoices_by_id ON invoices (invoice_id);
+-- A payment pays one invoice.
+CREATE UNIQUE INDEX invoices_by_payment ON invoices (payment_id) WHERE payment_id <> '';
 CREATE INDEX invoices_by_company ON invoices (company_id, created_at, invoice_id) WHERE company_id <> '';
 
 -- Bills of vendors, uploaded by a company.
@@ -1800,7 +1805,7 @@ CREATE TABLE vendor_documents (
     media_type  TEXT   NOT NULL CHECK (media_type IN ('application/pdf', 'image/jpeg')),
     bytes       BIGINT NOT NULL CHECK (bytes > 0),
     sha256      TEXT   NOT NULL,
-    -- The payroll that paid it.
+    -- The payroll that paid it, or the bill that it documents.
     payroll_id  TEXT   NOT NULL,
     payment_id  TEXT   NOT NULL,
 

@@ -41,3 +41,10 @@ func assign(ctx context.Context, tx *db.Tx, d Document, payrollID, paymentID str
 		WHERE company_id = $3 AND document_id = $4 AND version = $5`, payrollID, paymentID, d.CompanyID, d.ID, d.version)
 	return n == 1, err
 }
+
+// chunksOf returns the sealed pieces of a document, in order.
+func chunksOf(ctx context.Context, tx *db.Tx, d Document) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT sealed FROM vendor_document_chunks WHERE company_id = $1 AND document_id = $2
+		ORDER BY n`, d.CompanyID, d.ID)
+	return db.Collect(rows, err, func(r *db.Rows) (text string, err error) { return text, r.Scan(&text) })
+}

@@ -1,4 +1,5 @@
-// Package vendorbill pays vendors against the invoices that they sent as documents.
+// Package vendorbill pays vendors against the invoices that they sent as documents, and records bills: what is owed to a
+// vendor, to be paid by a later payroll. Package invoice stores bills.
 //
 // A vendor is a business, or a recipient with that role. A company uploads a vendor's invoice and pays it with a
 // payroll in which every item names its document. Package payroll pays it like any other payroll. This package
@@ -22,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payroll"
@@ -43,7 +45,7 @@ var (
 	ErrDocument = apierr.New(apierr.Invalid, "unsupported_image",
 		"The file cannot be read. Send a PDF, or a whole JPEG or PNG, in base64.")
 	ErrTooLarge = apierr.New(apierr.TooLarge, "payload_too_large", "The document is larger than 10 MiB.")
-	ErrTaken    = apierr.New(apierr.Conflict, "invalid_state", "This document is paid by another payroll.")
+	ErrTaken    = apierr.New(apierr.Conflict, "invalid_state", "Another payroll or bill has this document.")
 )
 
 // Service pays vendors.
@@ -263,7 +265,11 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 // take assigns a document to a payroll. An earlier payroll must have ended without paying it.
 func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d Document, payrollID,
 	paymentID string) error {
-	if d.PayrollID != "" {
+	if invoice.Is(d.PayrollID) {
+		if err := released(ctx, tx, by, d); err != nil {
+			return err
+		}
+	} else if d.PayrollID != "" {
 		other, err := s.Payroll.Head(ctx, tx, by, d.PayrollID)
 		if err != nil {
 			return err
@@ -277,6 +283,83 @@ func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d 
 		return ErrTaken
 	}
 	return err
+}
+
+// released returns ErrTaken unless the bill that a document belongs to is void.
+func released(ctx context.Context, tx *db.Tx, by identity.Principal, d Document) error {
+	bill, err := invoice.OneOfCompany(ctx, tx, by, d.PayrollID)
+	if err == nil && bill.Status != invoice.Void {
+		err = ErrTaken
+	}
+	return err
+}
+
+// CreateBill records a bill of a vendor, with its document if it has one.
+func (s *Service) CreateBill(ctx context.Context, tx *db.Tx, by identity.Principal, p invoice.BillParams) (
+	invoice.Invoice, error) {
+	company, err := by.Company(p.CompanyID)
+	if err != nil {
+		return invoice.Invoice{}, err
+	}
+	c, err := identity.CompanyByID(ctx, tx, company)
+	if err != nil {
+		return invoice.Invoice{}, err
+	}
+	if err := c.Active(); err != nil {
+		return invoice.Invoice{}, err
+	}
+	vendors, err := payee.Vendors(ctx, tx, company, []string{p.VendorID})
+	if err != nil {
+		return invoice.Invoice{}, err
+	}
+	var list apierr.List
+	if _, found := vendors[p.VendorID]; !found {
+		list.Add("invalid_parameter", "/vendor_id", "The company has no vendor of this id.")
+	}
+	var d Document
+	if p.Document != "" {
+		d, err = find(ctx, tx, company, p.Document)
+		if errors.Is(err, apierr.NotFoundErr) {
+			list.Add("invalid_parameter", "/document_id", "The company has no document of this id.")
+		} else if err != nil {
+			return invoice.Invoice{}, err
+		}
+	}
+	p.CompanyID = company
+	v, err := invoice.CreateBill(ctx, tx, s.Sealer, p, &list)
+	if err != nil || d.ID == "" {
+		return v, err
+	}
+	err = s.take(ctx, tx, by, d, v.ID, "")
+	if f, isFault := apierr.As(err); isFault {
+		return v, f.At("body", "/document_id")
+	}
+	return v, err
+}
+
+// File returns the content of a document of the principal's company.
+func (s *Service) File(ctx context.Context, tx *db.Tx, by identity.Principal, documentID string) (File, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return File{}, err
+	}
+	d, err := find(ctx, tx, company, documentID)
+	if err != nil {
+		return File{}, err
+	}
+	chunks, err := chunksOf(ctx, tx, d)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{MediaType: d.MediaType}
+	for n, sealed := range chunks {
+		chunk, err := s.Sealer.Open(d.place(n), sealed)
+		if err != nil {
+			return File{}, err
+		}
+		f.Data = append(f.Data, chunk...)
+	}
+	return f, nil
 }
 
 // ours replaces pointers of package payroll's requests by those of this package's requests.

@@ -84,6 +84,7 @@ type invoicePage struct {
 	PaidText, PayrollPath         string
 	Lines                         ui.Table
 	Theirs                        bool // only the writer may read the lines
+	Voidable                      bool
 }
 
 // showInvoice renders an invoice. Its lines are shown only if the company may act for the writer.
@@ -94,7 +95,13 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := invoicePage{Invoice: v, By: v.UserID, ByPath: recipientPath(v.UserID)}
-	full, err := invoice.Detail(ctx, tx, c.Sealer, by, v.UserID, v.ID)
+	full := v
+	if v.Bill() {
+		err = invoice.OpenBill(c.Sealer, &full)
+		p.Voidable = c.Session.Manages() && v.Status == invoice.Sent
+	} else {
+		full, err = invoice.Detail(ctx, tx, c.Sealer, by, v.UserID, v.ID)
+	}
 	switch {
 	case errors.Is(err, apierr.NotFoundErr), errors.Is(err, invoice.ErrNotFound):
 		p.Theirs = true

@@ -35,6 +35,7 @@ import (
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/paymentlink"
 	"github.com/stipend/stipend/internal/payroll"
@@ -60,6 +61,8 @@ type Deps struct {
 	Explorers map[string]string
 	// Branding changes how payers see a merchant.
 	Branding *branding.Service
+	// Vendor records bills of vendors.
+	Vendor *vendorbill.Service
 	// Links creates claims from payment links.
 	Links *paymentlink.Service
 	// Backoffice authenticates staff and runs the back office. If nil, there are no staff pages.

@@ -345,6 +345,39 @@ class CompaniesService(Service):
         """
         return self._call(t.CompanyDetail, "GET", "/api/company", query=params)
 
+    def create_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.BillCreateParams]) -> t.CompanyInvoice:
+        """Create a bill.
+
+        Records an amount that the company owes to a vendor. A vendor's number is used once. A document is
+        uploaded before, at POST /api/vendor/payroll/documents.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._call(t.CompanyInvoice, "POST", "/api/company/bills", body=params, key=idempotency_key)
+
+    def void_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.BillRefParams]) -> t.CompanyInvoice:
+        """Void a bill.
+
+        A bill that is paid, in part or in full, or is in a payroll cannot be voided.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._call(t.CompanyInvoice, "POST", "/api/company/bills/void", body=params, key=idempotency_key)
+
+    def list_invoices(self, **params: Unpack[t.CompanyListInvoicesParams]) -> t.CompanyInvoicePage:
+        """List invoices to pay.
+
+        Returns the invoices of the company's people and the bills of its vendors, newest first. With `status`
+        `open`, those that a payroll can pay. `owed` has the sums of all open ones.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._call(t.CompanyInvoicePage, "GET", "/api/company/invoices", query=params)
+
+    def all_invoices(self, **params: Unpack[t.CompanyListInvoicesParams]) -> Iterator[t.CompanyInvoice]:
+        """Iterates over the items of all pages of `list_invoices`."""
+        return self._each(self.list_invoices, **params)
+
     def list_payments(self, **params: Unpack[t.CompanyListPaymentsParams]) -> t.PaymentPage:
         """List payments.
 
@@ -813,6 +846,16 @@ class PayrollsService(Service):
         Requires the scope `c_company_workers_pay`.
         """
         return self._call(t.PayrollCreated, "POST", "/api/company/payroll/create", body=params, key=idempotency_key)
+
+    def pay_invoices(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayInvoicesParams]) -> t.PayrollCreated:
+        """Create a payroll from invoices.
+
+        Creates a payroll that pays open invoices and bills, each in full. They have one currency. None of them
+        can be in another payroll until this one is cancelled or has ended without paying it.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._call(t.PayrollCreated, "POST", "/api/company/payroll/pay-invoices", body=params, key=idempotency_key)
 
     def preview(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollCreateParams]) -> t.PayrollPreview:
         """Preview a payroll.

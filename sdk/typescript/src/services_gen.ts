@@ -385,6 +385,46 @@ export class CompaniesService extends Service {
 	}
 
 	/**
+	 * Create a bill.
+	 *
+	 * Records an amount that the company owes to a vendor. A vendor's number is used once. A document is uploaded
+	 * before, at POST /api/vendor/payroll/documents.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	createBill(params: T.BillCreateParams, options?: RequestOptions): Promise<T.CompanyInvoice> {
+		return this.t.call("POST", "/api/company/bills", { body: params, shape: "BillCreateParams" }, options, "CompanyInvoice");
+	}
+
+	/**
+	 * Void a bill.
+	 *
+	 * A bill that is paid, in part or in full, or is in a payroll cannot be voided.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	voidBill(params: T.BillRefParams, options?: RequestOptions): Promise<T.CompanyInvoice> {
+		return this.t.call("POST", "/api/company/bills/void", { body: params }, options, "CompanyInvoice");
+	}
+
+	/**
+	 * List invoices to pay.
+	 *
+	 * Returns the invoices of the company's people and the bills of its vendors, newest first. With `status` `open`,
+	 * those that a payroll can pay. `owed` has the sums of all open ones.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	listInvoices(params: T.CompanyListInvoicesParams = {}, options?: RequestOptions): Promise<T.CompanyInvoicePage> {
+		return this.t.call("GET", "/api/company/invoices", { query: params }, options, "CompanyInvoicePage");
+	}
+
+	/** Iterates over the items of all pages of `listInvoices`. */
+	allInvoices(params: T.CompanyListInvoicesParams = {}, options?: RequestOptions): AsyncGenerator<T.CompanyInvoice, void, undefined> {
+		return each((next) => this.listInvoices({ ...params, ...next }, options));
+	}
+
+	/**
 	 * List payments.
 	 *
 	 * Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
@@ -926,6 +966,18 @@ export class PayrollsService extends Service {
 	 */
 	create(params: T.PayrollCreateParams, options?: RequestOptions): Promise<T.PayrollCreated> {
 		return this.t.call("POST", "/api/company/payroll/create", { body: params, shape: "PayrollCreateParams" }, options, "PayrollCreated");
+	}
+
+	/**
+	 * Create a payroll from invoices.
+	 *
+	 * Creates a payroll that pays open invoices and bills, each in full. They have one currency. None of them can be
+	 * in another payroll until this one is cancelled or has ended without paying it.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	payInvoices(params: T.PayInvoicesParams, options?: RequestOptions): Promise<T.PayrollCreated> {
+		return this.t.call("POST", "/api/company/payroll/pay-invoices", { body: params }, options, "PayrollCreated");
 	}
 
 	/**

@@ -92,6 +92,36 @@ export interface BankTransfer {
 	routing_number: string;
 }
 
+export interface BillCreateParams {
+	/** Amount owed, with tax. */
+	amount: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** What is owed for. */
+	description: string;
+	/** The vendor's invoice, as uploaded. */
+	document_id?: string;
+	/** Due date, YYYY-MM-DD. */
+	due_date?: string;
+	/** Default: today. */
+	issue_date?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** The vendor's number of the invoice. */
+	number: string;
+	/** ID of the vendor, a recipient. */
+	vendor_id: string;
+}
+
+export interface BillRefParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the invoice. */
+	invoice_id: string;
+}
+
 export interface BrandingTheme {
 	/** Background of buttons. */
 	accent: string;
@@ -698,6 +728,73 @@ export interface CompanyGetParams {
 export interface CompanyGetYearReportParams {
 	/** Calendar year, UTC. Default: the present one. */
 	year?: number;
+}
+
+export interface CompanyInvoice {
+	/** Amount still due, in whole units of the invoice's currency. */
+	amount_due: Decimal;
+	/** When it was created, UTC. */
+	created: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** Document of a bill; may be empty. */
+	document_id: string;
+	/** Due date, YYYY-MM-DD. */
+	due_date: string;
+	/** ID of the payer (`pyr_…`): an external party who pays the user. */
+	external_company_id: string;
+	/** ID of the invoice. */
+	invoice_id: string;
+	/** Issue date, YYYY-MM-DD. */
+	issue_date: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
+	/** Invoice number. */
+	number: string;
+	/** Amount paid, in whole units of the invoice's currency. */
+	paid: Decimal;
+	/** Payroll that pays the invoice. */
+	payroll_id: string;
+	/** State of the object. */
+	status: "draft" | "sent" | "in_payroll" | "partially_paid" | "paid" | "overdue" | "void";
+	/** ID of one payment of a payroll: the amount for one payee. */
+	subpayroll_id: string;
+	/** Sum of the lines without tax, in whole units of the invoice's currency. */
+	subtotal: Decimal;
+	/** Tax, in whole units of the invoice's currency. */
+	tax: Decimal;
+	/** Number of items on all pages. */
+	total: Decimal;
+	/** Type of the object. */
+	type: "invoice" | "bill";
+	/** When it last changed, UTC. */
+	updated: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
+export interface CompanyInvoicePage {
+	/** The items of this page. */
+	data: CompanyInvoice[];
+	/** Position of the page in the list. */
+	meta: Meta;
+	/**  */
+	owed: Owed[];
+}
+
+export interface CompanyListInvoicesParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** State of the object. */
+	status?: "open" | "draft" | "sent" | "in_payroll" | "partially_paid" | "paid" | "overdue" | "void";
+	/** ID of a payee, as in to_pay. */
+	payee_id?: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency?: string;
+	/** Page number, from 1. */
+	page?: number;
+	/** At most 100; larger values mean 100. */
+	per_page?: number;
 }
 
 export interface CompanyListPaymentsParams {
@@ -2198,6 +2295,15 @@ export interface OnboardParams {
 	zip?: string;
 }
 
+export interface Owed {
+	/** Amount still due, in whole units of the invoice's currency. */
+	amount_due: Decimal;
+	/** Number of open invoices and bills. */
+	count: number;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+}
+
 export interface OwnerDetail {
 	/** Whether the person controls the company. */
 	control_person: boolean;
@@ -2255,6 +2361,34 @@ export interface OwnerStatus {
 	kyc_status: "not_started" | "pending" | "in_review" | "approved" | "resubmission_required" | "rejected" | "expired";
 	/** ID of the beneficial owner. */
 	ubo_id: string;
+}
+
+export interface PayInvoicesParams {
+	/**  */
+	calendar?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Your own reference, unique per company; up to 255 characters. */
+	external_id?: string;
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/**
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
+	 * wallet.
+	 */
+	funding_method?: string;
+	/** Network of the funding payment. */
+	funding_network?: string;
+	/**  */
+	invoice_ids: string[];
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/**  */
+	pay_date?: string;
+	/**  */
+	time_zone?: string;
+	/**  */
+	working_day?: "none" | "before" | "after";
 }
 
 export interface PayerCreateParams {
@@ -5328,9 +5462,12 @@ export const decimals: Record<string, Record<string, string>> = {
 	BankDepositParams: { amount: "#" },
 	BankDeposited: { balance: "#" },
 	BankTransfer: { amount: "#" },
+	BillCreateParams: { amount: "#" },
 	ClaimCreateParams: { amount: "#", line_items: "LineItemParams" },
 	ClaimRefundParams: { amount: "#" },
 	CompanyDetail: { ubos: "OwnerDetail" },
+	CompanyInvoice: { amount_due: "#", paid: "#", subtotal: "#", tax: "#", total: "#" },
+	CompanyInvoicePage: { data: "CompanyInvoice", owed: "Owed" },
 	CurrencyItem: { minimum: "#" },
 	CurrencyList: { currencies: "CurrencyItem" },
 	DebitAnswer: { amount: "#", released_amount: "#" },
@@ -5357,6 +5494,7 @@ export const decimals: Record<string, Record<string, string>> = {
 	InvoiceSummary: { amount_due: "#", paid: "#", subtotal: "#", tax: "#", total: "#" },
 	LineItemParams: { amount: "#" },
 	LinkCreateParams: { amount: "#", max_amount: "#", min_amount: "#", suggested_amounts: "#" },
+	Owed: { amount_due: "#" },
 	OwnerDetail: { ownership_percentage: "#" },
 	OwnerParams: { ownership_percentage: "#" },
 	PayerCreateParams: { payment_amount: "#" },
