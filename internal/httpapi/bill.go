@@ -44,7 +44,7 @@ type (
 
 	companyInvoicePage struct {
 		Data []CompanyInvoice `json:"data"`
-		Owed []owed           `json:"owed"`
+		Owed []owed           `json:"owed" doc:"Sums of all open invoices and bills, by currency."`
 		Meta meta             `json:"meta"`
 	}
 

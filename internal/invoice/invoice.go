@@ -1,5 +1,5 @@
-// Package invoice stores the invoices that users write to their payers, and the bills that companies owe to vendors, and
-// tracks their payment. A bill is recorded by the company itself and has no payer.
+// Package invoice stores the invoices that users write to their payers, and the bills that companies owe to vendors.
+// It tracks their payment. A bill is recorded by the company itself and has no payer.
 //
 //	draft → sent ⇄ in_payroll → paid
 //	  │      │         │  ↑      │

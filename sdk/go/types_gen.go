@@ -1050,7 +1050,8 @@ type CompanyInvoicePage struct {
 	// The items of this page.
 	Data []CompanyInvoice `json:"data"`
 	// Position of the page in the list.
-	Meta Meta   `json:"meta"`
+	Meta Meta `json:"meta"`
+	// Sums of all open invoices and bills, by currency.
 	Owed []Owed `json:"owed"`
 }
 
@@ -3051,6 +3052,7 @@ type OwnerStatus struct {
 
 // PayInvoicesParams is part of requests.
 type PayInvoicesParams struct {
+	// Country whose public holidays are not working days, as for POST /api/company/payroll/create.
 	Calendar string `json:"calendar,omitzero"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
@@ -3062,13 +3064,18 @@ type PayInvoicesParams struct {
 	// one wallet.
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment.
-	FundingNetwork string   `json:"funding_network,omitzero"`
-	InvoiceIDs     []string `json:"invoice_ids"`
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// IDs of open invoices and bills, all in one currency.
+	InvoiceIDs []string `json:"invoice_ids"`
 	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
-	PayDate  string            `json:"pay_date,omitzero"`
-	TimeZone string            `json:"time_zone,omitzero"`
-	// One of: none, before, after.
+	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	// funded later, it is paid at once.
+	PayDate string `json:"pay_date,omitzero"`
+	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
+	// What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create. One of: none, before,
+	// after.
 	WorkingDay string `json:"working_day,omitzero"`
 }
 

@@ -1,5 +1,5 @@
-// Package vendorbill pays vendors against the invoices that they sent as documents, and records bills: what is owed to a
-// vendor, to be paid by a later payroll. Package invoice stores bills.
+// Package vendorbill pays vendors against the invoices that they sent as documents, and records bills: what is owed to
+// a vendor, to be paid by a later payroll. Package invoice stores bills.
 //
 // A vendor is a business, or a recipient with that role. A company uploads a vendor's invoice and pays it with a
 // payroll in which every item names its document. Package payroll pays it like any other payroll. This package

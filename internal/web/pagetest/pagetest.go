@@ -29,6 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/mail"
@@ -216,7 +217,7 @@ func NewFixture(t *testing.T, d *db.DB, roles ...string) *Fixture {
 		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID, x.Other.ID}, Payroll: payrolls,
 		Schedules: schedules,
 		KYC:       &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
-		Claims:    claims, Links: links,
+		Claims:    claims, Links: links, Vendor: &vendorbill.Service{Payroll: payrolls, Sealer: sealer},
 	})
 	return x
 }

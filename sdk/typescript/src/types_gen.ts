@@ -778,7 +778,7 @@ export interface CompanyInvoicePage {
 	data: CompanyInvoice[];
 	/** Position of the page in the list. */
 	meta: Meta;
-	/**  */
+	/** Sums of all open invoices and bills, by currency. */
 	owed: Owed[];
 }
 
@@ -2364,7 +2364,7 @@ export interface OwnerStatus {
 }
 
 export interface PayInvoicesParams {
-	/**  */
+	/** Country whose public holidays are not working days, as for POST /api/company/payroll/create. */
 	calendar?: string;
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -2379,15 +2379,18 @@ export interface PayInvoicesParams {
 	funding_method?: string;
 	/** Network of the funding payment. */
 	funding_network?: string;
-	/**  */
+	/** IDs of open invoices and bills, all in one currency. */
 	invoice_ids: string[];
 	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
 	metadata?: Record<string, string>;
-	/**  */
+	/**
+	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	 * funded later, it is paid at once.
+	 */
 	pay_date?: string;
-	/**  */
+	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
 	time_zone?: string;
-	/**  */
+	/** What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create. */
 	working_day?: "none" | "before" | "after";
 }
 
