@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccountCheck", "AccountCheckData", "AllocationParams", "BankDepositParams", "BankDeposited", "BankTransfer",
-    "BrandingTheme", "BrandingThemes", "ClaimCancelled", "ClaimCreateParams", "ClaimData", "ClaimExportParams",
-    "ClaimGetBrandingParams", "ClaimGetSettingsParams", "ClaimGetSettlementParams", "ClaimGetStatusParams",
-    "ClaimListParams", "ClaimListPaymentLinksParams", "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment",
-    "ClaimPrice", "ClaimQuote", "ClaimQuoteData", "ClaimRefParams", "ClaimRefund", "ClaimRefundParams",
-    "ClaimRefunded", "ClaimStatus", "ClaimSummary", "CompanyDetail", "CompanyExport1099NecParams",
-    "CompanyExportJournalParams", "CompanyExportYearReportParams", "CompanyGetParams",
-    "CompanyGetYearReportParams", "CompanyListPaymentsParams", "CompanyListSecurityEventsParams",
+    "BillCreateParams", "BillRefParams", "BrandingTheme", "BrandingThemes", "ClaimCancelled", "ClaimCreateParams",
+    "ClaimData", "ClaimExportParams", "ClaimGetBrandingParams", "ClaimGetSettingsParams",
+    "ClaimGetSettlementParams", "ClaimGetStatusParams", "ClaimListParams", "ClaimListPaymentLinksParams",
+    "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment", "ClaimPrice", "ClaimQuote", "ClaimQuoteData",
+    "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus", "ClaimSummary",
+    "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
+    "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice", "CompanyInvoicePage",
+    "CompanyListInvoicesParams", "CompanyListPaymentsParams", "CompanyListSecurityEventsParams",
     "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData", "Correction", "CorrectionData",
     "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer", "DebitChangeParams", "DebitPage",
     "DebitParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest", "DeliveryTry",
@@ -39,19 +40,20 @@ __all__ = [
     "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
     "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer", "MandateProof", "MandateRevokeParams",
     "Mandates", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OwnerDetail",
-    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayerCreateParams", "PayerData", "PayerDeleted",
-    "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams",
-    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
-    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
-    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
-    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
-    "PayrollPage", "PayrollPreview", "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed",
-    "PayrollStep", "PayrollSummary", "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList",
-    "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
-    "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
-    "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
-    "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
+    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "Owed", "OwnerDetail",
+    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData",
+    "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams",
+    "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData",
+    "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput",
+    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated",
+    "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams", "PayrollGetScheduleParams",
+    "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollQuote",
+    "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
+    "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList", "RecipientAllocationsParams",
+    "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated", "RecipientData",
+    "RecipientDestination", "RecipientDestinationCorrectParams", "RecipientDestinationCreateParams",
+    "RecipientDestinationCreated", "RecipientDestinationDeleteParams", "RecipientDestinationList",
+    "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
     "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
@@ -175,6 +177,36 @@ class BankTransfer:
     """Reference to use for the payment. It identifies the payroll."""
     routing_number: str
     """For an account in the United States; otherwise empty."""
+
+
+class BillCreateParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """Amount owed, with tax."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: Required[str]
+    """Currency: its code, one of GET /api/currencies."""
+    description: Required[str]
+    """What is owed for."""
+    document_id: str
+    """The vendor's invoice, as uploaded."""
+    due_date: str
+    """Due date, YYYY-MM-DD."""
+    issue_date: str
+    """Default: today."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    number: Required[str]
+    """The vendor's number of the invoice."""
+    vendor_id: Required[str]
+    """ID of the vendor, a recipient."""
+
+
+class BillRefParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    invoice_id: Required[str]
+    """ID of the invoice."""
 
 
 @dataclass(frozen=True)
@@ -795,6 +827,77 @@ class CompanyGetParams(TypedDict, total=False):
 class CompanyGetYearReportParams(TypedDict, total=False):
     year: int
     """Calendar year, UTC. Default: the present one."""
+
+
+@dataclass(frozen=True)
+class CompanyInvoice:
+    amount_due: Decimal
+    """Amount still due, in whole units of the invoice's currency."""
+    created: datetime
+    """When it was created, UTC."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    document_id: str
+    """Document of a bill; may be empty."""
+    due_date: str
+    """Due date, YYYY-MM-DD."""
+    external_company_id: str
+    """ID of the payer (`pyr_…`): an external party who pays the user."""
+    invoice_id: str
+    """ID of the invoice."""
+    issue_date: str
+    """Issue date, YYYY-MM-DD."""
+    metadata: dict[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    number: str
+    """Invoice number."""
+    paid: Decimal
+    """Amount paid, in whole units of the invoice's currency."""
+    payroll_id: str
+    """Payroll that pays the invoice."""
+    status: Literal["draft", "sent", "in_payroll", "partially_paid", "paid", "overdue", "void"]
+    """State of the object."""
+    subpayroll_id: str
+    """ID of one payment of a payroll: the amount for one payee."""
+    subtotal: Decimal
+    """Sum of the lines without tax, in whole units of the invoice's currency."""
+    tax: Decimal
+    """Tax, in whole units of the invoice's currency."""
+    total: Decimal
+    """Number of items on all pages."""
+    type: Literal["invoice", "bill"]
+    """Type of the object."""
+    updated: datetime
+    """When it last changed, UTC."""
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
+@dataclass(frozen=True)
+class CompanyInvoicePage:
+    data: list[CompanyInvoice]
+    """The items of this page."""
+    meta: Meta
+    """Position of the page in the list."""
+    owed: list[Owed]
+    """Sums of all open invoices and bills, by currency."""
+
+
+class CompanyListInvoicesParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    status: Literal["open", "draft", "sent", "in_payroll", "partially_paid", "paid", "overdue", "void"]
+    """State of the object."""
+    payee_id: str
+    """ID of a payee, as in to_pay."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
 
 
 class CompanyListPaymentsParams(TypedDict, total=False):
@@ -2383,6 +2486,16 @@ class OnboardParams(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class Owed:
+    amount_due: Decimal
+    """Amount still due, in whole units of the invoice's currency."""
+    count: int
+    """Number of open invoices and bills."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+
+
+@dataclass(frozen=True)
 class OwnerDetail:
     control_person: bool
     """Whether the person controls the company."""
@@ -2440,6 +2553,35 @@ class OwnerStatus:
     """State of the person's verification."""
     ubo_id: str
     """ID of the beneficial owner."""
+
+
+class PayInvoicesParams(TypedDict, total=False):
+    calendar: str
+    """Country whose public holidays are not working days, as for POST /api/company/payroll/create."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    external_id: str
+    """Your own reference, unique per company; up to 255 characters."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
+    of one wallet.
+    """
+    funding_network: str
+    """Network of the funding payment."""
+    invoice_ids: Required[Sequence[str]]
+    """IDs of open invoices and bills, all in one currency."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    pay_date: str
+    """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
+    is funded later, it is paid at once.
+    """
+    time_zone: str
+    """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
+    working_day: Literal["none", "before", "after"]
+    """What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create."""
 
 
 class PayerCreateParams(TypedDict, total=False):
