@@ -769,7 +769,7 @@ var typeFieldDocs = map[string]map[string]string{
 		"invoice_ids": "IDs of open invoices and bills, all in one currency.",
 		"pay_date": "Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. " +
 			"If it is funded later, it is paid at once.",
-		"time_zone": "Time zone of `pay_date`, by its IANA name. Default: `UTC`.",
+		"time_zone":   "Time zone of `pay_date`, by its IANA name. Default: `UTC`.",
 		"working_day": "What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create.",
 		"calendar":    "Country whose public holidays are not working days, as for POST /api/company/payroll/create.",
 	},
