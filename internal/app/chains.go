@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -85,14 +86,21 @@ func (c Config) evmNetworks() ([]evm.Network, error) {
 		if id, test := c.EVMChainID[name]; test {
 			n.ChainID, n.Tokens, n.BlocksPerConfirmation = id, nil, 1
 			for _, asset := range []money.Asset{money.USDC, money.USDT} {
-				if contract := c.EVMToken[name+"."+string(asset)]; contract != "" {
-					n.Tokens = append(n.Tokens, evm.Token{Asset: asset, Contract: contract})
+				if text := c.EVMToken[name+"."+string(asset)]; text != "" {
+					n.Tokens = append(n.Tokens, testToken(asset, text))
 				}
 			}
 		}
 		all = append(all, n)
 	}
 	return all, nil
+}
+
+// testToken returns the token of a test network that --evm-token describes: CONTRACT or CONTRACT/NAME/VERSION.
+func testToken(asset money.Asset, text string) evm.Token {
+	contract, domain, _ := strings.Cut(text, "/")
+	name, version, _ := strings.Cut(domain, "/")
+	return evm.Token{Asset: asset, Contract: contract, Domain: network.Domain{Name: name, Version: version}}
 }
 
 // OpenEVM connects to the EVM networks in use, or simulates them on d.
@@ -136,7 +144,7 @@ func (s *Service) openEVM(ctx context.Context) (err error) {
 		names = append(names, n.Name)
 		_, test := s.cfg.EVMChainID[n.Name]
 		s.accounts.Networks = append(s.accounts.Networks, chain.EVMNetwork{
-			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, URI: n.URI,
+			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, URI: n.URI, Spec: n.Network,
 		})
 	}
 	s.accounts.Pool = chain.NewPool(s.db, EVMWallet, deriver, names...)
@@ -149,7 +157,9 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error
 	if err != nil {
 		return nil, err
 	}
-	c := evmrail.Config{Node: a.Node, Signer: signer, Log: s.log, Witnesses: a.Witnesses}
+	c := evmrail.Config{
+		Node: a.Node, Signer: signer, Log: s.log, Witnesses: a.Witnesses, Screen: s.screenAddress,
+	}
 	if a.Sim != nil {
 		c.FeeMaxAge, c.SweepEvery = never, s.cfg.checkInterval()
 	}

@@ -245,7 +245,7 @@ func (c Config) checkEVM() (problems []error) {
 		if known("--evm-token", name); !ok || asset != string(money.USDC) && asset != string(money.USDT) {
 			bad("--evm-token must be NETWORK.USDC or NETWORK.USDT, not %q", key)
 		}
-		if _, err := evm.ParseAddress(contract); err != nil {
+		if _, err := evm.ParseAddress(testToken("", contract).Contract); err != nil {
 			bad("--evm-token %s: %w", key, err)
 		}
 	}

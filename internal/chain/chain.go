@@ -135,11 +135,15 @@ type Outpoint struct {
 }
 
 // Output is an output of a transaction. Address is empty for scripts without an address. Asset is empty for Bitcoin.
+//
+// From is the account that a token contract debited, if it is not the sender of the transaction: a contract that pays,
+// or a payer who authorized the transfer (EIP-3009).
 type Output struct {
 	Vout    uint32
 	Address string
 	Amount  int64
 	Asset   money.Asset
+	From    string
 }
 
 // Tx is a transaction. A coinbase transaction has no inputs. Raw is empty if the source does not provide it.
@@ -290,6 +294,12 @@ type UnknownSpend struct {
 	Coins  int64
 	Amount int64  // total of the coins, in satoshis
 	Nonce  string // on an EVM network: the account that sent it and the nonce, as in 0x…/7
+}
+
+// ObjectAt returns the company and the object that an address was assigned to, or "" if it is not ours.
+func ObjectAt(ctx context.Context, tx *db.Tx, chain, address string) (companyID, objectID string, err error) {
+	own, err := loadAddresses(ctx, tx, chain, []string{address})
+	return own[address].companyID, own[address].objectID, err
 }
 
 // IsOwnAddress reports whether the service has assigned the address.

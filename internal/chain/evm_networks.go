@@ -3,6 +3,7 @@ package chain
 import (
 	"slices"
 
+	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -19,6 +20,7 @@ type EVMNetwork struct {
 	Name   string // name of the network, and of its chain in the database
 	Assets []money.Asset
 	Test   bool // a test network, with assets of no value
+	Spec   network.Network
 	// URI returns the payment URI that a wallet reads to pay an amount to an address.
 	URI func(address string, amount money.Amount) string
 }

@@ -237,13 +237,17 @@ func (r *recorder) addOutputs(t Tx, own bool, depth int64) (ours bool) {
 	for _, o := range t.Outputs {
 		a, ok := r.addresses[o.Address]
 		// A transfer between our own EVM accounts is not a deposit. That includes a sweep to the paying account that we
-		// sent before the database was restored.
-		if !ok || o.Address == "" || t.From != "" && (own || from && a.objectID == PayingAccount) {
+		// sent before the database was restored. A transaction of ours that transfers money of a payer, who authorized it,
+		// is a deposit. Before it is in a block, only our own one proves that the payer did.
+		collected := own && o.From != ""
+		if !ok || o.Address == "" || t.From != "" && (own && !collected || from && a.objectID == PayingAccount) ||
+			o.From != "" && !own && r.state == Seen {
 			continue
 		}
 		ours = true
 		row := output{
-			Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: own, state: r.state, depth: depth,
+			Outpoint: Outpoint{t.ID, o.Vout}, companyID: a.companyID, branch: a.branch, own: own && !collected, state: r.state,
+			depth:  depth,
 			output: o,
 		}
 		stored, exists := r.outputs[row.Outpoint]

@@ -26,6 +26,7 @@ import (
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -338,7 +339,7 @@ func (m *merchant) startTokenPayouts(sim *evmsim.Chain, keys *evm.Signer) *refus
 	must(sim.Fund(m.Context(), hot, money.New(money.ETH, 1_000_000_000_000)))
 	must(sim.Fund(m.Context(), hot, money.New(money.USDC, 1_000_000_000)))
 	rail, err := evmrail.New(m.Context(), m.DB, evmrail.Config{Node: node, Signer: keys,
-		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour})
+		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour, Screen: allow.Address})
 	must(err)
 	must(rail.RefreshFees(m.Context(), m.DB))
 	rails, err := payout.New(rail)

@@ -97,6 +97,7 @@ type (
 		CheckoutURL          string     `json:"checkout_url"`
 		LightningInvoice     string     `json:"lightning_invoice"`
 		PaymentURI           string     `json:"payment_uri"`
+		X402URL              string     `json:"x402_url"`
 
 		PaymentOptions []paymentOption `json:"payment_options"`
 	}
@@ -349,7 +350,8 @@ func (c *request) showClaimQuote(m *claim.Claim) *claimQuote {
 		ClaimID: m.ID, ExternalID: m.ExternalID, ClaimPrice: q.ForClaim(),
 		DenominationCurrency: string(q.Due.Asset()), FundingCurrency: string(q.Funding.Asset()),
 		Status: claimState(m.State), Exception: string(m.Exception), CheckoutURL: c.Claim.CheckoutURL(m.ID),
-		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(), PaymentOptions: make([]paymentOption, len(m.Offers)),
+		LightningInvoice: m.Invoice, PaymentURI: m.PaymentURI(), X402URL: c.Claim.X402URL(m),
+		PaymentOptions: make([]paymentOption, len(m.Offers)),
 	}
 	for i, o := range m.Offers {
 		out.PaymentOptions[i] = paymentOption{

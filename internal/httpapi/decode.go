@@ -30,7 +30,7 @@ const maxFilterKeys = 10
 // maxDepth is the maximum nesting depth of a body.
 const maxDepth = 32
 
-// input decodes requests into a Go type: path and query parameters into tagged fields, and the JSON body into the field
+// input decodes requests into a Go type: path, query and header parameters into tagged fields, and the JSON body into the field
 // Body. Values are checked against the schemas of the contract, so the documented rules are the enforced rules.
 type input struct {
 	typ     reflect.Type
@@ -40,7 +40,7 @@ type input struct {
 	company []int        // index of company_id, nil for none
 }
 
-// param is a path or query parameter.
+// param is a path, query or header parameter.
 type param struct {
 	name, in string
 	index    []int
@@ -63,7 +63,7 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 				}
 			}
 		}
-		for _, place := range []string{"path", "query"} {
+		for _, place := range []string{"path", "query", "header"} {
 			name, ok := f.Tag.Lookup(place)
 			if !ok {
 				continue
@@ -166,6 +166,9 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 			continue
 		}
 		field, values := v.FieldByIndex(p.index), query[p.name]
+		if p.in == "header" {
+			values = r.Header.Values(p.name)
+		}
 		if p.in == "path" {
 			text := r.PathValue(p.name)
 			if !validText(text) || len(text) > 255 || p.set(field, text) != "" {

@@ -389,6 +389,9 @@ func (rt route) errorCodes(reg huma.Registry, in *input) []string {
 	if rt.path == "/readyz" {
 		add(errRetryLater.Code)
 	}
+	if rt.perNetwork {
+		add(ratelimit.ErrTooMany.Code)
+	}
 	if rt.scope != public {
 		add(errToken.Code, errDuplicate.Code, ratelimit.ErrTooMany.Code)
 		if rt.scope != anyScope {

@@ -210,6 +210,13 @@ var fieldDocs = map[string]fieldDoc{
 		"Page where the payer pays.",
 		`"https://pay.example.com/pay/clm_06gf58g6w17gqvggteagdzt4pg"`,
 	},
+	"x402_url": {
+		"Address at which programs pay by x402; empty if they cannot.",
+		`"https://pay.example.com/api/x402/clm_06gf58g6w17gqvggteagdzt4pg"`,
+	},
+	"PAYMENT-SIGNATURE": {
+		"The payment as x402 defines it: JSON in base64. Clients of x402 create it from the terms of a 402.", "",
+	},
 	"return_url": {"URL to which the checkout returns.", `"https://shop.example/orders/17"`},
 	"payment_options": {
 		"Ways to pay the amount still due, each with its own quote; empty if nothing can be paid now. The first currency " +

@@ -43,7 +43,7 @@ func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Req
 }
 
 func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
-	c := &request{server: s.server}
+	c := &request{server: s.server, network: network(r)}
 	if err := s.authorize(c, w, r); err != nil {
 		return err
 	}
@@ -121,6 +121,9 @@ func (s *servedRoute) decodeAndDo(c *request, w *responseWriter, r *http.Request
 
 // authorize authenticates the caller and checks the rate limit, the scope and the kind of credential.
 func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) (err error) {
+	if s.rt.perNetwork {
+		return s.payments.Allow(s.Now(), c.network, http.Header{})
+	}
 	if s.rt.scope == public {
 		return nil
 	}
@@ -200,6 +203,9 @@ func (s *servedRoute) do(
 		if f, ok := made.(*file); ok {
 			s.sendFile(w, f)
 			return nil, nil
+		}
+		if a, ok := made.(*paymentAnswer); ok {
+			return nil, a.send(w)
 		}
 		return json.Marshal(made)
 	}

@@ -154,6 +154,7 @@ type route struct {
 	scope        identity.Scope // required of the credential; public requires no credential
 	apiKeyOnly   bool           // reject OAuth tokens, whatever their scopes
 	sandboxOnly  bool           // absent outside the sandbox
+	perNetwork   bool           // public, and each network can send a few requests a second only
 	kind         kind
 	bodyLimit    int64 // in bytes; zero means defaultBodyLimit
 	keyRequired  bool  // an API key must send an Idempotency-Key
@@ -204,6 +205,7 @@ type request struct {
 	by identity.Principal
 	// company is the ID of the acting company, or "" if the operation has none.
 	company string
+	network string // rate-limit key of the client's address
 }
 
 // file is a CSV response. It is written within the transaction because it may be long.
@@ -214,6 +216,9 @@ type file struct {
 
 // sendsFile reports whether the handler responds with a file.
 func (h *handler) sendsFile() bool { return h.out == reflect.TypeFor[file]() }
+
+// paysBy402 reports whether the handler responds with the statuses and headers of x402.
+func (h *handler) paysBy402() bool { return h.out == reflect.TypeFor[paymentAnswer]() }
 
 // fileTime is how long a client may take to download a file.
 const fileTime = 5 * time.Minute
@@ -263,6 +268,9 @@ type server struct {
 	methods       []string // methods used by any route
 	reads, writes *ratelimit.Limiter
 	tokens        *ratelimit.Limiter // OAuth requests per network
+	payments      *ratelimit.Limiter // requests for payments per network
+	opened        *ratelimit.Limiter // claims of payment links per network
+	settling      chan struct{}      // holds one value for each request that waits for its payment
 	wrongs        *ratelimit.Limiter // wrong credentials per network
 	denials       *ratelimit.Limiter // audit rows of cross-company requests per credential
 	principals    principals
@@ -290,7 +298,8 @@ func newServer(d Deps, table []route) *server {
 	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes),
-		tokens: tokenRequests(), wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
+		tokens: tokenRequests(), payments: paymentRequests(), opened: openedLinks(),
+		settling: make(chan struct{}, maxSettling), wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
 		inflight: inflight{running: map[idempotencyKey]*execution{}}, duplicateWait: duplicateWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)

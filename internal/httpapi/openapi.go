@@ -67,7 +67,10 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 		requests[name] = true
 	}
 	for _, rt := range table {
-		if !rt.handler.sendsFile() {
+		if rt.handler.paysBy402() {
+			reg.Schema(reflect.TypeFor[paymentStatus](), true, "")
+			reg.Schema(reflect.TypeFor[PaymentRequired](), true, "")
+		} else if !rt.handler.sendsFile() {
 			reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
 		}
 	}
@@ -253,6 +256,8 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	switch {
 	case rt.handler.sendsFile():
 		done.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case rt.handler.paysBy402():
+		c.payment(rt, op, done)
 	case rt.handler.out != nil:
 		s := c.reg.Schema(rt.handler.out, true, schemaName(rt.handler.out, ""))
 		done.Content = map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, false)}}
@@ -267,6 +272,25 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		op.Responses[strconv.Itoa(status)] = c.refusals(rt, status, codes)
 	}
 	return op
+}
+
+// payment adds the responses of x402 to an operation.
+func (c *contract) payment(rt route, op *huma.Operation, done *huma.Response) {
+	content := func(t reflect.Type) map[string]*huma.MediaType {
+		s := c.reg.Schema(t, true, schemaName(t, ""))
+		return map[string]*huma.MediaType{"application/json": {Schema: s, Example: exampleOf(c.reg, s, false)}}
+	}
+	done.Description = "The claim is paid, or its payment waits for confirmations."
+	done.Content = content(reflect.TypeFor[paymentStatus]())
+	op.Responses["202"] = &huma.Response{
+		Description: "The payment is on its way, and not in a block yet. Send the same request again.",
+		Headers:     headers(rt, http.StatusAccepted), Content: done.Content,
+	}
+	op.Responses["402"] = &huma.Response{
+		Description: "Payment is required, or the payment failed: then PAYMENT-RESPONSE has the reason. The body is what " +
+			"PAYMENT-REQUIRED encodes.",
+		Headers: headers(rt, http.StatusPaymentRequired), Content: content(reflect.TypeFor[PaymentRequired]()),
+	}
 }
 
 // refusals returns the error response of one status, with an example per code. Operations with equal responses
@@ -379,13 +403,15 @@ func checkRoutes(table []route) string {
 			return at + "has an unknown method"
 		case rt.scope == "":
 			return at + "names no scope"
-		case rt.kind != read && rt.method == http.MethodGet:
+		case rt.perNetwork && rt.scope != public:
+			return at + "limits networks although it requires a credential"
+		case rt.kind != read && rt.method == http.MethodGet && !rt.handler.paysBy402():
 			return at + "has a method that does not match its kind"
 		case rt.scope == anyScope && !rt.sandboxOnly && rt.path != credentialPath:
 			return at + "is open to any credential outside of the sandbox"
 		case rt.apiKeyOnly && (rt.scope == public || rt.scope == anyScope):
 			return at + "is for API keys and names no scope"
-		case rt.scope == public && rt.kind != read:
+		case rt.scope == public && rt.kind != read && !rt.perNetwork:
 			return at + "writes without a credential"
 		case rt.handler.run == nil:
 			return at + "has no handler"

@@ -30,6 +30,7 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/company/worker", "Workers", "People who work for a company and sign in themselves."},
 	{"/payroll", "Payrolls", "Payrolls: created, funded by a quote, a bank transfer or the balance, and paid out to " +
 		"every destination."},
+	{"/api/x402/", "Merchant claims", "Bitcoin checkouts: claims, quotes and refunds."},
 	{"/api/merchant/", "Merchant claims", "Bitcoin checkouts: claims, quotes and refunds."},
 	{"/api/wallets", "Wallets", "Balances of a company and their transactions."},
 	{"/api/webhooks", "Webhooks", "Webhook endpoints and their deliveries."},
@@ -107,6 +108,10 @@ var responseHeaders = map[string]*huma.Header{
 	"RateLimit-Remaining": {Schema: whole(999), Description: "Requests remaining of the burst."},
 	"RateLimit-Reset":     {Schema: whole(1), Description: "Seconds until the burst is fully available."},
 	"Retry-After":         {Schema: whole(2), Description: "Seconds to wait before repeating the request."},
+	"PAYMENT-REQUIRED": {Schema: text("eyJ4NDAyVmVyc2lvbiI6Mn0="),
+		Description: "The body in base64 (x402)."},
+	"PAYMENT-RESPONSE": {Schema: text("eyJzdWNjZXNzIjp0cnVlfQ=="),
+		Description: "The outcome of the payment that the request made, as JSON in base64 (x402). Absent if it made none."},
 	"WWW-Authenticate": {Schema: text(`Bearer realm="api", error="invalid_token"`),
 		Description: "The supported schemes, one per header, with the missing scope if any."},
 }
@@ -125,10 +130,15 @@ func headers(rt route, status int) map[string]*huma.Header {
 		if rt.handler.sendsFile() {
 			names = append(names, "Content-Disposition")
 		}
+	case 202, 402:
+		names = append(names, map[int]string{202: "Retry-After", 402: "PAYMENT-REQUIRED"}[status])
 	case 401, 403:
 		names = append(names, "WWW-Authenticate")
 	case 409, 429, 503:
 		names = append(names, "Retry-After")
+	}
+	if rt.handler.paysBy402() && (status == 200 || status == 402) {
+		names = append(names, "PAYMENT-RESPONSE")
 	}
 	all := map[string]*huma.Header{}
 	for _, name := range names {

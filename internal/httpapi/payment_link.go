@@ -62,6 +62,7 @@ type (
 		LinkID      string   `json:"payment_link_id"`
 		CompanyID   string   `json:"company_id"`
 		URL         string   `json:"url" doc:"Public page of the link." example:"https://pay.example.com/pay/plk_06gf"`
+		X402URL     string   `json:"x402_url"`
 		Title       string   `json:"title"`
 		Description string   `json:"description"`
 		Currency    string   `json:"denomination_currency"`
@@ -149,6 +150,9 @@ func (c *request) showLink(l paymentlink.Link) *PaymentLink {
 		Currency: string(l.Currency), Funding: l.Funding, Amount: text(l.Amount), Min: text(l.Min), Max: text(l.Max),
 		Suggested: []string{}, MaxPayments: l.MaxPayments, Paid: l.Paid, Reserved: l.Reserved, Active: l.Active,
 		RedirectURL: l.RedirectURL, Created: Time(l.CreatedAt), Updated: Time(l.UpdatedAt), Metadata: l.Metadata,
+	}
+	if c.Claim.Authorizable(l.Funding) {
+		out.X402URL = c.Claim.PaymentURL(l.ID)
 	}
 	for _, a := range l.Suggested {
 		out.Suggested = append(out.Suggested, a.String())

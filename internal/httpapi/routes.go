@@ -1164,6 +1164,19 @@ var routes = []route{
 	},
 
 	{
+		method: "GET", path: paymentPath, name: "pay-by-x402",
+		scope: public, perNetwork: true, kind: direct, handler: handle(pay),
+		summary: "Pay a claim or payment link by x402",
+		description: "For programs that pay with x402, version 2 (scheme `exact`, EIP-3009). Without PAYMENT-SIGNATURE the " +
+			"response is 402 with the terms; with it, the payment is settled, and the response has PAYMENT-RESPONSE. The same " +
+			"PAYMENT-SIGNATURE never pays twice. A request for a payment link creates a claim.",
+		errors: []string{
+			"already_processing", "amount_not_positive", "amount_precision", "company_frozen", "invalid_state",
+			"malformed_json", "rate_unavailable",
+		},
+	},
+
+	{
 		method: "GET", path: "/api/rates", name: "list-rates",
 		scope: public, kind: read, handler: handle(listRates),
 		summary:     "List exchange rates",

@@ -24,6 +24,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/branding"
+	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -383,6 +384,24 @@ func (s *Service) Claim(ctx context.Context, tx *db.Tx, linkID string, p OpenPar
 	job.Enqueue(tx, job.New{CompanyID: l.CompanyID, Kind: claim.JobLinked,
 		Payload: claim.Linked{ClaimID: c.ID, LinkID: l.ID}, RunAt: c.ExpiresAt.Add(releaseAfter)})
 	return c, nil
+}
+
+// ClaimAt returns the claim of a link that is paid at an address on an EVM network, or "".
+func (s *Service) ClaimAt(ctx context.Context, tx *db.Tx, linkID, address string) (string, error) {
+	l, err := findAny(ctx, tx, linkID)
+	if err != nil {
+		return "", err
+	}
+	for _, n := range s.claims.Accounts.Networks {
+		companyID, id, err := chain.ObjectAt(ctx, tx, n.Name, address)
+		if err != nil {
+			return "", err
+		}
+		if companyID == l.CompanyID && id != "" {
+			return madeBy(ctx, tx, l, id)
+		}
+	}
+	return "", nil
 }
 
 var errKey = apierr.New(apierr.Invalid, "invalid_parameter", "This form is incomplete. Open the link again.")

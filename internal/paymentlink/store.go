@@ -115,6 +115,16 @@ func opened(ctx context.Context, tx *db.Tx, l Link, digest string) (claimID stri
 	return claimID, err
 }
 
+// madeBy returns the ID of a claim if the link created it, or "".
+func madeBy(ctx context.Context, tx *db.Tx, l Link, claimID string) (id string, err error) {
+	err = tx.QueryRow(ctx, `SELECT claim_id FROM payment_link_claims WHERE company_id = $1 AND link_id = $2
+		AND claim_id = $3`, l.CompanyID, l.ID, claimID).Scan(&id)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return id, err
+}
+
 // reserve takes a place for a new claim. It fails if there is none.
 func reserve(ctx context.Context, tx *db.Tx, l Link, claimID, digest string) error {
 	if err := tx.ExecOne(ctx, `UPDATE payment_links SET reserved = reserved + 1 WHERE company_id = $1 AND link_id = $2

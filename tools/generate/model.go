@@ -120,9 +120,9 @@ const (
 	unknown   kind = ""
 )
 
-// skipped lists the operations that the SDKs omit: the contract itself, and OAuth, for which libraries exist.
+// skipped lists the operations that the SDKs omit: the contract itself, and OAuth and x402, for which libraries exist.
 var skipped = []string{"get-contract", "exchange-code", "revoke-token", "push-authorization",
-	"oauth-metadata", "resource-metadata", "mcp-resource-metadata"}
+	"oauth-metadata", "resource-metadata", "mcp-resource-metadata", "pay-by-x402"}
 
 // serviceNames lists the services that are not named like their tag.
 var serviceNames = map[string]string{"Merchant claims": "claims", "Operations": "health", "Company": "companies"}

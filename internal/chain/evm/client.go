@@ -36,8 +36,8 @@ type Options struct {
 	HTTP *http.Client
 }
 
-// Client is a Node over JSON-RPC. Before its first request it compares the node's chain id and the decimals of the
-// tokens with the network, and returns ErrWrongNetwork or ErrWrongToken if they differ.
+// Client is a Node over JSON-RPC. Before its first request it compares the node's chain id and the decimals and
+// EIP-712 domains of the tokens with the network, and returns ErrWrongNetwork or ErrWrongToken if they differ.
 type Client struct {
 	o       Options
 	user    *url.Userinfo
@@ -228,6 +228,14 @@ func (c *Client) check(ctx context.Context) error {
 		rpcs = append(rpcs, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract,
 			"data": hexOf(selectorDecimals)}, "latest"}, result: &decimals[i]})
 	}
+	separators, asked := make([]hexBytes, len(c.o.Network.Tokens)), map[int]int{} // the index of a token's call
+	for i, t := range c.o.Network.Tokens {
+		if t.Domain.Name != "" {
+			asked[i] = len(rpcs)
+			rpcs = append(rpcs, rpcCall{method: "eth_call", params: []any{map[string]string{"to": t.Contract,
+				"data": hexOf(selectorDomain)}, "latest"}, result: &separators[i]})
+		}
+	}
 	if err := c.batch(ctx, rpcs); err != nil {
 		return err
 	}
@@ -245,6 +253,14 @@ func (c *Client) check(ctx context.Context) error {
 		if want := int64(t.Asset.Exponent()); !decimals[i].IsInt64() || decimals[i].Int64() != want {
 			return fmt.Errorf("%w: %s on %s at %s has %s decimals, not %d", ErrWrongToken, t.Asset, c.o.Network.Name, t.Contract,
 				decimals[i].String(), want)
+		}
+		call, signed := asked[i]
+		if !signed {
+			continue
+		}
+		if want, err := c.o.Network.separator(t); err != nil || rpcs[call].err != nil || !bytes.Equal(separators[i], want) {
+			return fmt.Errorf("%w: %s on %s at %s has another EIP-712 domain than %q, version %q", ErrWrongToken, t.Asset,
+				c.o.Network.Name, t.Contract, t.Domain.Name, t.Domain.Version)
 		}
 	}
 	c.checked.Store(true)
@@ -370,19 +386,25 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 	n := c.o.Network
 	call := Call{To: to, Value: &w.Value.Int, Data: w.Input}
 	_, token := n.asset(to.String())
-	add := func(vout uint32, to string, amount *big.Int, asset money.Asset) {
+	add := func(vout uint32, from, to string, amount *big.Int, asset money.Asset) {
+		if from == t.From {
+			from = ""
+		}
 		// An amount above the supply of any asset comes from a dishonest token, and could not be recorded.
 		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= maxUnits {
-			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset})
+			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset, From: from})
 		}
 	}
 	if r == nil {
+		if a, ok := n.ParseAuthorized(call); ok && !creates {
+			add(0, a.From.String(), a.To.String(), big.NewInt(a.Amount.Units()), a.Amount.Asset())
+		}
 		if to, amount, ok := n.ParseTransfer(call); ok && !creates {
 			vout := uint32(0)
 			if !token {
 				vout = NativeVout
 			}
-			add(vout, to.String(), big.NewInt(amount.Units()), amount.Asset())
+			add(vout, t.From, to.String(), big.NewInt(amount.Units()), amount.Asset())
 		}
 		return t, nil
 	}
@@ -415,14 +437,18 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 			continue
 		}
 		to, units := checksummed("0x"+l.Topics[2][26:]), new(big.Int).SetBytes(l.Data)
-		add(vout, to, units, asset)
+		from := ""
+		if len(l.Topics[1]) == 66 {
+			from = checksummed("0x" + l.Topics[1][26:])
+		}
+		add(vout, from, to, units, asset)
 		vout++
 		moved = moved || to == wantTo.String() && asset == want.Asset() && units.Cmp(big.NewInt(want.Units())) == 0
 	}
 	// A token may return false from a transfer without reverting the transaction.
 	t.Failed = !moved
 	if !creates {
-		add(NativeVout, to.String(), Gwei(&w.Value.Int), n.Native)
+		add(NativeVout, t.From, to.String(), Gwei(&w.Value.Int), n.Native)
 	}
 	return t, nil
 }

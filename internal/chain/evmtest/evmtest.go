@@ -2,7 +2,8 @@
 // request only.
 //
 // The binary is that of the npm package @foundry-rs/anvil-linux-amd64 in .tools/anvil, which tools/install.sh
-// installs. The network has tokens whose source and code are in the directory contracts: a standard USDC, a USDT
+// installs. The network has tokens whose source and code are in the directory contracts: a standard USDC with
+// EIP-3009, a USDT
 // whose transfer returns nothing, and a DAI whose transfer returns false instead of failing. [Chain] is the node as a
 // chain that package chaintest controls. Clients connect through a proxy that can lose requests and responses.
 package evmtest
@@ -28,6 +29,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	"github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
@@ -110,6 +114,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	dollar := network.Tokens[0].Domain
 	network.ChainID, network.Tokens, network.BlocksPerConfirmation = ChainID, nil, 1
 	if n.direct, err = evm.NewClient(evm.Options{URL: base, Network: network}); err != nil {
 		return nil, err
@@ -128,7 +133,7 @@ func start(t testing.TB, flags []string) (*Node, error) {
 	}
 	n.Payer = addresses["payer"]
 	network.Tokens = []evm.Token{
-		{Asset: money.USDC, Contract: addresses["token"].String()},
+		{Asset: money.USDC, Contract: addresses["token"].String(), Domain: dollar},
 		{Asset: money.USDT, Contract: addresses["quiettoken"].String()},
 		{Asset: "DAI", Contract: addresses["politetoken"].String()},
 	}
@@ -351,6 +356,17 @@ func (n *Node) send(ctx context.Context, contract, selector, account string, num
 	if err := n.direct.Call(ctx, &receipt, "eth_getTransactionReceipt", txid); err != nil || receipt.Status != "0x1" {
 		return fmt.Errorf("call of %s failed: %w", selector, err)
 	}
+	return nil
+}
+
+// Authorize signs a payer's authorization with a private key.
+func Authorize(n evm.Network, key []byte, a *evm.Authorization) error {
+	digest, err := n.Digest(*a)
+	if err != nil {
+		return err
+	}
+	compact := ecdsa.SignCompact(secp256k1.PrivKeyFromBytes(key), digest, false) // v, r and s
+	copy(a.Signature[:], append(compact[1:], compact[0]))
 	return nil
 }
 

@@ -1907,7 +1907,7 @@ CREATE TABLE payout_batches (
     sent_at    BIGINT NOT NULL,
     -- EVM networks: one transaction per nonce of the paying account.
     asset      TEXT   NOT NULL,
-    purpose    TEXT   NOT NULL, -- payout, sweep or gas
+    purpose    TEXT   NOT NULL, -- payout, sweep, gas or collect
     account    TEXT   NOT NULL, -- '' on Bitcoin
     nonce      BIGINT NOT NULL,
 
@@ -1945,6 +1945,31 @@ CREATE TABLE payout_nonces (
     next    BIGINT NOT NULL,
     PRIMARY KEY (chain, account)
 );
+
+-- Transfers of tokens to our addresses that their payers authorized (EIP-3009), which the hot wallet sends. What became of
+-- a transfer is the state of its batch.
+-- Writer: internal/payout/evm
+CREATE TABLE payout_collections (
+    company_id    TEXT   NOT NULL,
+    collection_id TEXT   NOT NULL,
+    object_id     TEXT   NOT NULL, -- claim
+    chain         TEXT   NOT NULL,
+    asset         TEXT   NOT NULL,
+    amount        BIGINT NOT NULL,
+    payer         TEXT   NOT NULL,
+    recipient     TEXT   NOT NULL,
+    valid_after   BIGINT NOT NULL, -- seconds, as signed
+    valid_before  BIGINT NOT NULL,
+    nonce         TEXT   NOT NULL, -- hex
+    signature     TEXT   NOT NULL, -- hex
+    send_before   BIGINT NOT NULL,
+    batch_id      TEXT   NOT NULL, -- '' until the transfer is signed
+    reason        TEXT   NOT NULL, -- why it never will be; '' otherwise
+    version       BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (company_id, collection_id)
+);
+CREATE UNIQUE INDEX payout_collections_nonce ON payout_collections (company_id, object_id, chain, asset, payer, nonce);
 
 -- Payment files for the bank, stored before the bank receives them.
 -- Shared: the bank names only the number of a file.

@@ -8,6 +8,7 @@
 //     fee is spent.
 //   - Deposits are received on separate addresses and swept to the hot wallet (sweep.go). Sweeping tokens requires
 //     gas, which the hot wallet sends.
+//   - The hot wallet also sends transfers that payers authorized (collect.go): the money arrives as a deposit.
 //
 // Package onchain stores, broadcasts and follows the transactions.
 package evm
@@ -42,6 +43,8 @@ type Config struct {
 	Signer    *evm.Signer
 	Witnesses []chain.Witness // further nodes, asked about transactions that Node does not know
 	Log       *slog.Logger
+	// Screen reports whether sanctions screening blocks payments from an address, for a subject of the company.
+	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
 
 	MaxOutputs int           // outputs of each asset per Prepare; default 100
 	FeeMaxAge  time.Duration // maximum age of a gas price that raises a fee; default 10 min
@@ -58,6 +61,7 @@ type Rail struct {
 	node       evm.Node
 	signer     *evm.Signer
 	hot        string // address of the hot wallet
+	screen     func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error)
 	maxOutputs int
 	sweepEvery time.Duration
 }
@@ -70,8 +74,8 @@ var (
 // New returns the rail of the node's network. It makes the network's watcher follow the hot wallet, to detect other
 // uses of its key.
 func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
-	if d == nil || c.Node == nil || c.Signer == nil {
-		return nil, errors.New("evm: the database, the node or the signer is missing")
+	if d == nil || c.Node == nil || c.Signer == nil || c.Screen == nil {
+		return nil, errors.New("evm: the database, the node, the signer or the screening is missing")
 	}
 	hot, err := c.Signer.Deriver().HotAddress()
 	if err != nil {
@@ -79,7 +83,7 @@ func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
 	}
 	n := c.Node.Spec()
 	r := &Rail{
-		network: n, node: c.Node, signer: c.Signer, hot: hot,
+		network: n, node: c.Node, signer: c.Signer, hot: hot, screen: c.Screen,
 		maxOutputs: cmp.Or(c.MaxOutputs, 100), sweepEvery: cmp.Or(c.SweepEvery, 5*time.Second),
 	}
 	log := c.Log

@@ -14,6 +14,7 @@ import (
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/testkit/allow"
 )
 
 // maxOutputs is the number of outputs of an asset per Prepare.
@@ -109,7 +110,7 @@ func newFixture(f *payouttest.Fixture, node testNode, keys *evm.Signer) *fixture
 	w.Must(err)
 	w.Must(node.Fund(w.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
 	w.rail, err = evmrail.New(w.Context(), w.DB,
-		evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs})
+		evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs, Screen: allow.Address})
 	w.Start(w.rail, err)
 	w.watcher = chain.NewWatcher(w.DB, node.Spec().Name, node, 1, w.Log)
 	w.sync()

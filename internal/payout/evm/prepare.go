@@ -170,6 +170,11 @@ func maxCost(e evm.Estimate, price int64) int64 {
 	return evm.GasCost(gasLimit(e.Gas), price) + e.DataFee + e.DataFee/4
 }
 
+// expectedCost returns the cost of a call as expected. The maximum price of gas is about twice the present one.
+func expectedCost(e evm.Estimate, price int64) int64 {
+	return evm.GasCost(gasLimit(e.Gas), price)/2 + e.DataFee
+}
+
 func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted) error {
 	p, why, err := r.lockHotWallet(ctx, tx, s)
 	if err != nil {
@@ -290,8 +295,7 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 	if p.available[r.network.Native] < need {
 		return "", payout.WaitFunds, nil
 	}
-	fee := evm.GasCost(gasLimit(q.estimate.Gas), p.price)/2 + q.estimate.DataFee
-	if ok, err := r.reasonable(ctx, tx, fee, o.Amount); err != nil || !ok {
+	if ok, err := r.reasonable(ctx, tx, expectedCost(q.estimate, p.price), o.Amount); err != nil || !ok {
 		return "", payout.WaitFee, err
 	}
 	return "", "", nil
@@ -315,6 +319,12 @@ func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p 
 // reasonable reports whether a fee is acceptable for an amount: at most maxFeeShare of it, or one dollar. Without
 // prices for both assets only the limit of the gas price applies.
 func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount) (bool, error) {
+	return r.within(ctx, tx, fee, amount, maxFeeShare, 100)
+}
+
+// within reports whether a fee is at most a share of an amount, in basis points, or a number of cents. Without prices
+// for both assets it reports true.
+func (r *Rail) within(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount, share, cents int64) (bool, error) {
 	inDollars := func(a money.Amount) (money.Amount, error) {
 		rate, err := rates.Latest(ctx, tx, a.Asset(), money.USD)
 		if err != nil {
@@ -333,8 +343,8 @@ func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount mone
 	if err != nil {
 		return false, err
 	}
-	share, err := worth.Fraction(maxFeeShare, 10_000, money.Floor)
-	return cost.Units() <= 100 || cost.Cmp(share) <= 0, err
+	most, err := worth.Fraction(share, 10_000, money.Floor)
+	return cost.Units() <= cents || cost.Cmp(most) <= 0, err
 }
 
 // sign signs a transaction with the batch's nonce by the key of signer, and stores both. The caller assigns outs and

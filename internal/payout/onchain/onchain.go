@@ -242,6 +242,9 @@ const (
 	PurposePayout Purpose = "payout" // pays outputs
 	PurposeSweep  Purpose = "sweep"  // moves a deposit to the hot wallet
 	PurposeGas    Purpose = "gas"    // sends the gas of a sweep to the deposit's address
+	// PurposeCollect transfers money that its payer authorized to one of our addresses. Its value is 0, because it takes
+	// only its fee from the hot wallet; the money arrives as a deposit.
+	PurposeCollect Purpose = "collect"
 )
 
 // States of a batch in addition to those of outputs.

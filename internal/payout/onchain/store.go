@@ -134,6 +134,29 @@ func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, id
 	return all, err
 }
 
+// Outcome is what became of a batch.
+type Outcome struct {
+	TxID  string
+	Mined bool // the transaction is in a block and succeeded
+	Over  bool // it failed, or is proven never to be in a block
+}
+
+// OutcomeOf returns the outcome of a batch so far.
+func OutcomeOf(ctx context.Context, tx *db.Tx, chainName, companyID, batchID string) (Outcome, error) {
+	all, err := readBatches(ctx, tx, chainName, companyID, []string{batchID})
+	if err != nil || len(all) == 0 {
+		return Outcome{}, cmp.Or(err, db.ErrNoRows)
+	}
+	b := all[0]
+	o := Outcome{TxID: b.TxID, Mined: b.State == lost, Over: b.State == dead}
+	for _, t := range b.Signed {
+		if w := b.Seen[t.TxID]; w.State == chain.Mined && !w.Failed {
+			o = Outcome{TxID: t.TxID, Mined: true}
+		}
+	}
+	return o, nil
+}
+
 // advanceBatch changes the state, current transaction and fee of a batch, guarded by the version that was read. This
 // also locks the batch.
 func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txid string, fee int64,

@@ -21,16 +21,52 @@ abstract contract Ledger {
     }
 
     function move(address to, uint256 value) internal {
+        moveFrom(msg.sender, to, value);
+    }
+
+    function moveFrom(address from, address to, uint256 value) internal {
         require(!blocked[to], "blocked");
-        require(balanceOf[msg.sender] >= value, "transfer amount exceeds balance");
-        balanceOf[msg.sender] -= value;
+        require(balanceOf[from] >= value, "transfer amount exceeds balance");
+        balanceOf[from] -= value;
         balanceOf[to] += value;
-        emit Transfer(msg.sender, to, value);
+        emit Transfer(from, to, value);
     }
 }
 
-// Token is a token as ERC-20 has it.
+// Token is a token as ERC-20 has it, with the authorized transfers of EIP-3009.
 contract Token is Ledger {
+    string public constant name = "USD Coin";
+    string public constant version = "2";
+    mapping(address => mapping(bytes32 => bool)) public authorizationState;
+
+    event AuthorizationUsed(address indexed authorizer, bytes32 indexed nonce);
+
+    function DOMAIN_SEPARATOR() public view returns (bytes32) {
+        return keccak256(abi.encode(
+            keccak256("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"),
+            keccak256(bytes(name)), keccak256(bytes(version)), block.chainid, address(this)
+        ));
+    }
+
+    function transferWithAuthorization(
+        address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce,
+        uint8 v, bytes32 r, bytes32 s
+    ) external {
+        require(block.timestamp > validAfter, "authorization is not yet valid");
+        require(block.timestamp < validBefore, "authorization is expired");
+        require(!authorizationState[from][nonce], "authorization is used or canceled");
+        bytes32 digest = keccak256(abi.encodePacked("\x19\x01", DOMAIN_SEPARATOR(), keccak256(abi.encode(
+            keccak256("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"),
+            from, to, value, validAfter, validBefore, nonce
+        ))));
+        require(uint256(s) <= 0x7FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF5D576E7357A4501DDFE92F46681B20A0, "invalid signature");
+        address signer = ecrecover(digest, v, r, s);
+        require(signer != address(0) && signer == from, "invalid signature");
+        authorizationState[from][nonce] = true;
+        emit AuthorizationUsed(from, nonce);
+        moveFrom(from, to, value);
+    }
+
     function transfer(address to, uint256 value) external returns (bool) {
         move(to, value);
         return true;
