@@ -73,7 +73,7 @@ var settings = map[string]setting{
 	"evm-xprv":     {"KEY", "Private account key that signs payouts; only workers need it. Set it by environment."},
 	"evm-chain-id": {"NETWORK=N", "Chain id of a test network that a sandbox uses instead, such as base=84532."},
 	"evm-token": {"NETWORK.ASSET=ADDRESS", "Contract of a token on a test network, such as base.USDC=0x…; a token " +
-		"without a contract is not offered there."},
+		"without a contract is not offered there. For x402, with the name and version of its EIP-712 domain: 0x…/USDC/2."},
 
 	"lnd-url": {"URL", "REST API of an LND node, https://host:8080, over which claims can be paid too; " +
 		"`simulated` in a sandbox simulates one. Default: claims are paid on chain only."},

@@ -87,7 +87,7 @@ func (a *agent) mined(f func()) {
 	work.Wait()
 }
 
-// pay runs the guide's program and returns its output.
+// pay returns the output of the guide's program.
 func (a *agent) pay(url string) (out string) {
 	a.Helper()
 	contract, _ := a.node.Spec().Contract(money.USDC)

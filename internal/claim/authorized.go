@@ -15,9 +15,9 @@ import (
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 )
 
-// A payer can pay a claim by an authorization (EIP-3009): a signature that permits one transfer of exactly the amount due
-// to the claim's address. The operator sends the transfer and pays its gas. The money arrives as a deposit like any
-// other, and only that pays the claim; so a transfer that anyone else sends counts too.
+// A payer can pay a claim by an authorization (EIP-3009): a signature that permits one transfer of exactly the amount
+// due to the claim's address. The operator sends the transfer and pays its gas. The money arrives as a deposit like
+// any other, and only that pays the claim; so a transfer that anyone else sends counts too.
 
 // minTimeLeft is the remaining time of a price below which it is not offered for authorizations: the payer has to sign,
 // and the transfer has to be seen before the price ends.
@@ -138,8 +138,8 @@ func (s *Service) term(o Offer, now time.Time) (Term, bool) {
 }
 
 // Authorize accepts an authorization as the payment of a claim, once: the same one again has no effect. chainID and
-// contract are what the payer says that it pays with. The error is a *Refusal if the authorization is not what the claim
-// requires.
+// contract are what the payer says that it pays with. The error is a *Refusal if the authorization is not what the
+// claim requires.
 func (s *Service) Authorize(ctx context.Context, tx *db.Tx, claimID string, chainID uint64, contract evm.Address,
 	value string, a evm.Authorization,
 ) error {

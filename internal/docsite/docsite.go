@@ -45,7 +45,7 @@ var sections = []struct {
 	names []string
 }{
 	{"Start", []string{"quickstart", "testing", "going-live"}},
-	{"Guides", []string{"payrolls", "payees", "checkout", "shop", "webhooks", "apps", "mcp"}},
+	{"Guides", []string{"payrolls", "payees", "checkout", "shop", "x402", "webhooks", "apps", "mcp"}},
 	{"Concepts", []string{"money-and-time", "idempotency", "errors"}},
 	{"Reference", []string{"events", "error-codes", "changelog"}},
 }

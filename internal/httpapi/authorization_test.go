@@ -104,7 +104,7 @@ func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
 		used[o.scope] = true
 		bare := b.do(o.method, path, body, "Authorization", "")
 		if o.scope == public {
-			if bare.status != http.StatusOK {
+			if bare.status != http.StatusOK && (!o.perNetwork || bare.status != http.StatusNotFound) {
 				t.Errorf("%s without a credential: %d %s", o.name, bare.status, bare.text)
 			}
 			continue

@@ -30,8 +30,9 @@ const maxFilterKeys = 10
 // maxDepth is the maximum nesting depth of a body.
 const maxDepth = 32
 
-// input decodes requests into a Go type: path, query and header parameters into tagged fields, and the JSON body into the field
-// Body. Values are checked against the schemas of the contract, so the documented rules are the enforced rules.
+// input decodes requests into a Go type: path, query and header parameters into tagged fields, and the JSON body into
+// the field Body. Values are checked against the schemas of the contract, so the documented rules are the enforced
+// rules.
 type input struct {
 	typ     reflect.Type
 	params  []param

@@ -298,8 +298,9 @@ func newServer(d Deps, table []route) *server {
 	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes),
-		tokens: tokenRequests(), payments: paymentRequests(), opened: openedLinks(),
-		settling: make(chan struct{}, maxSettling), wrongs: ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
+		tokens: tokenRequests(), payments: ratelimit.New(2, 60), opened: ratelimit.New(0.1, 20),
+		settling: make(chan struct{}, maxSettling),
+		wrongs:   ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
 		inflight: inflight{running: map[idempotencyKey]*execution{}}, duplicateWait: duplicateWait,
 	}
 	d.DB.OnNotice(identity.NoticeRevoked, s.principals.forget)

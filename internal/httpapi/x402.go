@@ -19,7 +19,6 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/paymentlink"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
-	"github.com/stipend/stipend/internal/ratelimit"
 )
 
 // A claim or payment link is paid by programs with x402, version 2, scheme exact on EVM networks with EIP-3009. The
@@ -30,12 +29,12 @@ import (
 
 type (
 	paymentInput struct {
-		PaymentID string `path:"payment_id" maxLength:"64" doc:"ID of a claim or payment link." example:"clm_06gf58g6w17gqvggteagdzt4pg"`
+		PaymentID string `path:"payment_id" maxLength:"64" doc:"ID of a claim or payment link." example:"clm_06gf58g6"`
 		Amount    string `query:"amount" maxLength:"40" doc:"Amount of a link whose payer chooses it." example:"25.00"`
 		Signature string `header:"PAYMENT-SIGNATURE" maxLength:"8192"`
 	}
 
-	// paymentStatus describes a claim to whoever paid it.
+	// paymentStatus describes a claim for its payer.
 	paymentStatus struct {
 		ClaimID              string     `json:"claim_id"`
 		Status               claimState `json:"status"`
@@ -127,10 +126,6 @@ const (
 var errPayment = apierr.New(apierr.BadRequest, "malformed_json",
 	"The header PAYMENT-SIGNATURE is not a payment payload of x402 version 2: JSON in base64.")
 
-// paymentRequests limits the requests of one network for payments, and openedLinks those that create a claim.
-func paymentRequests() *ratelimit.Limiter { return ratelimit.New(2, 60) }
-func openedLinks() *ratelimit.Limiter     { return ratelimit.New(0.1, 20) }
-
 // pay answers a request for a claim or payment link by x402.
 func pay(ctx context.Context, _ *db.Tx, c *request, in *paymentInput) (*paymentAnswer, error) {
 	var p *paymentPayload
@@ -174,8 +169,8 @@ func pay(ctx context.Context, _ *db.Tx, c *request, in *paymentInput) (*paymentA
 	return c.awaitPayment(ctx, in, claimID, p, a)
 }
 
-// paidClaim returns the claim that a request pays. For a payment link it is the one whose address the payload names, or a
-// new one.
+// paidClaim returns the claim that a request pays. For a payment link it is the one whose address the payload names, or
+// a new one.
 func (c *request) paidClaim(ctx context.Context, in *paymentInput, p *paymentPayload) (id string, err error) {
 	if !strings.HasPrefix(in.PaymentID, paymentlink.Prefix+"_") {
 		return in.PaymentID, nil

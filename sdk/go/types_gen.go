@@ -628,6 +628,8 @@ type ClaimQuote struct {
 	ValidFrom time.Time `json:"valid_from"`
 	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
+	// Address at which programs pay by x402; empty if they cannot.
+	X402URL string `json:"x402_url"`
 }
 
 // ClaimQuoteData is part of responses.
@@ -3393,6 +3395,8 @@ type PaymentLink struct {
 	Updated time.Time `json:"updated"`
 	// Public page of the link.
 	URL string `json:"url"`
+	// Address at which programs pay by x402; empty if they cannot.
+	X402URL string `json:"x402_url"`
 }
 
 // PaymentLinkData is part of responses.

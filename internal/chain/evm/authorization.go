@@ -14,8 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Authorization is a payer's signed permission for one transfer of a token (EIP-3009). Anyone may submit it, once, while
-// it is valid; the recipient and the amount cannot be changed. Times are in seconds since 1970.
+// Authorization is a payer's signed permission for one transfer of a token (EIP-3009). Anyone may submit it, once,
+// while it is valid; the recipient and the amount cannot be changed. Times are in seconds since 1970.
 type Authorization struct {
 	From, To    Address
 	Amount      money.Amount
@@ -29,7 +29,8 @@ type Authorization struct {
 var ErrSignature = errors.New("evm: the authorization is not signed by the account that pays")
 
 var (
-	domainType        = keccak([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
+	domainType = keccak([]byte("EIP712Domain(string name,string version,uint256 chainId," +
+		"address verifyingContract)"))
 	authorizationType = keccak([]byte("TransferWithAuthorization(address from,address to,uint256 value," +
 		"uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
 	selectorAuthorized = keccak([]byte("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32," +

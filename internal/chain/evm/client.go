@@ -392,7 +392,9 @@ func (c *Client) tx(w wireTx, r *wireReceipt) (chain.Tx, error) {
 		}
 		// An amount above the supply of any asset comes from a dishonest token, and could not be recorded.
 		if to != "" && amount.Sign() > 0 && amount.IsInt64() && amount.Int64() <= maxUnits {
-			t.Outputs = append(t.Outputs, chain.Output{Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset, From: from})
+			t.Outputs = append(t.Outputs, chain.Output{
+				Vout: vout, Address: to, Amount: amount.Int64(), Asset: asset, From: from,
+			})
 		}
 	}
 	if r == nil {

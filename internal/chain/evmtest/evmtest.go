@@ -505,6 +505,20 @@ func (l *Chain) call(outputs []chain.Output) (evm.Call, error) {
 	return evm.Call{To: l.Payer, Value: new(big.Int), Data: data}, nil
 }
 
+// Submit sends a call from the payer's account.
+func (l *Chain) Submit(ctx context.Context, call evm.Call) error {
+	var nonce hexCount
+	if err := l.direct.Call(ctx, &nonce, "eth_getTransactionCount", l.from, "pending"); err != nil {
+		return err
+	}
+	raw, _, err := l.payer.Sign(evm.Tx{ChainID: ChainID, Nonce: uint64(nonce), Tip: 2_000_000_000, MaxFee: 102_000_000_000,
+		Gas: 300_000, Call: call}, chain.Change, 0)
+	if err != nil {
+		return err
+	}
+	return l.direct.Broadcast(ctx, raw)
+}
+
 func (l *Chain) pay(ctx context.Context, nonce uint64, tip int64, outputs []chain.Output) (string, error) {
 	call, err := l.call(outputs)
 	if err != nil {

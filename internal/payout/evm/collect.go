@@ -55,8 +55,8 @@ type Collected struct {
 // Open reports whether the transfer may still succeed.
 func (c Collected) Open() bool { return !c.Done && c.Reason == "" }
 
-// Collect stores an authorized transfer for an object of a company, once, and enqueues the job that sends it. The caller
-// has verified the authorization, and locked the object.
+// Collect stores an authorized transfer for an object of a company, once, and enqueues the job that sends it. The
+// caller has verified the authorization, and locked the object.
 func Collect(ctx context.Context, tx *db.Tx, n evm.Network, companyID, objectID string, a evm.Authorization,
 	before time.Time,
 ) error {
@@ -144,8 +144,8 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, j job.Job) error {
 }
 
 // quoteCollection returns the state of the hot wallet, the estimate of a transfer and the payer's balance.
-func (r *Rail) quoteCollection(ctx context.Context, c Collection, call evm.Call) (s evm.State, e evm.Estimate, held int64,
-	err error,
+func (r *Rail) quoteCollection(ctx context.Context, c Collection, call evm.Call) (
+	s evm.State, e evm.Estimate, held int64, err error,
 ) {
 	payer, err := r.node.State(ctx, c.From.String())
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/evmtest"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
-	"github.com/stipend/stipend/internal/testkit/allow"
 )
 
 // maxOutputs is the number of outputs of an asset per Prepare.
@@ -30,6 +30,7 @@ type fixture struct {
 	watcher *chain.Watcher
 	rail    *evmrail.Rail
 	payees  uint32
+	blocked string // address that sanctions screening blocks
 }
 
 // testNode is a node of the network base that a test controls, with coins for every account.
@@ -110,7 +111,10 @@ func newFixture(f *payouttest.Fixture, node testNode, keys *evm.Signer) *fixture
 	w.Must(err)
 	w.Must(node.Fund(w.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
 	w.rail, err = evmrail.New(w.Context(), w.DB,
-		evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs, Screen: allow.Address})
+		evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs,
+			Screen: func(_ context.Context, _ *db.Tx, _, _, address string) (bool, error) {
+				return address == w.blocked, nil
+			}})
 	w.Start(w.rail, err)
 	w.watcher = chain.NewWatcher(w.DB, node.Spec().Name, node, 1, w.Log)
 	w.sync()

@@ -324,7 +324,8 @@ func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount mone
 
 // within reports whether a fee is at most a share of an amount, in basis points, or a number of cents. Without prices
 // for both assets it reports true.
-func (r *Rail) within(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount, share, cents int64) (bool, error) {
+func (r *Rail) within(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount, share, cents int64,
+) (bool, error) {
 	inDollars := func(a money.Amount) (money.Amount, error) {
 		rate, err := rates.Latest(ctx, tx, a.Asset(), money.USD)
 		if err != nil {

@@ -29,8 +29,8 @@ const collectionColumns = `company_id, collection_id, object_id, chain, asset, a
 
 func insertCollection(ctx context.Context, tx *db.Tx, c Collection) error {
 	_, err := tx.Exec(ctx, "INSERT INTO payout_collections ("+collectionColumns+`, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, '', '', 1, $14)`, c.CompanyID, c.ID, c.ObjectID, c.Chain,
-		string(c.Amount.Asset()), c.Amount.Units(), c.From.String(), c.To.String(), c.ValidAfter, c.ValidBefore,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, '', '', 1, $14)`, c.CompanyID, c.ID, c.ObjectID,
+		c.Chain, string(c.Amount.Asset()), c.Amount.Units(), c.From.String(), c.To.String(), c.ValidAfter, c.ValidBefore,
 		hex.EncodeToString(c.Nonce[:]), hex.EncodeToString(c.Signature[:]), db.Micros(c.SendBefore),
 		db.Micros(tx.Now()))
 	return err

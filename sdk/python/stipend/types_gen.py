@@ -516,6 +516,8 @@ class ClaimQuote:
     """Start of the quote's validity, UTC."""
     valid_to: datetime
     """Expiry of the price, UTC."""
+    x402_url: str
+    """Address at which programs pay by x402; empty if they cannot."""
 
 
 @dataclass(frozen=True)
@@ -2872,6 +2874,8 @@ class PaymentLink:
     """When it last changed, UTC."""
     url: str
     """Public page of the link."""
+    x402_url: str
+    """Address at which programs pay by x402; empty if they cannot."""
     ends_at: Optional[datetime] = None
     """When the link ends, UTC."""
 

@@ -422,6 +422,8 @@ export interface ClaimQuote {
 	valid_from: string;
 	/** Expiry of the price, UTC. */
 	valid_to: string;
+	/** Address at which programs pay by x402; empty if they cannot. */
+	x402_url: string;
 }
 
 export interface ClaimQuoteData {
@@ -2670,6 +2672,8 @@ export interface PaymentLink {
 	updated: string;
 	/** Public page of the link. */
 	url: string;
+	/** Address at which programs pay by x402; empty if they cannot. */
+	x402_url: string;
 }
 
 export interface PaymentLinkData {
