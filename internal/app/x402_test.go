@@ -23,8 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// agent is a program that pays on a real node with an unmodified client of x402. Its account is one of anvil's.
-type agent struct {
+// payingClient is a program that pays on a real node with an unmodified client of x402. Its account is one of anvil's.
+type payingClient struct {
 	*apiClient
 	node *evmtest.Node
 	dir  string // of the guide's program
@@ -47,10 +47,10 @@ func onNode(node *evmtest.Node) func(*app.Config) {
 }
 
 // bootAgent starts a service on the node's network, and funds its hot wallet and the agent.
-func bootAgent(t *testing.T, url string, node *evmtest.Node, change ...func(*app.Config)) *agent {
+func bootAgent(t *testing.T, url string, node *evmtest.Node, change ...func(*app.Config)) *payingClient {
 	t.Helper()
 	s := boot(t, url, append(change, onNode(node))...)
-	a := &agent{apiClient: newAPIClient(t, s), node: node, dir: t.TempDir()}
+	a := &payingClient{apiClient: newAPIClient(t, s), node: node, dir: t.TempDir()}
 	keys := testkit.Must(evm.ParseXPriv(s.cfg.Complete().EVMXPrv))
 	testkit.Check(t, node.Fund(t.Context(), testkit.Must(keys.Deriver().HotAddress()), 1_000_000_000, 0))
 	testkit.Check(t, node.Fund(t.Context(), agentAccount, 0, 1_000_000_000))
@@ -67,7 +67,7 @@ func bootAgent(t *testing.T, url string, node *evmtest.Node, change ...func(*app
 }
 
 // mined calls f, and mines blocks until it returns.
-func (a *agent) mined(f func()) {
+func (a *payingClient) mined(f func()) {
 	a.Helper()
 	var work sync.WaitGroup
 	done := make(chan struct{})
@@ -88,7 +88,7 @@ func (a *agent) mined(f func()) {
 }
 
 // pay returns the output of the guide's program.
-func (a *agent) pay(url string) (out string) {
+func (a *payingClient) pay(url string) (out string) {
 	a.Helper()
 	contract, _ := a.node.Spec().Contract(money.USDC)
 	a.mined(func() {
@@ -104,14 +104,14 @@ func (a *agent) pay(url string) (out string) {
 }
 
 // dollarClaim creates a claim that is paid in USDC.
-func (a *agent) dollarClaim(amount string) object {
+func (a *payingClient) dollarClaim(amount string) object {
 	a.Helper()
 	return a.ok("POST", claimPath, `{"payer_id":"agent-7","amount":`+amount+`,"denomination_currency":"USD",`+
 		`"funding_currency":"USDC","description":"Report 17"}`).read(a.apiClient)
 }
 
 // get requests a URL with a header PAYMENT-SIGNATURE unless it is "".
-func (a *agent) get(url, signature string) (status int, body object, header http.Header) {
+func (a *payingClient) get(url, signature string) (status int, body object, header http.Header) {
 	a.Helper()
 	r := testkit.Must(http.NewRequestWithContext(a.Context(), http.MethodGet, url, nil))
 	if signature != "" {
@@ -124,7 +124,7 @@ func (a *agent) get(url, signature string) (status int, body object, header http
 }
 
 // transfers returns the USDC that an address received, and in how many transfers.
-func (a *agent) transfers(address string) (units int64, times int) {
+func (a *payingClient) transfers(address string) (units int64, times int) {
 	a.Helper()
 	amounts, counts, err := a.node.Paid(a.Context(), money.USDC)
 	testkit.Check(a.T, err)
@@ -195,7 +195,7 @@ func TestClientsOfX402PayClaims(t *testing.T) {
 }
 
 // terms returns the first terms of a 402.
-func (a *agent) terms(url string) object {
+func (a *payingClient) terms(url string) object {
 	a.Helper()
 	status, body, header := a.get(url, "")
 	text := testkit.Must(base64.StdEncoding.DecodeString(header.Get("PAYMENT-REQUIRED")))
@@ -208,7 +208,7 @@ func (a *agent) terms(url string) object {
 }
 
 // signature returns a header PAYMENT-SIGNATURE for terms, after change has modified what is signed.
-func (a *agent) signature(terms object, nonce byte, change func(*evm.Authorization)) string {
+func (a *payingClient) signature(terms object, nonce byte, change func(*evm.Authorization)) string {
 	a.Helper()
 	now := time.Now().Unix()
 	auth := evm.Authorization{
@@ -228,7 +228,7 @@ func (a *agent) signature(terms object, nonce byte, change func(*evm.Authorizati
 }
 
 // header encodes an authorization for terms.
-func (a *agent) header(terms object, auth evm.Authorization) string {
+func (a *payingClient) header(terms object, auth evm.Authorization) string {
 	a.Helper()
 	text := testkit.Must(json.Marshal(object{"x402Version": 2, "accepted": terms, "payload": object{
 		"signature": "0x" + hex.EncodeToString(auth.Signature[:]),
@@ -242,7 +242,7 @@ func (a *agent) header(terms object, auth evm.Authorization) string {
 }
 
 // refusal returns the reason of a refused payment.
-func (a *agent) refusal(url, signature string) string {
+func (a *payingClient) refusal(url, signature string) string {
 	a.Helper()
 	status, body, header := a.get(url, signature)
 	text := testkit.Must(base64.StdEncoding.DecodeString(header.Get("PAYMENT-RESPONSE")))
