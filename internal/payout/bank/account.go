@@ -82,6 +82,9 @@ type Account struct {
 	// SameDay are the bank's deadlines for the three windows of same-day ACH, such as 10:00, 14:15 and 16:15; "" for a
 	// window that the bank does not offer. Without deadlines every payment arrives on the next business day.
 	SameDay []string `json:"same_day,omitempty"`
+	// CTX makes a payment to a company that has an invoice and a description a CTX entry, which contains both. The bank
+	// must originate this class. Without it, entries contain the invoice or, if there is none, the description.
+	CTX bool `json:"ctx,omitempty"`
 
 	// Source is the ID of the account number that payees of instant payments see, for Increase. Without it there are
 	// none.
@@ -272,6 +275,9 @@ func (a *Account) prepare() error {
 		}
 	default:
 		bad("format %q is neither nacha, pain.001, increase, column nor wise", a.Format)
+	}
+	if a.CTX && a.Format != FormatNACHA {
+		bad("ctx is only for accounts with format nacha")
 	}
 	if len(a.Pays) > 0 && a.Format != FormatWise {
 		bad("pays is only for accounts with format wise")
@@ -553,6 +559,12 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 				Account: t.Creditor.Account, Savings: t.savings, Company: t.Company, Cents: t.Amount.Units(),
 				Description: entryDescription(d.Purpose, t.Company), Effective: day, Window: window,
 				Addenda: nacha.Remittance(d.Invoice, d.Description, t.Amount.Units())})
+			if a.CTX && t.Company && d.Invoice != "" && d.Description != "" {
+				e := &out.Entries[len(out.Entries)-1]
+				e.CTX, e.Addenda = true, nacha.Advice{Reference: t.ID, Payer: cmp.Or(d.Payer, a.Name), Payee: t.Creditor.Name,
+					Invoice: d.Invoice, Note: d.Description, Cents: t.Amount.Units(), Created: now.In(a.zone),
+					Effective: day}.String()
+			}
 		}
 		if f.Parts, err = out.Parts(); err == nil {
 			f.Body, err = out.Write()

@@ -77,8 +77,17 @@ func (b *achFixture) answer() {
 }
 
 // The pay of people is described as payroll. Pay on a business account, payments to vendors and all others are not.
+// With an account for CTX entries, payments to companies that have an invoice and a description contain both.
 func TestACHEntriesSayWhatTheyPay(t *testing.T) {
+	for _, ctx := range []bool{false, true} {
+		testACHEntries(t, ctx)
+	}
+}
+
+func testACHEntries(t *testing.T, ctx bool) {
+	t.Helper()
 	runACH(t, func(b *achFixture) {
+		b.e.Config().Accounts[0].CTX = ctx
 		acme := payout.Details{Payer: "Acme Research", Purpose: payout.PurposeWages, Description: "March"}
 		b.pay("out_1", "1000", "individual", 100, acme)
 		b.pay("out_2", "2000", "business", 200, acme)
@@ -100,8 +109,14 @@ func TestACHEntriesSayWhatTheyPay(t *testing.T) {
 			}
 			for _, e := range batch.GetEntries() {
 				text := h.StandardEntryClassCode + " " + h.CompanyEntryDescription
+				if len(e.Addenda05) > 0 {
+					text += " "
+				}
 				for _, a := range e.Addenda05 {
-					text += " " + strings.TrimSpace(a.PaymentRelatedInformation)
+					text += a.PaymentRelatedInformation
+				}
+				if _, note, is := strings.Cut(text, `\NTE*`); is { // of an order
+					text = h.StandardEntryClassCode + " NTE*" + strings.TrimSpace(note)
 				}
 				if e.TransactionCode == ach.CheckingCredit {
 					got[strings.TrimSpace(e.DFIAccountNumber)] = text
@@ -112,6 +127,10 @@ func TestACHEntriesSayWhatTheyPay(t *testing.T) {
 			"1000": `PPD PAYROLL NTE*PMT*March\`, "2000": `CCD PAYMENT NTE*PMT*March\`,
 			"3000": `CCD VENDOR PMT RMR*IV*2026-17**3.00\`, "4000": `PPD VENDOR PMT RMR*IV*2026-17**4.00\`,
 			"5000": "CCD PAYMENT",
+		}
+		if ctx {
+			want["3000"] = `CTX NTE*PMT*March\TRN*1*S0000001P00003\N1*PR*Acme Research\N1*PE*` + "Ada" +
+				`\ENT*1\RMR*IV*2026-17**3.00\SE*9*0001\GE*1*1\IEA*1*000000001\`
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			b.Errorf("got\n%v\nwant\n%v", got, want)

@@ -87,6 +87,7 @@ func TestReadAccountsReportsEachProblem(t *testing.T) {
 		with(`"country":"DE",`, ""):                                      `country "" is not`,
 		with(`"DE",`, `"Germany",`):                                      `country "Germany" is not`,
 		with(`"DE",`, `"DE","version":"pain.001.001.03",`):               `version "pain.001.001.03"`,
+		with(`"DE",`, `"DE","ctx":true,`):                                "ctx is only for accounts with format nacha",
 		with(`"id":"usd"`, `"id":"eur"`):                                 "another account has this id",
 	} {
 		if _, err := ReadAccounts(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

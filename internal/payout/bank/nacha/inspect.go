@@ -23,8 +23,8 @@ type Received struct {
 	Addenda                  string // payment-related information
 }
 
-// Inspect checks a file of PPD, CCD and WEB entries as the bank does that receives it, at a time in the bank's zone,
-// and returns the entries. Its error names the record that breaks a rule of Nacha.
+// Inspect checks a file of PPD, CCD, CTX and WEB entries as the bank does that receives it, at a time in the bank's
+// zone, and returns the entries. Its error names the record that breaks a rule of Nacha.
 func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Received, error) {
 	if _, err := Read(bytes.NewReader(in)); err != nil {
 		return nil, err
@@ -50,7 +50,9 @@ type inspection struct {
 	header       string // header record of the batch
 	batch        Received
 	open         bool // an addenda record must follow
+	more         int  // number of addenda records of a CTX entry that must follow
 	trace        string
+	received     int // number of addenda records of a CTX entry that were read
 }
 
 func (b *inspection) record(l string) error {
@@ -86,7 +88,7 @@ func (b *inspection) batchHeader(l string) error {
 	switch {
 	case class != "200" && class != "220" && class != "225":
 		return fmt.Errorf("the service class code %q is unknown", class)
-	case b.batch.Class != "PPD" && b.batch.Class != "CCD" && b.batch.Class != string(WebDebit):
+	case b.batch.Class != "PPD" && b.batch.Class != "CCD" && b.batch.Class != ctx && b.batch.Class != string(WebDebit):
 		return fmt.Errorf("the originator is not approved for the class %q", b.batch.Class)
 	case b.batch.Company == "" || strings.TrimSpace(l[40:50]) == "":
 		return errors.New("the company name or identification is missing")
@@ -109,6 +111,14 @@ func (b *inspection) entry(l string) error {
 	e := b.batch
 	e.Account, e.ID = strings.TrimSpace(l[12:29]), strings.TrimSpace(l[39:54])
 	e.Name, e.Trace = strings.TrimSpace(l[54:76]), l[79:94]
+	count := 1
+	if e.Class == ctx {
+		e.Name = strings.TrimSpace(l[58:74])
+		var err error
+		if count, err = strconv.Atoi(l[54:58]); err != nil || (count > 0) != (l[78] == '1') {
+			return fmt.Errorf("the number of addenda records %q of a CTX entry disagrees with its indicator", l[54:58])
+		}
+	}
 	e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // Read has parsed it
 	code := l[1:3]
 	e.Debit, e.Prenote = code == "27" || code == "37", code == "23" || code == "33"
@@ -133,7 +143,7 @@ func (b *inspection) entry(l string) error {
 	case sameDay && !b.inTime():
 		return fmt.Errorf("the file arrived at %s, too late to settle on the same day", b.at.Format("15:04"))
 	}
-	b.trace, b.open = e.Trace, l[78] == '1'
+	b.trace, b.open, b.more = e.Trace, l[78] == '1', count
 	b.entries = append(b.entries, e)
 	return nil
 }
@@ -148,7 +158,10 @@ func Find(file []byte, id string) (e Entry, payer string, ok bool) {
 			header = l
 		case l[0] == '6' && strings.TrimSpace(l[39:54]) == id && header != "":
 			e = Entry{ID: id, Name: strings.TrimSpace(l[54:76]), Routing: l[3:12], Account: strings.TrimSpace(l[12:29]),
-				Savings: l[1] == '3', Company: header[50:53] == "CCD"}
+				Savings: l[1] == '3', Company: header[50:53] == "CCD" || header[50:53] == ctx}
+			if e.CTX = header[50:53] == ctx; e.CTX {
+				e.Name = strings.TrimSpace(l[58:74])
+			}
 			e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // zero does not match any payment
 			return e, strings.TrimSpace(header[4:20]), true
 		}
@@ -161,6 +174,9 @@ var segment = regexp.MustCompile(`^(RMR\*IV\*[^*~\\]+\*\*[0-9]+\.[0-9]{2}|NTE\*P
 
 func (b *inspection) addenda(l string) error {
 	e := &b.entries[len(b.entries)-1]
+	if e.Class == ctx {
+		return b.adviceRecord(e, l)
+	}
 	e.Addenda = strings.TrimSpace(l[3:83])
 	switch {
 	case l[1:3] != "05" || l[83:87] != "0001" || l[87:94] != e.Trace[8:]:
@@ -170,6 +186,21 @@ func (b *inspection) addenda(l string) error {
 	}
 	b.open = false
 	return nil
+}
+
+// adviceRecord adds an addenda record to the order of a CTX entry, and checks the order after the last one.
+func (b *inspection) adviceRecord(e *Received, l string) error {
+	b.received++
+	if l[1:3] != "05" || l[83:87] != zeroPadded(int64(b.received), 4) || l[87:94] != e.Trace[8:] {
+		return errors.New("the addenda records of an entry are not numbered from 1")
+	}
+	e.Addenda += l[3:83]
+	if b.received < b.more {
+		return nil
+	}
+	b.open, b.received = false, 0
+	e.Addenda = strings.TrimSpace(e.Addenda)
+	return checkAdvice(e.Addenda, e.Cents)
 }
 
 // inTime reports whether the file arrived in time for the last window of same-day ACH.

@@ -1,11 +1,11 @@
 // Package nacha writes files of ACH credits and debits under Nacha's rules and reads files of returns and
 // notifications of change.
 //
-// A file has batches of PPD entries (people) and of CCD entries (companies), or of CCD and WEB debits. The entries of
-// a batch have one description and one settlement day; there are several such batches if their total exceeds the limit
-// of one entry. Each batch is balanced: it has an entry on the originator's account for the sum of its entries,
-// except batches of prenotes. A file that is read comes from outside and is not trusted: if its totals do not match
-// its entries, all of it is rejected.
+// A file has batches of PPD entries (people) and of CCD and CTX entries (companies), or of CCD and WEB debits. The
+// entries of a batch have one description and one settlement day; there are several such batches if their total
+// exceeds the limit of one entry. Each batch is balanced: it has an entry on the originator's account for the sum of
+// its entries, except batches of prenotes. A file that is read comes from outside and is not trusted: if its totals do
+// not match its entries, all of it is rejected.
 //
 // The package encodes and decodes records only. Callers decide what a return means. [Inspect] applies the rules of a
 // bank that receives a file.
@@ -63,7 +63,9 @@ type Entry struct {
 	Effective   time.Time // day on which the money should arrive
 	Window      string    // descriptive date that asks for a window of same-day ACH, see [SameDayWindows]; "" for none
 	Addenda     string    // payment-related information, see [Remittance]; "" for none
-	Debit       Debit
+	// CTX makes an entry to a company a CTX entry, whose Addenda is an [Advice] in several records.
+	CTX   bool
+	Debit Debit
 }
 
 // Debit is the kind of a debit entry.
@@ -196,18 +198,22 @@ func (f File) Write() ([]byte, error) {
 		var sum int64
 		write := func(code string, e Entry) {
 			trace++
-			addenda := "0"
-			if e.Addenda != "" {
+			addenda, records := "0", e.addenda()
+			if len(records) > 0 {
 				addenda = "1"
+			}
+			receiver := padRight(e.Name, 22)
+			if b.class == ctx {
+				receiver = zeroPadded(int64(len(records)), 4) + padRight(e.Name, 16) + "  "
 			}
 			terms := "  "
 			if e.Debit == WebDebit {
 				terms = "R " // the authorization is for repeated debits
 			}
-			w.line("6"+code+e.Routing+padRight(e.Account, 17)+zeroPadded(e.Cents, 10)+padRight(e.ID, 15)+padRight(e.Name,
-				22)+terms+addenda+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
-			if e.Addenda != "" {
-				w.line("705"+padRight(e.Addenda, addendaWidth)+"0001"+zeroPadded(int64(trace), 7), "")
+			w.line("6"+code+e.Routing+padRight(e.Account, 17)+zeroPadded(e.Cents, 10)+padRight(e.ID, 15)+receiver+
+				terms+addenda+f.ODFI[:8]+zeroPadded(int64(trace), 7), "")
+			for i, text := range records {
+				w.line("705"+fmt.Sprintf("%-*s", addendaWidth, text)+zeroPadded(int64(i+1), 4)+zeroPadded(int64(trace), 7), "")
 			}
 			prefix, _ := strconv.ParseInt(e.Routing[:8], 10, 64)
 			sum += prefix
@@ -247,10 +253,24 @@ func (e Entry) class() string {
 	switch {
 	case e.Debit != "":
 		return string(e.Debit)
+	case e.CTX:
+		return ctx
 	case e.Company:
 		return "CCD"
 	}
 	return "PPD"
+}
+
+// addenda returns the payment-related information of the entry's addenda records.
+func (e Entry) addenda() (all []string) {
+	text := ascii(e.Addenda, len(e.Addenda))
+	for len(text) > addendaWidth {
+		all, text = append(all, text[:addendaWidth]), text[addendaWidth:]
+	}
+	if text != "" {
+		all = append(all, text)
+	}
+	return all
 }
 
 // batches groups the entries by kind. It starts a new batch when the debit of a batch would exceed the limit.
@@ -276,9 +296,11 @@ func (f File) batches() ([]*batch, error) {
 			return nil, fmt.Errorf("nacha: entry ID %q must have 1 to 15 characters", e.ID)
 		case e.Effective.IsZero():
 			return nil, fmt.Errorf("nacha: entry %s has no effective date", e.ID)
-		case e.Description == "" || len(e.Description) > 10 || len(e.Addenda) > addendaWidth:
+		case e.Description == "" || len(e.Description) > 10 || len(e.Addenda) > addendaWidth && !e.CTX:
 			return nil, fmt.Errorf("nacha: entry %s needs a description of at most 10 characters, and an addenda of at most %d",
 				e.ID, addendaWidth)
+		case e.CTX && (!e.Company || e.Debit != "" || e.Prenote || len(e.addenda()) > maxLines):
+			return nil, fmt.Errorf("nacha: the CTX entry %s is not a payment to a company with up to %d addenda", e.ID, maxLines)
 		case e.Company && e.Description == Payroll:
 			return nil, fmt.Errorf("nacha: entry %s pays a company, so it is not payroll", e.ID)
 		case e.Debit != "" && e.Debit != CompanyDebit && e.Debit != WebDebit || e.Debit == WebDebit && e.Addenda != "":
@@ -296,10 +318,7 @@ func (f File) batches() ([]*batch, error) {
 			all = append(all, b)
 		}
 		b.cents += e.Cents
-		b.records++
-		if e.Addenda != "" {
-			b.records++
-		}
+		b.records += 1 + len(e.addenda())
 		b.entries = append(b.entries, e)
 	}
 	return all, nil

@@ -179,6 +179,78 @@ func TestAThirdPartyReaderReadsAddendaAndSameDayBatches(t *testing.T) {
 	}
 }
 
+// A CTX entry has an order of ANSI X12 in several addenda records, which a third-party reader reads and a bank accepts.
+func TestAThirdPartyReaderReadsOrders(t *testing.T) {
+	order := entry(1, 1234_05)
+	order.Company, order.CTX, order.Description = true, true, Vendor
+	advice := Advice{Reference: order.ID, Payer: "Acme*Research", Payee: "Zoë GmbH", Invoice: "2026-0017",
+		Note: "Consulting in March ~ 12 hours", Cents: order.Cents, Created: time.Date(2026, 3, 2, 14, 5, 0, 0, time.UTC),
+		Effective: order.Effective}
+	order.Addenda = advice.String()
+	plain := entry(2, 200)
+	b := testkit.Must(file(order, plain).Write())
+	got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
+	testkit.Check(t, got.Validate())
+	if class := got.Batches[0].GetHeader().StandardEntryClassCode; class != ach.CTX {
+		t.Fatalf("the class is %s", class)
+	}
+	e, text := got.Batches[0].GetEntries()[0], ""
+	for _, a := range e.Addenda05 {
+		text += fmt.Sprintf("%-80s", a.PaymentRelatedInformation)
+	}
+	const want = `ISA*00*          *00*          *ZZ*Acme Research  *ZZ*Zoe GmbH       *260302*1405*U*00401*` +
+		`000000001*0*P*>\GS*RA*Acme Research*Zoe GmbH*20260302*1405*1*X*004010\ST*820*0001\` +
+		`BPR*C*1234.05*C*ACH*CTX***********20260303\` +
+		`NTE*PMT*Consulting in March   12 hours\TRN*1*S0000012P00001\N1*PR*Acme Research\N1*PE*Zoe GmbH\ENT*1\` +
+		`RMR*IV*2026-0017**1234.05\SE*9*0001\GE*1*1\IEA*1*000000001\`
+	if strings.TrimSpace(text) != want || e.CATXAddendaRecordsField() != fmt.Sprintf("%04d", len(e.Addenda05)) ||
+		strings.TrimSpace(e.CATXReceivingCompanyField()) != "Zoe Muller-Lukas" {
+		t.Errorf("%s %q\n%s\nwant\n%s", e.CATXAddendaRecordsField(), e.CATXReceivingCompanyField(), text, want)
+	}
+	at := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	entries, err := Inspect(b, at, isWeekday)
+	if err != nil || entries[0].Addenda != want || entries[0].Name != "Zoe Muller-Lukas" || entries[0].Class != "CTX" {
+		t.Errorf("%v %+v", err, entries)
+	}
+	found, _, ok := Find(b, order.ID)
+	if !ok || !found.CTX || !found.Company || found.Name != "Zoe Muller-Lukas" || found.Cents != order.Cents {
+		t.Errorf("%+v", found)
+	}
+	found.Reversal, found.Description, found.Effective = true, Reversal, order.Effective
+	if _, err := Inspect(testkit.Must(file(found).Write()), at, isWeekday); err != nil {
+		t.Errorf("its reversal: %v", err)
+	}
+	for name, c := range map[string]struct{ old, new, want string }{
+		"another amount":      {"BPR*C*1234.05", "BPR*C*1234.06", "does not pay the amount"},
+		"another set":         {"ST*820", "ST*810", "not 820"},
+		"a missing segment":   {`ENT*1\`, `ENT*1 `, "number of segments"},
+		"no invoice":          {"IV*2026-0017**", "IV**2026-0017*", "no invoice"},
+		"no remittance":       {`ENT*1\RMR*`, `ENT*1\REF*`, "not an order"},
+		"another envelope":    {"GS*RA*", "GX*RA*", "not an order"},
+		"a shorter envelope":  {"*ZZ*Zoe GmbH       *", `*ZZ*Zoe GmbH      *\`, "characters, not 105"},
+		"a number too many":   {"Zoe Muller-Lukas    1", "Zoe Muller-Lukas    0", "disagrees with its indicator"},
+		"records not in line": {"00020000001\n", "00030000001\n", "not numbered"},
+	} {
+		if !bytes.Contains(b, []byte(c.old)) {
+			t.Fatalf("%s: the file has no %q:\n%s", name, c.old, b)
+		}
+		changed := bytes.Replace(b, []byte(c.old), []byte(c.new), 1)
+		if _, err := Inspect(changed, at, isWeekday); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	for name, change := range map[string]func(e *Entry){
+		"to a person": func(e *Entry) { e.Company = false },
+		"a debit":     func(e *Entry) { e.Debit = CompanyDebit },
+	} {
+		wrong := order
+		change(&wrong)
+		if _, err := file(wrong).Write(); err == nil {
+			t.Errorf("%s is a CTX entry", name)
+		}
+	}
+}
+
 func isWeekday(day time.Time) bool {
 	return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday
 }

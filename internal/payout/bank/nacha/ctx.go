@@ -1,0 +1,92 @@
+package nacha
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mozillazg/go-unidecode"
+)
+
+// ctx is the class of entries to companies with a transaction set of ANSI X12 in their addenda records.
+const ctx = "CTX"
+
+// Advice is a payment order and remittance advice, transaction set 820 of ANSI X12: what a CTX entry pays.
+type Advice struct {
+	Reference string // of the payment
+	Payer     string
+	Payee     string
+	Invoice   string // number
+	Note      string
+	Cents     int64
+	Created   time.Time
+	Effective time.Time
+}
+
+// String returns the interchange with the transaction set. The separators of segments are removed from its texts.
+func (a Advice) String() string {
+	clean := func(s string, n int) string {
+		return ascii(strings.NewReplacer("*", " ", "\\", " ", "~", " ", ">", " ").Replace(unidecode.Unidecode(s)), n)
+	}
+	amount := fmt.Sprintf("%d.%02d", a.Cents/100, a.Cents%100)
+	set := []string{"ST*820*0001", "BPR*C*" + amount + "*C*ACH*CTX***********" + a.Effective.Format("20060102"),
+		"NTE*PMT*" + clean(a.Note, 80), "TRN*1*" + clean(a.Reference, 30), "N1*PR*" + clean(a.Payer, 60),
+		"N1*PE*" + clean(a.Payee, 60), "ENT*1", "RMR*IV*" + clean(a.Invoice, 30) + "**" + amount}
+	set = append(set, fmt.Sprintf("SE*%d*0001", len(set)+1))
+	from, to := fmt.Sprintf("%-15s", clean(a.Payer, 15)), fmt.Sprintf("%-15s", clean(a.Payee, 15))
+	at := a.Created.Format("060102*1504")
+	head := []string{"ISA*00*          *00*          *ZZ*" + from + "*ZZ*" + to + "*" + at + "*U*00401*000000001*0*P*>",
+		"GS*RA*" + strings.TrimSpace(from) + "*" + strings.TrimSpace(to) + "*" + a.Created.Format("20060102*1504") +
+			"*1*X*004010"}
+	return strings.Join(append(append(head, set...), "GE*1*1", "IEA*1*000000001"), "\\") + "\\"
+}
+
+// remittanceSegment matches the segment that names an invoice and what is paid of it.
+var remittanceSegment = regexp.MustCompile(`^RMR\*IV\*[^*]+\*\*[0-9]+\.[0-9]{2}$`)
+
+// checkAdvice returns an error unless a text is an interchange with one transaction set 820 that pays an amount, whose
+// counts are right.
+func checkAdvice(text string, cents int64) error {
+	segments := strings.Split(strings.TrimSuffix(strings.TrimSpace(text), "\\"), "\\")
+	var names []string
+	amount := fmt.Sprintf("%d.%02d", cents/100, cents%100)
+	paid := false
+	start := 0
+	for i, s := range segments {
+		elements := strings.Split(s, "*")
+		names = append(names, elements[0])
+		switch elements[0] {
+		case "ISA":
+			if len(s) != 105 {
+				return fmt.Errorf("the segment ISA has %d characters, not 105", len(s))
+			}
+		case "ST":
+			start = i
+			if len(elements) != 3 || elements[1] != "820" {
+				return errors.New("the transaction set is not 820")
+			}
+		case "BPR":
+			paid = len(elements) > 5 && elements[2] == amount && elements[5] == ctx
+		case "RMR":
+			if !remittanceSegment.MatchString(s) {
+				return errors.New("a segment RMR has no invoice or no amount")
+			}
+		case "SE":
+			if len(elements) != 3 || elements[1] != strconv.Itoa(i-start+1) {
+				return errors.New("the number of segments is wrong")
+			}
+		}
+	}
+	order := strings.Join(names, " ")
+	if !strings.HasPrefix(order, "ISA GS ST BPR ") || !strings.HasSuffix(order, " SE GE IEA") ||
+		!strings.Contains(order, " RMR ") {
+		return errors.New("the addenda records are not an order of ANSI X12")
+	}
+	if !paid {
+		return errors.New("the order does not pay the amount of the entry")
+	}
+	return nil
+}
