@@ -172,7 +172,7 @@ func TestThePostmanCollection(t *testing.T) {
 				t.Errorf("%s %s is not in the contract", r.Method, r.URL.Raw)
 			}
 			required := slices.ContainsFunc(r.URL.Query, func(q struct{ Disabled bool }) bool { return !q.Disabled })
-			if r.Method == "GET" && len(r.URL.Variable) == 0 && !required && strings.HasPrefix(path, "/api/company") {
+			if r.Method == http.MethodGet && len(r.URL.Variable) == 0 && !required && strings.HasPrefix(path, "/api/company") {
 				read++
 				client.ok("GET", path, "")
 			}

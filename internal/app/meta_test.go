@@ -18,7 +18,7 @@ func TestCompression(t *testing.T) {
 	s := boot(t, dbtest.SQLite(t))
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	fetch := func(path, accept string) (coding, vary, body string) {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", s.Ready().BaseURL+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Ready().BaseURL+path, nil)
 		testkit.Check(t, err)
 		r.Header.Set("Accept-Encoding", accept)
 		res, err := client.Do(r)

@@ -405,11 +405,10 @@ func hasTexts(s *huma.Schema) bool {
 
 // checkTexts checks an object whose members may have any name, and are strings.
 func (c *checker) checkTexts() error {
-	at, onlyTexts := string(c.StackPointer()), true
 	if _, err := c.ReadToken(); err != nil {
 		return err
 	}
-	at = string(c.StackPointer())
+	at, onlyTexts := string(c.StackPointer()), true
 	for c.PeekKind() != '}' {
 		if _, err := c.ReadToken(); err != nil {
 			return err
