@@ -130,6 +130,7 @@ var floats = map[string]string{
 	"internal/web/ui/chart.go":                  "points of a picture",
 	"internal/web/company/pdf.go":               "widths on paper",
 	"internal/web/payee/receipt.go":             "widths on paper",
+	"internal/web/payee/hosted.go":              "widths on paper",
 	"internal/web/ui/pdf.go":                    "widths on paper",
 	"internal/web/company/settings_requests.go": "milliseconds, to be read",
 }

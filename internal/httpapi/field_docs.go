@@ -772,6 +772,9 @@ var typeFieldDocs = map[string]map[string]string{
 		"calendar": "Country whose public holidays are not working days, or `weekdays` for Monday to Friday without " +
 			"holidays. Default: the company's country or, if its holidays are not known, `weekdays`.",
 	},
+	"invoiceDetail": {
+		"invoice_url": "Page on which the payer sees the invoice and where to pay it. Anyone with the link can open it.",
+	},
 	"payInvoicesBody": {
 		"invoice_ids": "IDs of open invoices and bills, all in one currency.",
 		"pay_date": "Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. " +

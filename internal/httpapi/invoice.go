@@ -98,6 +98,7 @@ type (
 
 	invoiceDetail struct {
 		InvoiceSummary
+		URL   string        `json:"invoice_url" example:"https://pay.example.com/invoice/stp_link_06gf"`
 		Notes string        `json:"notes"`
 		Items []invoiceLine `json:"items"`
 	}
@@ -127,11 +128,11 @@ func createInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceCreate
 	if err != nil {
 		return nil, err
 	}
-	return showInvoice(v, tx.Now())
+	return showInvoice(c, v, tx.Now())
 }
 
 func sendInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceRefInput) (*invoiceMoved, error) {
-	v, err := invoice.Send(ctx, tx, c.by, in.Body.UserID, in.Body.InvoiceID)
+	v, err := invoice.Send(ctx, tx, c.Sealer, c.by, in.Body.UserID, in.Body.InvoiceID)
 	return &invoiceMoved{v.ID, string(v.Shown(tx.Now()))}, err
 }
 
@@ -154,7 +155,7 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*in
 	if err != nil {
 		return nil, err
 	}
-	return showInvoice(v, tx.Now())
+	return showInvoice(c, v, tx.Now())
 }
 
 func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
@@ -174,12 +175,15 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (
 	return out, nil
 }
 
-func showInvoice(v invoice.Invoice, now time.Time) (*invoiceDetail, error) {
+func showInvoice(c *request, v invoice.Invoice, now time.Time) (*invoiceDetail, error) {
 	s, err := summarizeInvoice(&v, now)
 	if err != nil {
 		return nil, err
 	}
 	d := &invoiceDetail{InvoiceSummary: s, Notes: v.Notes, Items: make([]invoiceLine, len(v.Items))}
+	if v.Token != "" {
+		d.URL = c.BaseURL + "/invoice/" + v.Token
+	}
 	for i, it := range v.Items {
 		d.Items[i] = invoiceLine{
 			it.Description, Decimal(it.Quantity), Decimal(it.UnitPrice), Decimal(it.TaxRate), Decimal(it.Amount),

@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/payer"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/webhook"
@@ -83,12 +84,14 @@ type Invoice struct {
 	UpdatedAt time.Time
 
 	sealed string
+	link   string // digest of Token
 }
 
 // Content is the text of an invoice, which is encrypted.
 type Content struct {
 	Items []Item `json:"items"`
 	Notes string `json:"notes,omitempty"`
+	Token string `json:"token,omitempty"` // of the page /invoice/{token} for the payer; "" of a bill
 }
 
 // Item is one line of an invoice with its amount.
@@ -153,6 +156,8 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	if p.Draft {
 		v.Status = Draft
 	}
+	v.Token = identity.NewLinkToken()
+	v.link = identity.LinkDigest(v.Token)
 	if err := v.fill(p, tx.Now()); err != nil {
 		return Invoice{}, err
 	}
@@ -164,7 +169,41 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	}
 	metadata.Index(tx, v.UserID, v.ID, v.Metadata)
 	db.History(tx, v.UserID, v.ID, v.Version, "", string(v.Status), "created")
-	return v, v.emit(tx, webhook.InvoiceCreated, "")
+	if err := v.emit(tx, webhook.InvoiceCreated, ""); err != nil || p.Draft {
+		return v, err
+	}
+	return v, v.mailPayer(ctx, tx, s, user, to)
+}
+
+// mailPayer mails the payer a link to the page of the invoice, if the payer has an email address.
+func (v *Invoice) mailPayer(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.User,
+	to payer.Payer) error {
+	if to.Email == "" {
+		return nil
+	}
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: v.CompanyID, To: to.Email, Template: mail.InvoiceSent, Key: v.ID, Sealer: s,
+		Data: mail.InvoiceSentData{
+			From: by.Name(), Payer: to.Name, Number: v.Number, Amount: v.Total.String() + " " + string(v.Currency),
+			Due: v.DueDate, Token: v.Token,
+		},
+	})
+}
+
+// ByToken returns a sent invoice with its content to the payer, who knows only the token of its page.
+func ByToken(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string) (Invoice, error) {
+	digest := identity.LinkDigest(token)
+	if digest == "" {
+		return Invoice{}, ErrNotFound
+	}
+	v, err := findByLink(ctx, tx, digest)
+	if err != nil {
+		return Invoice{}, err
+	}
+	if v.Status == Draft {
+		return Invoice{}, ErrNotFound
+	}
+	return v, v.open(s)
 }
 
 // BillParams describes a new bill. The amount is the text of a JSON number.
@@ -293,7 +332,8 @@ func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 }
 
 // Send sends a draft. A second Send has no effect.
-func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
+func Send(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Invoice,
+	error) {
 	user, err := acting(ctx, tx, by, userID)
 	if err != nil {
 		return Invoice{}, err
@@ -305,10 +345,17 @@ func Send(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id stri
 	if v.Status != Draft {
 		return v, ErrState.Detailf("Only a draft can be sent.")
 	}
-	if _, err := payer.Use(ctx, tx, v.UserID, v.PayerID); err != nil {
+	to, err := payer.Use(ctx, tx, v.UserID, v.PayerID)
+	if err != nil {
 		return v, err
 	}
-	return v, v.advance(ctx, tx, Sent, "")
+	if err := v.open(s); err != nil {
+		return v, err
+	}
+	if err := v.advance(ctx, tx, Sent, ""); err != nil {
+		return v, err
+	}
+	return v, v.mailPayer(ctx, tx, s, user, to)
 }
 
 // SetMetadata replaces the metadata of an invoice in any state.

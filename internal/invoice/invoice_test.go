@@ -216,7 +216,7 @@ func (b *env) do(id, step string) error {
 		case "back":
 			err = TakeBack(ctx, tx, b.user, id, x)
 		case "send":
-			_, err = Send(ctx, tx, b.By, b.user, id)
+			_, err = Send(ctx, tx, b.sealer, b.By, b.user, id)
 		case "delete":
 			_, err = Delete(ctx, tx, b.By, b.user, id)
 		default:

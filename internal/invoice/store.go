@@ -15,16 +15,16 @@ import (
 
 const columns = `user_id, invoice_id, company_id, payer_id, number, status, currency, subtotal, tax, total, paid,
 	issue_date, due_date, document,
-	content, metadata, payroll_id, payment_id, version, created_at, updated_at`
+	content, link, metadata, payroll_id, payment_id, version, created_at, updated_at`
 
 // insert inserts an invoice and reports whether its number was free. The unique index decides between concurrent
 // transactions.
 func insert(ctx context.Context, tx *db.Tx, v Invoice) (bool, error) {
-	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 21, 1)+` ON CONFLICT
+	n, err := tx.Exec(ctx, `INSERT INTO invoices (`+columns+`) VALUES `+db.Placeholders(1, 22, 1)+` ON CONFLICT
 		DO NOTHING`,
 		v.UserID, v.ID, v.CompanyID, v.PayerID, v.Number, string(v.Status), string(v.Currency), v.Subtotal.Units(),
 		v.Tax.Units(), v.Total.Units(),
-		v.Paid.Units(), v.IssueDate, v.DueDate, v.Document, v.sealed,
+		v.Paid.Units(), v.IssueDate, v.DueDate, v.Document, v.sealed, v.link,
 		metadata.Text(v.Metadata), v.PayrollID, v.PaymentID, v.Version, db.Micros(v.CreatedAt),
 		db.Micros(v.UpdatedAt))
 	return n == 1, err
@@ -35,7 +35,7 @@ func scan(scan func(...any) error) (v Invoice, err error) {
 	var subtotal, tax, total, paid, created, updated int64
 	err = scan(&v.UserID, &v.ID, &v.CompanyID, &v.PayerID, &v.Number, &status, &currency, &subtotal, &tax, &total, &paid,
 		&v.IssueDate, &v.DueDate, &v.Document,
-		&v.sealed, &texts, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
+		&v.sealed, &v.link, &texts, &v.PayrollID, &v.PaymentID, &v.Version, &created, &updated)
 	if err != nil {
 		return v, err
 	}
@@ -50,6 +50,14 @@ func scan(scan func(...any) error) (v Invoice, err error) {
 func find(ctx context.Context, tx *db.Tx, userID, id string) (Invoice, error) {
 	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE user_id = $1 AND invoice_id = $2", userID,
 		id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invoice{}, ErrNotFound
+	}
+	return v, err
+}
+
+func findByLink(ctx context.Context, tx *db.Tx, digest string) (Invoice, error) {
+	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE link = $1 AND link <> ''", digest).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invoice{}, ErrNotFound
 	}

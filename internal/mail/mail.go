@@ -63,6 +63,7 @@ const (
 	IncomeUpdate        = "income_update"        // IncomeUpdateData
 	ScheduleRun         = "schedule_run"         // ScheduleRunData
 	DirectDebit         = "direct_debit"         // DirectDebitData
+	InvoiceSent         = "invoice_sent"         // InvoiceSentData
 )
 
 // The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
@@ -193,6 +194,14 @@ type (
 		Expires        time.Time
 	}
 
+	// InvoiceSentData gives the payer of an invoice the link to its page.
+	InvoiceSentData struct {
+		From, Payer, Number string
+		Amount              string // "120.00 EUR"
+		Due                 string // date, such as 2026-03-16
+		Token               string // of the link /invoice/{token}
+	}
+
 	// AccountChangedData notifies a person of a change of their credentials, so that they notice an unintended change.
 	AccountChangedData struct {
 		Name   string
@@ -288,6 +297,8 @@ const (
 
 func (d RefundOfferedData) link() string { return "/pay/" + d.ClaimID + "/refund/" + d.Token }
 
+func (d InvoiceSentData) link() string { return "/invoice/" + d.Token }
+
 // The values of AccountChangedData.Change.
 const (
 	FactorAdded           = "factor_added"
@@ -378,6 +389,7 @@ var dataOf = map[string]reflect.Type{
 	IncomeUpdate:        reflect.TypeFor[IncomeUpdateData](),
 	ScheduleRun:         reflect.TypeFor[ScheduleRunData](),
 	DirectDebit:         reflect.TypeFor[DirectDebitData](),
+	InvoiceSent:         reflect.TypeFor[InvoiceSentData](),
 }
 
 // Message is a mail to send after the commit of the transaction.

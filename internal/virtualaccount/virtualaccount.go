@@ -349,6 +349,24 @@ func (s *Service) read(ctx context.Context, tx *db.Tx, a Account) (Account, erro
 	return a, json.Unmarshal(text, &a.Details)
 }
 
+// ForPayer returns the details of an owner's active account in a currency, for those who pay the owner. found is false
+// if there is none.
+func ForPayer(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, ownerID string, currency money.Asset) (d Details,
+	found bool, err error) {
+	a, err := byCurrency(ctx, tx, ownerID, currency)
+	if errors.Is(err, ErrNotFound) {
+		return d, false, nil
+	}
+	if err != nil || a.State != Active || a.sealed == "" {
+		return d, false, err
+	}
+	text, err := sealer.Open(a.sealPlace(), a.sealed)
+	if err != nil {
+		return d, false, err
+	}
+	return d, true, json.Unmarshal(text, &d)
+}
+
 // ByNumber returns the account with an IBAN, or a routing number and account number joined by a slash, of any owner.
 // It returns ErrNotFound if there is none.
 func ByNumber(ctx context.Context, tx *db.Tx, number string) (Account, error) {

@@ -2377,6 +2377,8 @@ type InvoiceDetail struct {
 	ExternalCompanyID string `json:"external_company_id"`
 	// ID of the invoice.
 	InvoiceID string `json:"invoice_id"`
+	// Page on which the payer sees the invoice and where to pay it. Anyone with the link can open it.
+	InvoiceURL string `json:"invoice_url"`
 	// Issue date, YYYY-MM-DD.
 	IssueDate string `json:"issue_date"`
 	// The lines of the invoice.

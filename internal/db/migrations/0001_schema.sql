@@ -1783,7 +1783,8 @@ CREATE TABLE invoices (
     issue_date TEXT   NOT NULL,
     due_date   TEXT   NOT NULL,
     document   TEXT   NOT NULL DEFAULT '', -- of a bill: the vendor's invoice in vendor_documents, or ''
-    content    TEXT   NOT NULL, -- lines and notes, sealed
+    content    TEXT   NOT NULL, -- lines, notes and the token of its page, sealed
+    link       TEXT   NOT NULL DEFAULT '', -- digest of the token of its page, '' of a bill
     metadata   TEXT   NOT NULL DEFAULT '', -- JSON object, '' for none
     version    BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -1793,6 +1794,7 @@ CREATE TABLE invoices (
 );
 CREATE UNIQUE INDEX invoices_by_number ON invoices (user_id, number) WHERE status <> 'void';
 CREATE UNIQUE INDEX invoices_by_id ON invoices (invoice_id);
+CREATE UNIQUE INDEX invoices_by_link ON invoices (link) WHERE link <> '';
 -- A payment pays one invoice.
 CREATE UNIQUE INDEX invoices_by_payment ON invoices (payment_id) WHERE payment_id <> '';
 CREATE INDEX invoices_by_company ON invoices (company_id, created_at, invoice_id) WHERE company_id <> '';

@@ -70,6 +70,7 @@ type newInvoicePage struct {
 func payerFields(c *ui.Request) []ui.Field {
 	return []ui.Field{
 		c.Field(ui.Field{Name: "payer_name", Required: true, MaxLength: 200}),
+		c.Field(ui.Field{Name: "payer_email", Type: "email", MaxLength: 254}),
 		c.Field(ui.Field{Name: "company_type", Type: "select",
 			Options: []ui.Option{{Value: payer.Employer, Label: c.Text("payer.employer")},
 				{Value: payer.Client, Label: c.Text("payer.client")}}}),
@@ -207,13 +208,16 @@ func addPayer(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 // createPayer creates a payer from the fields of payerFields.
 func createPayer(ctx context.Context, tx *db.Tx, c *ui.Request) (payer.Payer, error) {
 	name, kind, currency := c.Form.Get("payer_name"), c.Form.Get("company_type"), c.Form.Get("payroll_invoice_currency")
-	p, err := payer.Create(ctx, tx, c.Sealer, self(c), "", payer.Changes{Name: &name, Type: &kind, Currency: &currency})
-	return p, ui.FormError(ui.RenameField(err, "/name", "/payer_name"))
+	email := strings.TrimSpace(c.Form.Get("payer_email"))
+	p, err := payer.Create(ctx, tx, c.Sealer, self(c), "",
+		payer.Changes{Name: &name, Email: &email, Type: &kind, Currency: &currency})
+	return p, ui.FormError(ui.RenameField(ui.RenameField(err, "/name", "/payer_name"), "/email", "/payer_email"))
 }
 
 type ownInvoicePage struct {
 	invoice.Invoice
 	To, Path, Subtotal, Tax, Total, Paid string
+	Link, PDFPath                        string // Link is the page for the payer
 	Lines                                ui.Table
 	Deletable                            bool
 }
@@ -231,17 +235,26 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p := ownInvoicePage{Invoice: v, To: to.Name, Path: invoicePath(v.ID), Subtotal: c.FormatMoney(v.Subtotal),
 		Tax: c.FormatMoney(v.Tax), Total: c.FormatMoney(v.Total), Paid: c.FormatMoney(v.Paid),
 		Deletable: v.Status == invoice.Draft || v.Status == invoice.Sent,
-		Lines: ui.Table{Caption: c.Text("invoice.lines"),
-			Heads: c.Columns("invoice.line", "invoice.quantity#", "invoice.price#", "invoice.tax#", "payment.amount#")}}
+		Lines:     invoiceLines(c, v), PDFPath: invoicePath(v.ID) + "/invoice.pdf"}
+	if v.Token != "" && v.Status != invoice.Draft {
+		p.Link = c.BaseURL + "/invoice/" + v.Token
+	}
+	return ui.View{Template: "own_invoice", Title: c.Text("invoice.title", v.Number),
+		State: c.StateCell("invoice.state", string(v.Shown(tx.Now()))), Crumbs: invoiceCrumbs(c), Data: p}, nil
+}
+
+// invoiceLines lists the lines of an invoice.
+func invoiceLines(c *ui.Request, v invoice.Invoice) ui.Table {
+	t := ui.Table{Caption: c.Text("invoice.lines"),
+		Heads: c.Columns("invoice.line", "invoice.quantity#", "invoice.price#", "invoice.tax#", "payment.amount#")}
 	for _, it := range v.Items {
-		p.Lines.Rows = append(p.Lines.Rows, []ui.Cell{
+		t.Rows = append(t.Rows, []ui.Cell{
 			{Text: it.Description}, {Text: c.FormatNumber(it.Quantity), Kind: "number"},
 			{Text: c.FormatNumber(it.UnitPrice), Kind: "number"},
 			{Text: c.FormatNumber(it.TaxRate) + "\u00a0%", Kind: "number"}, {Text: c.FormatNumber(it.Amount), Kind: "number"},
 		})
 	}
-	return ui.View{Template: "own_invoice", Title: c.Text("invoice.title", v.Number),
-		State: c.StateCell("invoice.state", string(v.Shown(tx.Now()))), Crumbs: invoiceCrumbs(c), Data: p}, nil
+	return t
 }
 
 // deleteInvoice withdraws an invoice that is not paid.

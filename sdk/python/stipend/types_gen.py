@@ -1929,6 +1929,8 @@ class InvoiceDetail:
     """ID of the payer (`pyr_…`): an external party who pays the user."""
     invoice_id: str
     """ID of the invoice."""
+    invoice_url: str
+    """Page on which the payer sees the invoice and where to pay it. Anyone with the link can open it."""
     issue_date: str
     """Issue date, YYYY-MM-DD."""
     items: list[InvoiceLine]

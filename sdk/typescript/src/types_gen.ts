@@ -1759,6 +1759,8 @@ export interface InvoiceDetail {
 	external_company_id: string;
 	/** ID of the invoice. */
 	invoice_id: string;
+	/** Page on which the payer sees the invoice and where to pay it. Anyone with the link can open it. */
+	invoice_url: string;
 	/** Issue date, YYYY-MM-DD. */
 	issue_date: string;
 	/** The lines of the invoice. */
