@@ -11,8 +11,8 @@ import (
 	"github.com/mozillazg/go-unidecode"
 )
 
-// ctx is the class of entries to companies with a transaction set of ANSI X12 in their addenda records.
-const ctx = "CTX"
+// classCTX is the class of entries to companies with a transaction set of ANSI X12 in their addenda records.
+const classCTX = "CTX"
 
 // Advice is a payment order and remittance advice, transaction set 820 of ANSI X12: what a CTX entry pays.
 type Advice struct {
@@ -69,7 +69,7 @@ func checkAdvice(text string, cents int64) error {
 				return errors.New("the transaction set is not 820")
 			}
 		case "BPR":
-			paid = len(elements) > 5 && elements[2] == amount && elements[5] == ctx
+			paid = len(elements) > 5 && elements[2] == amount && elements[5] == classCTX
 		case "RMR":
 			if !remittanceSegment.MatchString(s) {
 				return errors.New("a segment RMR has no invoice or no amount")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,7 @@ func (b *inspection) batchHeader(l string) error {
 	switch {
 	case class != "200" && class != "220" && class != "225":
 		return fmt.Errorf("the service class code %q is unknown", class)
-	case b.batch.Class != "PPD" && b.batch.Class != "CCD" && b.batch.Class != ctx && b.batch.Class != string(WebDebit):
+	case !slices.Contains([]string{"PPD", "CCD", classCTX, string(WebDebit)}, b.batch.Class):
 		return fmt.Errorf("the originator is not approved for the class %q", b.batch.Class)
 	case b.batch.Company == "" || strings.TrimSpace(l[40:50]) == "":
 		return errors.New("the company name or identification is missing")
@@ -112,7 +113,7 @@ func (b *inspection) entry(l string) error {
 	e.Account, e.ID = strings.TrimSpace(l[12:29]), strings.TrimSpace(l[39:54])
 	e.Name, e.Trace = strings.TrimSpace(l[54:76]), l[79:94]
 	count := 1
-	if e.Class == ctx {
+	if e.Class == classCTX {
 		e.Name = strings.TrimSpace(l[58:74])
 		var err error
 		if count, err = strconv.Atoi(l[54:58]); err != nil || (count > 0) != (l[78] == '1') {
@@ -158,8 +159,8 @@ func Find(file []byte, id string) (e Entry, payer string, ok bool) {
 			header = l
 		case l[0] == '6' && strings.TrimSpace(l[39:54]) == id && header != "":
 			e = Entry{ID: id, Name: strings.TrimSpace(l[54:76]), Routing: l[3:12], Account: strings.TrimSpace(l[12:29]),
-				Savings: l[1] == '3', Company: header[50:53] == "CCD" || header[50:53] == ctx}
-			if e.CTX = header[50:53] == ctx; e.CTX {
+				Savings: l[1] == '3', Company: header[50:53] == "CCD" || header[50:53] == classCTX}
+			if e.CTX = header[50:53] == classCTX; e.CTX {
 				e.Name = strings.TrimSpace(l[58:74])
 			}
 			e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // zero does not match any payment
@@ -174,7 +175,7 @@ var segment = regexp.MustCompile(`^(RMR\*IV\*[^*~\\]+\*\*[0-9]+\.[0-9]{2}|NTE\*P
 
 func (b *inspection) addenda(l string) error {
 	e := &b.entries[len(b.entries)-1]
-	if e.Class == ctx {
+	if e.Class == classCTX {
 		return b.adviceRecord(e, l)
 	}
 	e.Addenda = strings.TrimSpace(l[3:83])

@@ -203,7 +203,7 @@ func (f File) Write() ([]byte, error) {
 				addenda = "1"
 			}
 			receiver := padRight(e.Name, 22)
-			if b.class == ctx {
+			if b.class == classCTX {
 				receiver = zeroPadded(int64(len(records)), 4) + padRight(e.Name, 16) + "  "
 			}
 			terms := "  "
@@ -254,7 +254,7 @@ func (e Entry) class() string {
 	case e.Debit != "":
 		return string(e.Debit)
 	case e.CTX:
-		return ctx
+		return classCTX
 	case e.Company:
 		return "CCD"
 	}
