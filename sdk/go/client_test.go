@@ -164,10 +164,11 @@ func TestQueryAndPathAreEncoded(t *testing.T) {
 	client, _ := testClient(s.URL)
 	from := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	if _, err := client.Payrolls.List(t.Context(), &PayrollListParams{Status: "released", From: from,
-		Page: 2}); err != nil {
+		Page: 2, Metadata: map[string]string{"cost_center": "4 2"}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.requests[0].URL.RawQuery; got != "from=2026-01-02T03%3A04%3A05Z&page=2&status=released" {
+	if got := s.requests[0].URL.RawQuery; got != "from=2026-01-02T03%3A04%3A05Z&metadata%5Bcost_center%5D=4+2&page=2&"+
+		"status=released" {
 		t.Errorf("query %q", got)
 	}
 	if s.requests[0].Header.Get("Idempotency-Key") != "" {

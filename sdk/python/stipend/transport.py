@@ -45,7 +45,7 @@ class Transport:
     ) -> bytes:
         """Returns the body of the response. Retries while that is safe and useful."""
         url = self._base + path
-        asked = {}
+        asked: dict[str, str] = {}
         for name, value in (query or {}).items():
             if isinstance(value, Mapping):
                 asked.update({f"{_wire(name)}[{key}]": text(one) for key, one in value.items()})
