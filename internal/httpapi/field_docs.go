@@ -146,8 +146,18 @@ var fieldDocs = map[string]fieldDoc{
 	},
 	"amount_fiat": {
 		"Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's " +
-			"decimals; greater than 0.",
+			"decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.",
 		`1250.50`,
+	},
+	"receive_amount": {
+		"What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it " +
+			"costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if " +
+			"`amount_fiat` is fixed.",
+		`0`,
+	},
+	"receive_currency": {
+		"Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or " +
+			"absent without it.", `"EUR"`,
 	},
 	"fees":                             {"Fees, in the payroll's currency.", `12.51`},
 	"volume_input_in_input_currency":   {"Sum of the payees' amounts without fees, in the payroll's currency.", `1250.50`},

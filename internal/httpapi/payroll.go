@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
@@ -37,7 +38,9 @@ type (
 	}
 
 	toPayItem struct {
-		AmountFiat        Decimal `json:"amount_fiat"`
+		AmountFiat        Decimal `json:"amount_fiat,omitempty"`
+		ReceiveAmount     Decimal `json:"receive_amount,omitempty"`
+		ReceiveCurrency   string  `json:"receive_currency,omitempty" minLength:"1" maxLength:"10"`
 		UserID            string  `json:"user_id,omitempty" minLength:"1" maxLength:"64"`
 		CompanyID         string  `json:"company_id,omitempty" maxLength:"64"`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
@@ -112,6 +115,8 @@ type (
 		UserID  string         `json:"user_id"`
 		Name    string         `json:"name"`
 		Amount  Decimal        `json:"amount_fiat"`
+		Receive Decimal        `json:"receive_amount"`
+		In      string         `json:"receive_currency"`
 		Fees    Decimal        `json:"fees"`
 		Outputs []previewShare `json:"outputs"`
 	}
@@ -162,6 +167,8 @@ type (
 		Reason            string       `json:"reason"`
 		Currency          string       `json:"currency"`
 		AmountFiat        Decimal      `json:"amount_fiat"`
+		ReceiveAmount     Decimal      `json:"receive_amount"`
+		ReceiveCurrency   string       `json:"receive_currency"`
 		Fees              Decimal      `json:"fees"`
 		InvoiceID         string       `json:"invoice_id"`
 		Description       string       `json:"description"`
@@ -229,6 +236,8 @@ type (
 		DestinationChanged *Time          `json:"destination_changed,omitzero" example:"2026-09-14T09:30:00Z"`
 		Warnings           []warning      `json:"warnings"`
 		AmountFiat         Decimal        `json:"amount_fiat"`
+		ReceiveAmount      Decimal        `json:"receive_amount"`
+		ReceiveCurrency    string         `json:"receive_currency"`
 		Fees               Decimal        `json:"fees"`
 		Country            string         `json:"country"`
 		IsPremium          bool           `json:"is_premium"`
@@ -308,7 +317,8 @@ func payees(items []toPayItem) []payroll.Payee {
 	for i := range items {
 		t := &items[i]
 		all[i] = payroll.Payee{
-			AmountText: string(t.AmountFiat), UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country,
+			AmountText: string(t.AmountFiat), ReceiveText: string(t.ReceiveAmount), ReceiveCurrency: t.ReceiveCurrency,
+			UserID: t.UserID, CompanyID: t.CompanyID, Country: t.Country,
 			IsPremium: t.IsPremium, InvoiceID: t.InvoiceID, Description: t.Description, Category: t.Category,
 			ExternalPaymentID: t.ExternalPaymentID, Metadata: t.Metadata,
 		}
@@ -407,6 +417,7 @@ func showPreview(v payroll.Preview) *payrollPreview {
 	for i, it := range v.Items {
 		p := previewItem{
 			UserID: it.PayeeID, Name: it.Name, Amount: amount(it.Amount), Fees: amount(it.Fee),
+			Receive: received(it.Receive), In: string(it.Receive.Asset()),
 			Outputs: make([]previewShare, len(it.Shares)),
 		}
 		for j, s := range it.Shares {
@@ -456,7 +467,8 @@ func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (
 		out.Data[i] = paymentSummary{
 			SubpayrollID: m.ID, PayrollID: m.PayrollID, ExternalID: m.ExternalID, UserID: m.UserID, RecipientID: m.PayeeID,
 			Status: paymentState(m.State), Reason: m.Reason, Currency: string(m.Amount.Asset()),
-			AmountFiat: amount(m.Amount), Fees: amount(m.Fee), InvoiceID: m.InvoiceID, Description: m.Description,
+			AmountFiat: amount(m.Amount), ReceiveAmount: received(m.Receive), ReceiveCurrency: string(m.Receive.Asset()),
+			Fees: amount(m.Fee), InvoiceID: m.InvoiceID, Description: m.Description,
 			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Created: Time(m.CreatedAt),
 			Metadata: m.Metadata,
 		}
@@ -544,7 +556,8 @@ func showWarning(w payroll.Warning) warning {
 func showPayment(m *payroll.Payment) paymentDetail {
 	d := paymentDetail{
 		SubpayrollID: m.ID, UserID: m.UserID, RecipientID: m.PayeeID, Status: paymentState(m.State), Reason: m.Reason,
-		AmountFiat: amount(m.Amount), Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID,
+		AmountFiat: amount(m.Amount), ReceiveAmount: received(m.Receive), ReceiveCurrency: string(m.Receive.Asset()),
+		Fees: amount(m.Fee), Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID,
 		Description: m.Description, Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Received: m.Received,
 		Released: m.Released, Fulfilled: m.Fulfilled, Outputs: make([]payoutOutput, len(m.Outputs)), Warnings: []warning{},
 		Metadata: m.Metadata,
@@ -553,6 +566,14 @@ func showPayment(m *payroll.Payment) paymentDetail {
 		d.Outputs[i] = showOutput(&m.Outputs[i])
 	}
 	return d
+}
+
+// received returns what a payee receives exactly, or 0.
+func received(a money.Amount) Decimal {
+	if a.Sign() == 0 {
+		return "0"
+	}
+	return amount(a)
 }
 
 func showOutput(o *payout.Output) payoutOutput {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stipend/stipend/internal/country/workday"
@@ -100,6 +101,8 @@ type (
 		UserID      string  `json:"user_id"`
 		CompanyID   string  `json:"company_id" doc:"A recipient that is a company, or the paying company; may be empty."`
 		AmountFiat  Decimal `json:"amount_fiat"`
+		Receive     Decimal `json:"receive_amount"`
+		In          string  `json:"receive_currency"`
 		Description string  `json:"description"`
 		Category    string  `json:"category" doc:"Your own category of the payment." example:"salary"`
 	}
@@ -194,7 +197,11 @@ func readSchedule(ctx context.Context, tx *db.Tx, c *request, id string) (*sched
 		ToPay: make([]schedulePayee, len(n.ToPay)), Runs: make([]scheduleRun, len(n.Runs)),
 	}
 	for i, p := range n.ToPay {
-		out.ToPay[i] = schedulePayee{p.UserID, p.CompanyID, Decimal(p.AmountText), p.Description, p.Category}
+		out.ToPay[i] = schedulePayee{
+			UserID: p.UserID, CompanyID: p.CompanyID, AmountFiat: Decimal(cmp.Or(p.AmountText, "0")),
+			Receive: Decimal(cmp.Or(p.ReceiveText, "0")), In: p.ReceiveCurrency, Description: p.Description,
+			Category: p.Category,
+		}
 	}
 	for i, r := range n.Runs {
 		out.Runs[i] = showRun(r)

@@ -22,9 +22,11 @@ type (
 	}
 
 	vendorQuoteItem struct {
-		VendorID   string  `json:"vendor_id" minLength:"1" maxLength:"64"`
-		AmountFiat Decimal `json:"amount_fiat"`
-		IsPremium  bool    `json:"is_premium,omitempty"`
+		VendorID        string  `json:"vendor_id" minLength:"1" maxLength:"64"`
+		AmountFiat      Decimal `json:"amount_fiat,omitempty"`
+		ReceiveAmount   Decimal `json:"receive_amount,omitempty"`
+		ReceiveCurrency string  `json:"receive_currency,omitempty" minLength:"1" maxLength:"10"`
+		IsPremium       bool    `json:"is_premium,omitempty"`
 	}
 
 	vendorUploadInput struct {
@@ -61,7 +63,9 @@ type (
 	vendorItem struct {
 		VendorID          string  `json:"vendor_id" minLength:"1" maxLength:"64"`
 		DocumentID        string  `json:"document_id" minLength:"1" maxLength:"64"`
-		AmountFiat        Decimal `json:"amount_fiat"`
+		AmountFiat        Decimal `json:"amount_fiat,omitempty"`
+		ReceiveAmount     Decimal `json:"receive_amount,omitempty"`
+		ReceiveCurrency   string  `json:"receive_currency,omitempty" minLength:"1" maxLength:"10"`
 		InvoiceNumber     string  `json:"invoice_number,omitempty" maxLength:"64" doc:"The vendor's own reference."`
 		Country           string  `json:"country,omitempty" maxLength:"2"`
 		IsPremium         bool    `json:"is_premium,omitempty"`
@@ -101,7 +105,10 @@ func quoteVendors(ctx context.Context, tx *db.Tx, c *request, in *vendorQuoteInp
 		Items: make([]vendorbill.Item, len(b.ToPay)),
 	}
 	for i, it := range b.ToPay {
-		p.Items[i] = vendorbill.Item{VendorID: it.VendorID, AmountText: string(it.AmountFiat), IsPremium: it.IsPremium}
+		p.Items[i] = vendorbill.Item{
+			VendorID: it.VendorID, AmountText: string(it.AmountFiat), ReceiveText: string(it.ReceiveAmount),
+			ReceiveCurrency: it.ReceiveCurrency, IsPremium: it.IsPremium,
+		}
 	}
 	v, err := c.Vendor.Quote(ctx, tx, c.by, p)
 	if err != nil {
@@ -137,7 +144,8 @@ func createVendorPayroll(
 	}
 	for i, it := range b.ToPay {
 		p.Items[i] = vendorbill.Item{
-			VendorID: it.VendorID, DocumentID: it.DocumentID, AmountText: string(it.AmountFiat), InvoiceNumber: it.InvoiceNumber,
+			VendorID: it.VendorID, DocumentID: it.DocumentID, AmountText: string(it.AmountFiat),
+			ReceiveText: string(it.ReceiveAmount), ReceiveCurrency: it.ReceiveCurrency, InvoiceNumber: it.InvoiceNumber,
 			Country: it.Country, IsPremium: it.IsPremium, Description: it.Description, Category: it.Category,
 			ExternalPaymentID: it.ExternalPaymentID, Metadata: it.Metadata,
 		}

@@ -118,7 +118,7 @@ func (d *allocator) pay(index int, p entitlement) error {
 	for _, out := range outputs {
 		out.dim = d.newID()
 		d.made.outputs = append(d.made.outputs, out)
-		if d.from.released || out.amount.Asset() != d.from.held.Asset() {
+		if d.from.released || out.amount.Asset() != d.from.held.Asset() || out.share.Receive.Sign() > 0 {
 			if err := d.convertTo(out, p.paymentID); err != nil {
 				return err
 			}
@@ -220,7 +220,7 @@ func (p entitlement) outputs(index int, e escrow, rates map[money.Asset]money.Ra
 		if len(shares) == 1 {
 			return nil, ReasonTooSmall, nil
 		}
-		dust := shares[small].Amount
+		dust, received := shares[small].Amount, shares[small].Receive
 		shares = append(shares[:small], shares[small+1:]...)
 		largest := 0
 		for i, s := range shares {
@@ -231,6 +231,11 @@ func (p entitlement) outputs(index int, e escrow, rates map[money.Asset]money.Ra
 		var err error
 		if shares[largest].Amount, err = shares[largest].Amount.Add(dust); err != nil {
 			return nil, "", err
+		}
+		if received.Sign() > 0 {
+			if shares[largest].Receive, err = shares[largest].Receive.Add(received); err != nil {
+				return nil, "", err
+			}
 		}
 	}
 }

@@ -128,6 +128,9 @@ func (p *Payroll) contents(ctx context.Context, tx *db.Tx) ([]approved, error) {
 func contentOf(m Payment, used []destination.Destination) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q", m.PayeeID, m.Amount.String(), m.Amount.Asset())
+	if m.Receive.Sign() > 0 {
+		fmt.Fprintf(h, " receives %q %q", m.Receive.String(), m.Receive.Asset())
+	}
 	for _, d := range used {
 		fmt.Fprintf(h, " %q %d %q", d.ID, d.Allocation, d.Place())
 		if d.Fixed.Sign() > 0 {

@@ -52,6 +52,8 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount, money.Rate, error) {
 	asset := s.Destination.Symbol
 	switch {
+	case s.Receive.Sign() > 0:
+		return s.Receive, money.Rate{}, nil
 	case asset == s.Amount.Asset():
 		return s.Amount, money.Rate{}, nil
 	case asset == e.held.Asset() && !e.released:

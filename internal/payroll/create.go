@@ -1,6 +1,7 @@
 package payroll
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,13 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	if err != nil {
 		return plan{}, company, err
 	}
+	var receive []money.Asset
+	for _, item := range p.ToPay {
+		receive = append(receive, money.Asset(item.ReceiveCurrency))
+	}
+	if p.prices, err = pricesOf(ctx, tx, money.Asset(cmp.Or(p.Currency, string(money.USD))), receive); err != nil {
+		return plan{}, company, err
+	}
 	t, err := newPlan(*p, company, held, s.Destinations(), s.Banks, named, payees, all, list)
 	t.named = named
 	t.setPayDay(p.PayDay, company, tx.Now(), list)
@@ -92,7 +100,9 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 		for _, share := range o.shares {
 			asset := share.Destination.Symbol
 			out := plannedOutput{share: share, amount: share.Amount}
-			if asset != t.currency && asset != t.funding && capacity.Limits(asset) {
+			if share.Receive.Sign() > 0 && capacity.Limits(asset) {
+				out.amount = share.Receive
+			} else if asset != t.currency && asset != t.funding && capacity.Limits(asset) {
 				if _, known := prices[asset]; !known {
 					if prices[asset], err = price(ctx, tx, t.currency, asset); err != nil {
 						return err
@@ -243,7 +253,8 @@ func (t *plan) payments(tx *db.Tx, payrollID string) []Payment {
 		all[i] = Payment{
 			ID: tx.NewID("pmt"), PayrollID: payrollID, Position: int64(i), PayeeID: it.PayeeID, UserID: it.userID,
 			State: Pending, Version: 1,
-			Amount: it.Amount, Fee: it.Fee, Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
+			Amount: it.Amount, Receive: it.Receive, Fee: it.Fee,
+			Country: it.Country, IsPremium: it.IsPremium, InvoiceID: it.InvoiceID,
 			Description: it.Description, Category: it.Category, ExternalPaymentID: it.ExternalPaymentID,
 			Metadata: it.Metadata,
 		}

@@ -145,9 +145,15 @@ func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal
 	if e.ToPay == nil {
 		for i := range p.Payments {
 			m := &p.Payments[i]
-			params.ToPay = append(params.ToPay, Payee{AmountText: m.Amount.String(), UserID: m.PayeeID, Country: m.Country,
+			to := Payee{UserID: m.PayeeID, Country: m.Country,
 				IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description, Category: m.Category,
-				ExternalPaymentID: m.ExternalPaymentID, Metadata: m.Metadata})
+				ExternalPaymentID: m.ExternalPaymentID, Metadata: m.Metadata}
+			if m.Receive.Sign() > 0 {
+				to.ReceiveText, to.ReceiveCurrency = m.Receive.String(), string(m.Receive.Asset())
+			} else {
+				to.AmountText = m.Amount.String()
+			}
+			params.ToPay = append(params.ToPay, to)
 		}
 	}
 	if err := p.freeInvoices(ctx, tx); err != nil {

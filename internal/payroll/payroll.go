@@ -106,6 +106,7 @@ const (
 	ReasonNoDestination = "no_distribution"        // the payee no longer has a destination
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
 	ReasonNoRail        = "currency_not_supported" // no rail pays out the destination's asset
+	ReasonReceive       = "receive_currency"       // a destination is in another asset than the one that is received
 	// The operator does not own enough of the destination's asset. The payment is retried every minute.
 	ReasonConversion   = "conversion_unavailable"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
@@ -146,6 +147,8 @@ type CreateParams struct {
 	ExternalID      string // company's own reference, unique per company; "" for none
 	Metadata        map[string]string
 	PayDay          PayDay // when payees are paid; the zero PayDay is as soon as the payroll is funded
+	// prices has the prices of the currencies that payees receive exactly, if they differ from the payroll's.
+	prices map[money.Asset]money.Rate
 	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
 	// the first one created. API requests use the Idempotency-Key header instead.
 	Key string
@@ -153,9 +156,11 @@ type CreateParams struct {
 
 // Payee is one item of to_pay.
 type Payee struct {
-	AmountText        string `json:"amount"`
-	UserID            string `json:"user_id,omitempty"`    // user ID of a worker, or recipient ID of a person
-	CompanyID         string `json:"company_id,omitempty"` // recipient ID of a company, or the ID of the paying company
+	AmountText        string `json:"amount,omitempty"` // "" if ReceiveText is set
+	ReceiveText       string `json:"receive_amount,omitempty"`
+	ReceiveCurrency   string `json:"receive_currency,omitempty"` // currency of all destinations of the payee
+	UserID            string `json:"user_id,omitempty"`          // user ID of a worker, or recipient ID of a person
+	CompanyID         string `json:"company_id,omitempty"`       // ID of a recipient that is a company, or of the payer
 	Country           string `json:"country,omitempty"`
 	IsPremium         bool   `json:"premium,omitempty"`
 	InvoiceID         string `json:"invoice_id,omitempty"`
@@ -206,14 +211,16 @@ type Payroll struct {
 
 // Payment is one payee's part of a payroll. Events call it a subpayroll.
 type Payment struct {
-	ID                string
-	PayrollID         string
-	Position          int64 // index of the item in to_pay
-	PayeeID           string
-	UserID            string // ID of the payee's user, or PayeeID if the payee has no user
-	State             State
-	Version           int64
-	Amount            money.Amount
+	ID        string
+	PayrollID string
+	Position  int64 // index of the item in to_pay
+	PayeeID   string
+	UserID    string // ID of the payee's user, or PayeeID if the payee has no user
+	State     State
+	Version   int64
+	Amount    money.Amount
+	// Receive is what the payee receives exactly. It is zero if Amount is fixed in its place.
+	Receive           money.Amount
 	Fee               money.Amount // this payment's part of the payroll's fees
 	Country           string
 	IsPremium         bool

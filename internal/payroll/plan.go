@@ -56,6 +56,7 @@ type Item struct {
 	Owner   string // ID of the payee or user that owns the destinations used
 	Name    string
 	Amount  money.Amount
+	Receive money.Amount // what the payee receives exactly; zero if Amount is fixed
 	Fee     money.Amount
 	Shares  []Share
 
@@ -66,6 +67,7 @@ type Item struct {
 type Share struct {
 	Destination destination.Destination
 	Amount      money.Amount
+	Receive     money.Amount // what the destination receives exactly; zero if that follows from Amount
 }
 
 // payeeID returns the ID of an item's payee, "" if it names none. Beside a user_id, company_id may only name the
@@ -285,13 +287,9 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, setup destina
 		at := func(member string) string { return fmt.Sprintf("/to_pay/%d/%s", i, member) }
 
 		if readable {
-			amount, err := parseAmount(t.currency, asked.AmountText)
-			if err != nil {
-				if err := list.AddErr(err, at("amount_fiat")); err != nil {
-					return t, err
-				}
+			if err := t.amount(it, p.prices, list, at); err != nil {
+				return t, err
 			}
-			it.Amount = amount
 		}
 		t.payee(it, asked, p.CompanyID, payees, all, list, at)
 		if asked.Country != "" && !country.Exists(asked.Country) {
@@ -393,6 +391,10 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 	case !carried(used, t.setup):
 		list.Add("currency_not_supported", at(member),
 			"This payee wants to be paid in an asset that this installation does not pay out.")
+	case it.Receive.Sign() > 0 && !takes(used, it.Receive.Asset()):
+		list.Add("currency_not_supported", at("receive_currency"), fmt.Sprintf(
+			"This payee's destinations take %s, not %s. Name that currency, or give amount_fiat.", symbols(used),
+			it.Receive.Asset()))
 	case onlyInternationalACH(used, t.banks, t.country):
 		list.Add("currency_not_supported", at(member), "This payee is paid by ACH, which this installation offers only to "+
 			"companies in the United States. Ask the payee for another destination, such as an account for wires.")
@@ -460,7 +462,7 @@ func (t *plan) share(all map[string][]destination.Destination, payees map[string
 		it := &t.items[i]
 		_, used := destinations(payees[it.PayeeID], all)
 		var err error
-		if it.Shares, err = split(it.Amount, used); err != nil {
+		if it.Shares, err = divide(it.Amount, it.Receive, used); err != nil {
 			return err
 		}
 	}
@@ -472,7 +474,7 @@ func (t *plan) share(all map[string][]destination.Destination, payees map[string
 // dropped (a cent over three destinations pays one of them).
 func split(amount money.Amount, used []destination.Destination) ([]Share, error) {
 	if len(used) == 1 {
-		return []Share{{used[0], amount}}, nil
+		return []Share{{Destination: used[0], Amount: amount}}, nil
 	}
 	weights, fixed := make([]int64, len(used)), make([]money.Amount, len(used))
 	rest := amount
@@ -499,7 +501,7 @@ func split(amount money.Amount, used []destination.Destination) ([]Share, error)
 			return nil, err
 		}
 		if part.Sign() > 0 {
-			shares = append(shares, Share{used[i], part})
+			shares = append(shares, Share{Destination: used[i], Amount: part})
 		}
 	}
 	return shares, nil

@@ -258,8 +258,8 @@ func TestTheWorkedRelease(t *testing.T) {
 		escrow{payroll: "prl_1", held: sats(2_020_000), total: usd(1_010_00), rate: rate(money.BTC, money.USD,
 			"50000")},
 		[]entitlement{
-			{paymentID: "pmt_a", net: usd(600_00), shares: []Share{{dest(money.BTC, 100), usd(600_00)}}},
-			{paymentID: "pmt_b", net: usd(400_00), shares: []Share{{dest(money.EUR, 100), usd(400_00)}}},
+			{paymentID: "pmt_a", net: usd(600_00), shares: []Share{{Destination: dest(money.BTC, 100), Amount: usd(600_00)}}},
+			{paymentID: "pmt_b", net: usd(400_00), shares: []Share{{Destination: dest(money.EUR, 100), Amount: usd(400_00)}}},
 		},
 		usd(10_00), map[money.Asset]money.Rate{money.EUR: rate(money.USD, money.EUR, "0.92")}, unlimited, counter())
 	if err != nil {

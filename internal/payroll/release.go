@@ -292,6 +292,10 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	if err != nil {
 		return nil, err
 	}
+	prices, err := pricesOf(ctx, tx, p.Currency, received(waiting))
+	if err != nil {
+		return nil, err
+	}
 	entitlements := make([]entitlement, len(waiting))
 	for i, m := range waiting {
 		o := &entitlements[i]
@@ -318,6 +322,10 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		if err != nil {
 			return nil, err
 		}
+		dear, err := drifted(m, prices)
+		if err != nil {
+			return nil, err
+		}
 		switch {
 		case held[m.PayeeID]:
 			o.problem = ReasonReview
@@ -327,6 +335,10 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonNoDestination
 		case !carried(used, s.Destinations()), onlyInternationalACH(used, s.Banks, company.Country):
 			o.problem = ReasonNoRail
+		case m.Receive.Sign() > 0 && !takes(used, m.Receive.Asset()):
+			o.problem = ReasonReceive
+		case dear:
+			o.problem = ReasonConversion
 		case unapproved:
 			o.problem = ReasonCoolDown
 		case check != "":
@@ -342,7 +354,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		if o.problem != "" {
 			continue
 		}
-		if o.shares, err = split(m.Amount, o.used); err != nil {
+		if o.shares, err = divide(m.Amount, m.Receive, o.used); err != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
+const reasonRevalued = "revalued"
+
 // Refresh returns the quotes that can fund a pending payroll: the active one unchanged, or a new one for the amount
 // still due. Late money in suspense is accepted first, at the current rate; if it covers the rest, there is nothing
 // to quote.
@@ -28,6 +30,21 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	f, err := loadFunding(ctx, tx, p)
 	if err != nil {
 		return *p, nil, err
+	}
+	last := f.facts.Newest()
+	valid := last.State == quote.StateActive && last.Covers(tx.Now())
+	if len(f.facts.Deposits) == 0 && len(f.receipts) == 0 && !valid {
+		if changed, err := s.revalue(ctx, tx, p); err != nil {
+			return *p, nil, err
+		} else if changed {
+			db.History(tx, p.CompanyID, p.ID, p.Version, string(p.State), string(p.State), reasonRevalued)
+			if err := p.emit(tx, webhook.PayrollUpdated, p.State, ""); err != nil {
+				return *p, nil, err
+			}
+			if f, err = loadFunding(ctx, tx, p); err != nil {
+				return *p, nil, err
+			}
+		}
 	}
 	late, err := f.suspense()
 	if err != nil {

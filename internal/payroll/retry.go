@@ -142,7 +142,8 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
 		c := &some[i]
 		c.next = *c.output
 		if c.to.Symbol != c.output.Amount.Asset() {
-			if c.next.Amount, c.next.Rate, err = payable(Share{c.to, c.output.Input}, e, prices); err != nil {
+			share := Share{Destination: c.to, Amount: c.output.Input}
+			if c.next.Amount, c.next.Rate, err = payable(share, e, prices); err != nil {
 				return "", err
 			}
 			need = append(need, c.next.Amount)
@@ -166,7 +167,7 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
 func exchangedBy(some []correction) (e entitlement, assets []money.Asset) {
 	for _, c := range some {
 		if c.to.Symbol != c.output.Amount.Asset() {
-			e.shares = append(e.shares, Share{c.to, c.output.Input})
+			e.shares = append(e.shares, Share{Destination: c.to, Amount: c.output.Input})
 			assets = append(assets, c.to.Symbol)
 		}
 	}

@@ -22,7 +22,8 @@ const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, 
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
 	tolerance_bps, pay_date, release_at, metadata, created_by, created_at, updated_at`
 
-const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, country, premium,
+const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, receive_amount,
+	receive_asset, country, premium,
 	invoice_id, description, category, external_payment_id, metadata, reason`
 
 func columns(list string) []string {
@@ -57,7 +58,7 @@ func insertPayments(tx *db.Tx, p *Payroll) {
 		m := &p.Payments[i]
 		paymentRows.Add(tx, []any{
 			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(),
-			m.Fee.Units(),
+			m.Fee.Units(), m.Receive.Units(), string(m.Receive.Asset()),
 			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID,
 			metadata.Text(m.Metadata), m.Reason,
 		})
@@ -273,14 +274,17 @@ func (p *Payroll) updateMetadata(ctx context.Context, tx *db.Tx, before map[stri
 
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	m := Payment{PayrollID: p.ID}
-	var state, texts string
-	var amount, fee int64
-	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &m.Country, &m.IsPremium,
-		&m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts, &m.Reason)
+	var state, texts, receives string
+	var amount, fee, receive int64
+	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &receive, &receives,
+		&m.Country, &m.IsPremium, &m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts, &m.Reason)
 	if err != nil {
 		return m, err
 	}
 	m.Amount, m.Fee = money.New(p.Currency, amount), money.New(p.Currency, fee)
+	if receive > 0 {
+		m.Receive = money.New(money.Asset(receives), receive)
+	}
 	m.setState(State(state))
 	m.Metadata, err = metadata.Parse(texts)
 	return m, err

@@ -3307,7 +3307,7 @@ type PaymentData struct {
 // PaymentDetail is part of responses.
 type PaymentDetail struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Your own category of the payment.
 	Category string `json:"category"`
@@ -3335,6 +3335,13 @@ type PaymentDetail struct {
 	Outputs []PayoutOutput `json:"outputs"`
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency"`
 	// Whether it was funded.
 	Received bool `json:"received"`
 	// ID of the recipient.
@@ -3469,7 +3476,7 @@ type PaymentPage struct {
 // PaymentSummary is part of responses.
 type PaymentSummary struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Your own category of the payment.
 	Category string `json:"category"`
@@ -3494,6 +3501,13 @@ type PaymentSummary struct {
 	PayrollID string `json:"payroll_id"`
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency"`
 	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
@@ -4059,7 +4073,7 @@ type PayrollUpdateParams struct {
 // PreviewItem is part of responses.
 type PreviewItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
@@ -4067,6 +4081,13 @@ type PreviewItem struct {
 	Name string `json:"name"`
 	// Payouts to each destination of the payee.
 	Outputs []PreviewShare `json:"outputs"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
@@ -5020,7 +5041,7 @@ type SchedulePage struct {
 // SchedulePayee is part of responses.
 type SchedulePayee struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// Your own category of the payment.
 	Category string `json:"category"`
@@ -5028,6 +5049,13 @@ type SchedulePayee struct {
 	CompanyID string `json:"company_id"`
 	// Free text for people.
 	Description string `json:"description"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
@@ -5391,8 +5419,8 @@ type TestData struct {
 // ToPayItem is part of requests.
 type ToPayItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
-	AmountFiat Decimal `json:"amount_fiat"`
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
+	AmountFiat Decimal `json:"amount_fiat,omitzero"`
 	// Your own category of the payment.
 	Category string `json:"category,omitzero"`
 	// The `rec_…` ID of a payee that is a company.
@@ -5410,6 +5438,13 @@ type ToPayItem struct {
 	IsPremium *bool `json:"is_premium,omitzero"`
 	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount,omitzero"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency,omitzero"`
 	// ID of the payee: a worker's user ID, or the `rec_…` ID of a person.
 	UserID string `json:"user_id,omitzero"`
 }
@@ -5778,8 +5813,8 @@ type VendorDocument struct {
 // VendorItem is part of requests.
 type VendorItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
-	AmountFiat Decimal `json:"amount_fiat"`
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
+	AmountFiat Decimal `json:"amount_fiat,omitzero"`
 	// Your own category of the payment.
 	Category string `json:"category,omitzero"`
 	// Country: 2-letter ISO 3166-1 code in capitals.
@@ -5797,6 +5832,13 @@ type VendorItem struct {
 	IsPremium *bool `json:"is_premium,omitzero"`
 	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount,omitzero"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency,omitzero"`
 	// ID of the vendor: a recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }
@@ -5804,7 +5846,7 @@ type VendorItem struct {
 // VendorPayment is part of responses.
 type VendorPayment struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	AmountFiat Decimal `json:"amount_fiat"`
 	// ID of the document.
 	DocumentID string `json:"document_id"`
@@ -5858,10 +5900,17 @@ type VendorPayrollParams struct {
 // VendorQuoteItem is part of requests.
 type VendorQuoteItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	// decimals; greater than 0.
-	AmountFiat Decimal `json:"amount_fiat"`
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
+	AmountFiat Decimal `json:"amount_fiat,omitzero"`
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	// `amount_fiat` is fixed.
+	ReceiveAmount Decimal `json:"receive_amount,omitzero"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency,omitzero"`
 	// ID of the vendor: a recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
 }

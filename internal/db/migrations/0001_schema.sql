@@ -1366,6 +1366,8 @@ CREATE TABLE payments (
     state               TEXT    NOT NULL,
     amount              BIGINT  NOT NULL CHECK (amount > 0),
     fee                 BIGINT  NOT NULL CHECK (fee >= 0),
+    receive_amount      BIGINT  NOT NULL DEFAULT 0, -- what the payee receives exactly, 0 if amount is fixed
+    receive_asset       TEXT    NOT NULL DEFAULT '',
     country             TEXT    NOT NULL,
     premium             BOOLEAN NOT NULL,
     invoice_id          TEXT    NOT NULL,

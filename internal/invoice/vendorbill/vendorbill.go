@@ -154,6 +154,8 @@ type Item struct {
 	VendorID          string
 	DocumentID        string // ID of the document; Quote does not use it
 	AmountText        string
+	ReceiveText       string // what the vendor receives exactly, in place of AmountText
+	ReceiveCurrency   string
 	InvoiceNumber     string // the vendor's own number
 	Country           string
 	IsPremium         bool
@@ -182,7 +184,8 @@ func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal,
 	run.ToPay = make([]payroll.Payee, len(p.Items))
 	for i, it := range p.Items {
 		to := payroll.Payee{
-			AmountText: it.AmountText, InvoiceID: it.InvoiceNumber, Country: it.Country, IsPremium: it.IsPremium,
+			AmountText: it.AmountText, ReceiveText: it.ReceiveText, ReceiveCurrency: it.ReceiveCurrency,
+			InvoiceID: it.InvoiceNumber, Country: it.Country, IsPremium: it.IsPremium,
 			Description: it.Description,
 			Category:    it.Category, ExternalPaymentID: it.ExternalPaymentID,
 			Metadata: it.Metadata,

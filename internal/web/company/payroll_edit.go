@@ -1,6 +1,7 @@
 package company
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -44,9 +45,12 @@ func showEdit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	for _, m := range p.Payments {
 		name := names[m.PayeeID]
+		label, amount := c.Text("new.amount", name), m.Amount
+		if m.Receive.Sign() > 0 {
+			label, amount = c.Text("new.receive", name, string(m.Receive.Asset())), m.Receive
+		}
 		v.Payees = append(v.Payees, payeeFields{ID: m.PayeeID, Name: name, Amount: c.Field(ui.Field{
-			Name: editName(m), Label: c.Text("new.amount", name), MaxLength: 30, InputMode: "decimal",
-			Value: m.Amount.String()})})
+			Name: editName(m), Label: label, MaxLength: 30, InputMode: "decimal", Value: amount.String()})})
 	}
 	return ui.View{Template: "payroll_edit", Title: c.Text("edit.title"), Crumbs: append(payrollCrumbs(c),
 		c.LinkCell(payrollName(c, p), payrollPath(p.ID))), Data: v}, nil
@@ -70,9 +74,11 @@ func editPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		if text == "" {
 			continue
 		}
-		e.ToPay = append(e.ToPay, payroll.Payee{AmountText: c.PlainAmount(text, p.Currency), UserID: m.PayeeID,
+		to := payroll.Payee{UserID: m.PayeeID, ReceiveCurrency: string(m.Receive.Asset()),
 			Country: m.Country, IsPremium: m.IsPremium, InvoiceID: m.InvoiceID, Description: m.Description,
-			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Metadata: m.Metadata})
+			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Metadata: m.Metadata}
+		to.SetAmount(c.PlainAmount(text, cmp.Or(m.Receive.Asset(), p.Currency)))
+		e.ToPay = append(e.ToPay, to)
 		fields = append(fields, editName(m))
 	}
 	if len(e.ToPay) == 0 {

@@ -19,8 +19,10 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// The columns of a file of payments. All but payee and amount are optional.
-var importColumns = []string{"payee", "amount", "description", "category", "external_payment_id", "invoice_id",
+// The columns of a file of payments. A payee and an amount are required; receive_amount and receive_currency can take
+// the place of amount.
+var importColumns = []string{"payee", "amount", "receive_amount", "receive_currency", "description", "category",
+	"external_payment_id", "invoice_id",
 	"country", "is_premium"}
 
 // ignored is the name of a column that is not read.
@@ -106,7 +108,8 @@ func (f *paymentFile) mapColumns(c *ui.Request) bool {
 			return false
 		}
 	}
-	return slices.Contains(f.header, "payee") && slices.Contains(f.header, "amount")
+	return slices.Contains(f.header, "payee") && (slices.Contains(f.header, "amount") ||
+		slices.Contains(f.header, "receive_amount") && slices.Contains(f.header, "receive_currency"))
 }
 
 // readRow adds a row to the file, or its problems to list.
@@ -118,8 +121,10 @@ func (f *paymentFile) readRow(c *ui.Request, line int, record []string, list *ap
 		return
 	}
 	var it draftItem
+	receive := ""
 	to := map[string]*string{
-		"payee": &it.Payee, "amount": &it.Amount, "description": &it.Description, "category": &it.Category,
+		"payee": &it.Payee, "amount": &it.Amount, "receive_amount": &receive, "receive_currency": &it.Receive,
+		"description": &it.Description, "category": &it.Category,
 		"external_payment_id": &it.External, "invoice_id": &it.Invoice, "country": &it.Country,
 	}
 	values := map[string]string{}
@@ -145,11 +150,22 @@ func (f *paymentFile) readRow(c *ui.Request, line int, record []string, list *ap
 			list.Add("invalid_parameter", atRow(line, name), "Enter true or false.")
 		}
 	}
-	if it.Amount == "" && it.Payee != "" {
+	switch {
+	case it.Amount == "" && receive == "" && it.Payee != "":
 		f.skipped++
 		return
+	case it.Amount != "" && receive != "":
+		list.Add("invalid_parameter", atRow(line, "receive_amount"), "Enter an amount or a received amount, not both.")
+		return
+	case it.Amount != "":
+		it.Receive = ""
+	case it.Receive == "":
+		list.Add("missing_field", atRow(line, "receive_currency"), "Enter the currency of the received amount.")
+		return
+	default:
+		it.Amount = receive
 	}
-	it.Amount = c.PlainAmount(it.Amount, money.Asset(c.Form.Get("currency")))
+	it.Amount = c.PlainAmount(it.Amount, money.Asset(cmp.Or(it.Receive, c.Form.Get("currency"))))
 	f.items, f.lines = append(f.items, it), append(f.lines, line)
 }
 
@@ -323,6 +339,10 @@ func previewImport(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 				member = "payee"
 			case "amount_fiat":
 				member = "amount"
+			case "receive_amount", "receive_currency":
+				if _, has := f.values[f.lines[i]][member]; !has {
+					member = "amount"
+				}
 			}
 			return atRow(f.lines[i], member)
 		})

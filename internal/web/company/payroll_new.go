@@ -1,6 +1,7 @@
 package company
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -56,6 +57,8 @@ type draftItem struct {
 	Invoice     string `json:"invoice,omitempty"`
 	Country     string `json:"country,omitempty"`
 	Premium     bool   `json:"premium,omitempty"`
+	// Receive is the currency of Amount if that is what the payee receives, "" for the payroll's currency.
+	Receive string `json:"receive,omitempty"`
 }
 
 // payDay has the fields of a form that set the pay date.
@@ -75,11 +78,13 @@ func (d draft) params() payroll.CreateParams {
 	p.FundingMethod, p.FundingCurrency, _ = strings.Cut(d.Method, "/")
 	p.FundingCurrency, p.FundingNetwork, _ = strings.Cut(p.FundingCurrency, "/")
 	for _, it := range d.Items {
-		p.ToPay = append(p.ToPay, payroll.Payee{
-			UserID: it.Payee, AmountText: it.Amount, Description: it.Description, Category: it.Category,
+		to := payroll.Payee{
+			UserID: it.Payee, ReceiveCurrency: it.Receive, Description: it.Description, Category: it.Category,
 			ExternalPaymentID: it.External,
 			InvoiceID:         it.Invoice, Country: it.Country, IsPremium: it.Premium,
-		})
+		}
+		to.SetAmount(it.Amount)
+		p.ToPay = append(p.ToPay, to)
 	}
 	return p
 }
@@ -172,6 +177,7 @@ type newPayrollPage struct {
 type payeeFields struct {
 	ID, Name, Country string
 	Amount, Note      ui.Field
+	In                ui.Field // currency of the amount; without options, it is the payroll's
 }
 
 // showNewPayroll lists the active payees with an input for the amount of each. After a search it lists the payees with
@@ -216,7 +222,20 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	for _, who := range payees {
 		c.Labels["amount."+who.ID], c.Labels["note."+who.ID] = who.Name, c.Text("new.note", who.Name)
 	}
+	listed := make([]string, len(payees))
+	for i, who := range payees {
+		listed[i] = who.ID
+	}
+	receive, err := payroll.ReceiveCurrencies(ctx, tx, c.Session.Company.ID, listed)
+	if err != nil {
+		return ui.View{}, err
+	}
 	for _, who := range payees {
+		if symbol := string(receive[who.ID]); symbol != "" {
+			who.In = c.Field(ui.Field{Name: "in." + who.ID, Type: "select", Label: c.Text("new.in", who.Name),
+				Options: []ui.Option{{Label: c.Text("new.in.payroll")},
+					{Value: symbol, Label: c.Text("new.in.receive", symbol)}}})
+		}
 		who.Amount = c.Field(ui.Field{Name: "amount." + who.ID, Label: c.Text("new.amount", who.Name), MaxLength: 30,
 			InputMode: "decimal", Placeholder: c.FormatNumber("0.00")})
 		who.Note = c.Field(ui.Field{Name: "note." + who.ID, Label: c.Text("new.note", who.Name), MaxLength: 500,
@@ -237,7 +256,9 @@ func typedDraft(c *ui.Request) draft {
 	d := draftTerms(c)
 	for _, id := range c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)] {
 		if amount := strings.TrimSpace(c.Form.Get("amount." + id)); amount != "" {
-			d.Items = append(d.Items, draftItem{Payee: id, Amount: c.PlainAmount(amount, money.Asset(d.Currency)),
+			in := c.Form.Get("in." + id)
+			d.Items = append(d.Items, draftItem{Payee: id, Receive: in,
+				Amount:      c.PlainAmount(amount, money.Asset(cmp.Or(in, d.Currency))),
 				Description: strings.TrimSpace(c.Form.Get("note." + id))})
 		}
 	}
@@ -321,7 +342,11 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 		}
 		var outs ui.Cell
 		for i, s := range it.Shares {
-			o := ui.Cell{Text: c.Text("output.to", c.FormatMoney(s.Amount),
+			gets := s.Amount
+			if s.Receive.Sign() > 0 {
+				gets = s.Receive
+			}
+			o := ui.Cell{Text: c.Text("output.to", c.FormatMoney(gets),
 				string(s.Destination.Symbol)+" "+s.Destination.Hint())}
 			if i == 0 {
 				outs = o

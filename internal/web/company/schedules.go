@@ -186,7 +186,8 @@ func showSchedule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		if to.Description != "" {
 			who.Lines = []ui.Cell{{Text: to.Description}}
 		}
-		amount, err := money.Parse(scheduleCurrency(&n), to.AmountText)
+		asset := cmp.Or(money.Asset(to.ReceiveCurrency), scheduleCurrency(&n))
+		amount, err := money.Parse(asset, cmp.Or(to.ReceiveText, to.AmountText))
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -267,9 +268,13 @@ func showRun(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		c.Labels[amountName(i)] = names[i]
 	}
 	for i, it := range to {
+		label := c.Text("new.amount", names[i])
+		if it.ReceiveCurrency != "" {
+			label = c.Text("new.receive", names[i], it.ReceiveCurrency)
+		}
 		p.Payees = append(p.Payees, payeeFields{ID: amountName(i), Name: names[i], Amount: c.Field(ui.Field{
-			Name: amountName(i), Label: c.Text("new.amount", names[i]), MaxLength: 30, InputMode: "decimal",
-			Value: it.AmountText})})
+			Name: amountName(i), Label: label, MaxLength: 30, InputMode: "decimal",
+			Value: cmp.Or(it.ReceiveText, it.AmountText)})})
 	}
 	return ui.View{Template: "schedule_run", Title: c.Text("run.title", day), Crumbs: append(scheduleCrumbs(c),
 		c.LinkCell(n.Name, schedulePath(n.ID))), Data: p}, nil
@@ -330,7 +335,7 @@ func changeAmounts(ctx context.Context, tx *db.Tx, c *ui.Request, all bool) erro
 		if text == "" {
 			continue
 		}
-		it.AmountText = c.PlainAmount(text, scheduleCurrency(&n))
+		it.SetAmount(c.PlainAmount(text, cmp.Or(money.Asset(it.ReceiveCurrency), scheduleCurrency(&n))))
 		kept, fields = append(kept, it), append(fields, amountName(i))
 	}
 	if len(kept) == 0 {

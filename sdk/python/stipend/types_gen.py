@@ -2785,7 +2785,7 @@ class PaymentData:
 class PaymentDetail:
     amount_fiat: Decimal
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     category: str
     """Your own category of the payment."""
@@ -2811,6 +2811,15 @@ class PaymentDetail:
     """Payouts to each destination of the payee."""
     reason: str
     """Reason for the state; may be empty."""
+    receive_amount: Decimal
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     received: bool
     """Whether it was funded."""
     recipient_id: str
@@ -2952,7 +2961,7 @@ class PaymentPage:
 class PaymentSummary:
     amount_fiat: Decimal
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     category: str
     """Your own category of the payment."""
@@ -2978,6 +2987,15 @@ class PaymentSummary:
     """ID of the payroll."""
     reason: str
     """Reason for the state; may be empty."""
+    receive_amount: Decimal
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     recipient_id: str
     """ID of the recipient."""
     status: Literal["pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled"]
@@ -3463,7 +3481,7 @@ class PayrollUpdateParams(TypedDict, total=False):
 class PreviewItem:
     amount_fiat: Decimal
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     fees: Decimal
     """Fees, in the payroll's currency."""
@@ -3471,6 +3489,15 @@ class PreviewItem:
     """Full name."""
     outputs: list[PreviewShare]
     """Payouts to each destination of the payee."""
+    receive_amount: Decimal
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     user_id: str
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
@@ -4286,7 +4313,7 @@ class SchedulePage:
 class SchedulePayee:
     amount_fiat: Decimal
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     category: str
     """Your own category of the payment."""
@@ -4294,6 +4321,15 @@ class SchedulePayee:
     """A recipient that is a company, or the paying company; may be empty."""
     description: str
     """Free text for people."""
+    receive_amount: Decimal
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     user_id: str
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
@@ -4654,9 +4690,9 @@ class TestData:
 
 
 class ToPayItemParams(TypedDict, total=False):
-    amount_fiat: Required[Union[Decimal, int]]
+    amount_fiat: Union[Decimal, int]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     category: str
     """Your own category of the payment."""
@@ -4676,6 +4712,15 @@ class ToPayItemParams(TypedDict, total=False):
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
     metadata: Mapping[str, str]
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    receive_amount: Union[Decimal, int]
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     user_id: str
     """ID of the payee: a worker's user ID, or the `rec_…` ID of a person."""
 
@@ -5030,9 +5075,9 @@ class VendorDocument:
 
 
 class VendorItemParams(TypedDict, total=False):
-    amount_fiat: Required[Union[Decimal, int]]
+    amount_fiat: Union[Decimal, int]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     category: str
     """Your own category of the payment."""
@@ -5052,6 +5097,15 @@ class VendorItemParams(TypedDict, total=False):
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
     metadata: Mapping[str, str]
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    receive_amount: Union[Decimal, int]
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     vendor_id: Required[str]
     """ID of the vendor: a recipient that is a company or has the role vendor."""
 
@@ -5060,7 +5114,7 @@ class VendorItemParams(TypedDict, total=False):
 class VendorPayment:
     amount_fiat: Decimal
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     document_id: str
     """ID of the document."""
@@ -5112,12 +5166,21 @@ class VendorPayrollParams(TypedDict, total=False):
 
 
 class VendorQuoteItemParams(TypedDict, total=False):
-    amount_fiat: Required[Union[Decimal, int]]
+    amount_fiat: Union[Decimal, int]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0.
+    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     is_premium: bool
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
+    receive_amount: Union[Decimal, int]
+    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
+    if `amount_fiat` is fixed.
+    """
+    receive_currency: str
+    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
+    or absent without it.
+    """
     vendor_id: Required[str]
     """ID of the vendor: a recipient that is a company or has the role vendor."""
 

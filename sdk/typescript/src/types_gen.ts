@@ -2580,7 +2580,7 @@ export interface PaymentData {
 export interface PaymentDetail {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
 	amount_fiat: Decimal;
 	/** Your own category of the payment. */
@@ -2613,6 +2613,17 @@ export interface PaymentDetail {
 	outputs: PayoutOutput[];
 	/** Reason for the state; may be empty. */
 	reason: string;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency: string;
 	/** Whether it was funded. */
 	received: boolean;
 	/** ID of the recipient. */
@@ -2744,7 +2755,7 @@ export interface PaymentPage {
 export interface PaymentSummary {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
 	amount_fiat: Decimal;
 	/** Your own category of the payment. */
@@ -2772,6 +2783,17 @@ export interface PaymentSummary {
 	payroll_id: string;
 	/** Reason for the state; may be empty. */
 	reason: string;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency: string;
 	/** ID of the recipient. */
 	recipient_id: string;
 	/** State of the object. */
@@ -3248,7 +3270,7 @@ export interface PayrollUpdateParams {
 export interface PreviewItem {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
 	amount_fiat: Decimal;
 	/** Fees, in the payroll's currency. */
@@ -3257,6 +3279,17 @@ export interface PreviewItem {
 	name: string;
 	/** Payouts to each destination of the payee. */
 	outputs: PreviewShare[];
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
 }
@@ -4042,7 +4075,7 @@ export interface SchedulePage {
 export interface SchedulePayee {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
 	amount_fiat: Decimal;
 	/** Your own category of the payment. */
@@ -4051,6 +4084,17 @@ export interface SchedulePayee {
 	company_id: string;
 	/** Free text for people. */
 	description: string;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
 }
@@ -4398,9 +4442,9 @@ export interface TestData {
 export interface ToPayItem {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
-	amount_fiat: Decimal;
+	amount_fiat?: Decimal;
 	/** Your own category of the payment. */
 	category?: string;
 	/** The `rec_…` ID of a payee that is a company. */
@@ -4420,6 +4464,17 @@ export interface ToPayItem {
 	is_premium?: boolean;
 	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
 	metadata?: Record<string, string>;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount?: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency?: string;
 	/** ID of the payee: a worker's user ID, or the `rec_…` ID of a person. */
 	user_id?: string;
 }
@@ -4747,9 +4802,9 @@ export interface VendorDocument {
 export interface VendorItem {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
-	amount_fiat: Decimal;
+	amount_fiat?: Decimal;
 	/** Your own category of the payment. */
 	category?: string;
 	/** Country: 2-letter ISO 3166-1 code in capitals. */
@@ -4769,6 +4824,17 @@ export interface VendorItem {
 	is_premium?: boolean;
 	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
 	metadata?: Record<string, string>;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount?: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency?: string;
 	/** ID of the vendor: a recipient that is a company or has the role vendor. */
 	vendor_id: string;
 }
@@ -4776,7 +4842,7 @@ export interface VendorItem {
 export interface VendorPayment {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
 	amount_fiat: Decimal;
 	/** ID of the document. */
@@ -4831,11 +4897,22 @@ export interface VendorPayrollParams {
 export interface VendorQuoteItem {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
-	 * decimals; greater than 0.
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
 	 */
-	amount_fiat: Decimal;
+	amount_fiat?: Decimal;
 	/** Whether the premium fee of the company's contract applies instead of the standard fee. */
 	is_premium?: boolean;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
+	 * `amount_fiat` is fixed.
+	 */
+	receive_amount?: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency?: string;
 	/** ID of the vendor: a recipient that is a company or has the role vendor. */
 	vendor_id: string;
 }
@@ -5512,10 +5589,10 @@ export const decimals: Record<string, Record<string, string>> = {
 	PayerUpdateParams: { payment_amount: "#" },
 	Payment: { outputs: "PaymentOutput" },
 	PaymentData: { payment: "Payment" },
-	PaymentDetail: { amount_fiat: "#", fees: "#", outputs: "PayoutOutput" },
+	PaymentDetail: { amount_fiat: "#", fees: "#", outputs: "PayoutOutput", receive_amount: "#" },
 	PaymentOutput: { fees: "#", volume_input_in_input_currency: "#", volume_output_in_output_currency: "#" },
 	PaymentPage: { data: "PaymentSummary" },
-	PaymentSummary: { amount_fiat: "#", fees: "#" },
+	PaymentSummary: { amount_fiat: "#", fees: "#", receive_amount: "#" },
 	PayoutDelayedData: { amount: "#" },
 	PayoutOutput: { rate: "#", volume_input_in_input_currency: "#", volume_output_in_output_currency: "#" },
 	PayoutReturnedData: { amount: "#" },
@@ -5531,7 +5608,7 @@ export const decimals: Record<string, Record<string, string>> = {
 	PayrollRefreshed: { quotes: "PayrollQuote" },
 	PayrollSummary: { fees: "#", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollUpdateParams: { to_pay: "ToPayItem" },
-	PreviewItem: { amount_fiat: "#", fees: "#", outputs: "PreviewShare" },
+	PreviewItem: { amount_fiat: "#", fees: "#", outputs: "PreviewShare", receive_amount: "#" },
 	PreviewShare: { volume_input_in_input_currency: "#" },
 	RateItem: { rate: "#" },
 	RateList: { rates: "RateItem" },
@@ -5541,21 +5618,21 @@ export const decimals: Record<string, Record<string, string>> = {
 	RecipientDestinationList: { distributions: "RecipientDestination" },
 	SandboxDepositParams: { amount: "#" },
 	ScheduleDetail: { to_pay: "SchedulePayee" },
-	SchedulePayee: { amount_fiat: "#" },
+	SchedulePayee: { amount_fiat: "#", receive_amount: "#" },
 	ScheduleRunParams: { to_pay: "ToPayItem" },
 	ScheduleTerms: { to_pay: "ToPayItem" },
 	ScheduleUpdateParams: { to_pay: "ToPayItem" },
 	SettleParams: { amount: "#" },
-	ToPayItem: { amount_fiat: "#" },
+	ToPayItem: { amount_fiat: "#", receive_amount: "#" },
 	UserAllocationsParams: { allocations: "Allocation" },
 	UserAllocationsUpdated: { distributions: "UserDestination" },
 	UserDestination: { fixed_amount: "#" },
 	UserDestinationList: { distributions: "UserDestination" },
-	VendorItem: { amount_fiat: "#" },
+	VendorItem: { amount_fiat: "#", receive_amount: "#" },
 	VendorPayment: { amount_fiat: "#", fees: "#" },
 	VendorPayrollCreated: { bank_transfer: "BankTransfer", fees: "#", payments: "VendorPayment", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	VendorPayrollParams: { to_pay: "VendorItem" },
-	VendorQuoteItem: { amount_fiat: "#" },
+	VendorQuoteItem: { amount_fiat: "#", receive_amount: "#" },
 	VendorQuoteParams: { to_pay: "VendorQuoteItem" },
 	WalletBalance: { available: "#", claims: "#", reserved: "#" },
 	WalletBalances: { wallets: "WalletBalance" },

@@ -1,0 +1,228 @@
+package payroll
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
+)
+
+// An item of a payroll can fix what the payee receives, in the currency of all their destinations, in place of the
+// amount in the payroll's currency. That amount is then the cost at the price when the payroll is created, rounded up,
+// and is set anew when an expired quote of a payroll that has received nothing is replaced. The payee receives exactly
+// the fixed amount: the operator bears what prices change between, up to maxDrift, above which the payment waits.
+
+// maxDrift is the largest increase of the cost since it was set, in basis points.
+const maxDrift = 500
+
+var (
+	errTwoAmounts = apierr.New(apierr.Invalid, "invalid_parameter",
+		"Give amount_fiat, or receive_amount with receive_currency, not both.")
+	errReceiveCurrency = apierr.New(apierr.Invalid, "missing_field",
+		"receive_amount and receive_currency are given together.")
+)
+
+// amount reads what an item pays: an amount in the payroll's currency, or the cost of what the payee receives.
+func (t *plan) amount(it *Item, prices map[money.Asset]money.Rate, list *apierr.List, at func(string) string) error {
+	if it.ReceiveText == "" && it.ReceiveCurrency == "" {
+		amount, err := parseAmount(t.currency, it.AmountText)
+		if err != nil {
+			return list.AddErr(err, at("amount_fiat"))
+		}
+		it.Amount = amount
+		return nil
+	}
+	asset, known := money.Lookup(it.ReceiveCurrency)
+	switch {
+	case it.AmountText != "":
+		return list.AddErr(errTwoAmounts, at("receive_amount"))
+	case it.ReceiveText == "":
+		return list.AddErr(errReceiveCurrency, at("receive_amount"))
+	case it.ReceiveCurrency == "":
+		return list.AddErr(errReceiveCurrency, at("receive_currency"))
+	case !known:
+		list.Add("currency_not_supported", at("receive_currency"),
+			"The service does not know this currency; see GET /api/currencies.")
+		return nil
+	}
+	receive, err := parseAmount(asset, it.ReceiveText)
+	if err != nil {
+		return list.AddErr(err, at("receive_amount"))
+	}
+	it.Receive = receive
+	it.Amount, err = costOf(receive, t.currency, prices)
+	if err != nil {
+		return list.AddErr(err, at("receive_amount"))
+	}
+	return nil
+}
+
+// costOf returns what an amount costs in another currency, rounded up.
+func costOf(receive money.Amount, currency money.Asset, prices map[money.Asset]money.Rate) (money.Amount, error) {
+	if receive.Asset() == currency {
+		return receive, nil
+	}
+	return prices[receive.Asset()].Convert(receive, money.Ceil)
+}
+
+// pricesOf returns the current prices of currencies that payees receive exactly. It skips unknown ones.
+func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset,
+	received []money.Asset) (map[money.Asset]money.Rate, error) {
+	prices := map[money.Asset]money.Rate{}
+	if a, known := money.Lookup(string(currency)); !known || a.IsCrypto() {
+		return prices, nil
+	}
+	for _, asset := range received {
+		_, done := prices[asset]
+		if _, known := money.Lookup(string(asset)); !known || done || asset == currency {
+			continue
+		}
+		rate, err := price(ctx, tx, currency, asset)
+		if err != nil {
+			return nil, err
+		}
+		prices[asset] = rate
+	}
+	return prices, nil
+}
+
+// ReceiveCurrencies returns the currency in which payees of a company can receive a fixed amount, by payee ID: that of
+// all their destinations. Other payees are missing.
+func ReceiveCurrencies(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]money.Asset,
+	error) {
+	payees, err := payee.Payees(ctx, tx, companyID, unique(slices.Clone(ids)))
+	if err != nil || len(payees) == 0 {
+		return nil, err
+	}
+	all, err := destination.ForOwners(ctx, tx, owners(payees))
+	if err != nil {
+		return nil, err
+	}
+	currencies := map[string]money.Asset{}
+	for id, who := range payees {
+		if _, used := destinations(who, all); len(used) > 0 && takes(used, used[0].Symbol) {
+			currencies[id] = used[0].Symbol
+		}
+	}
+	return currencies, nil
+}
+
+// SetAmount replaces the amount of an item: that in the payroll's currency, or what the payee receives if that is
+// fixed.
+func (p *Payee) SetAmount(text string) {
+	if p.ReceiveCurrency != "" {
+		p.ReceiveText = text
+		return
+	}
+	p.AmountText = text
+}
+
+// takes reports whether all destinations are in an asset.
+func takes(used []destination.Destination, asset money.Asset) bool {
+	return !slices.ContainsFunc(used, func(d destination.Destination) bool { return d.Symbol != asset })
+}
+
+// symbols lists the assets of destinations for a sentence.
+func symbols(used []destination.Destination) string {
+	var all []string
+	for _, d := range used {
+		if s := string(d.Symbol); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, " and ")
+}
+
+// divide splits an amount over destinations. If what the payee receives is fixed, it is split in its own currency, and
+// the cost in the same proportion.
+func divide(amount, receive money.Amount, used []destination.Destination) ([]Share, error) {
+	if receive.Sign() <= 0 {
+		return split(amount, used)
+	}
+	shares, err := split(receive, used)
+	if err != nil {
+		return nil, err
+	}
+	weights := make([]int64, len(shares))
+	for i, s := range shares {
+		weights[i] = s.Amount.Units()
+	}
+	costs, err := amount.Split(weights)
+	if err != nil {
+		return nil, err
+	}
+	for i := range shares {
+		shares[i].Receive, shares[i].Amount = shares[i].Amount, costs[i]
+	}
+	return shares, nil
+}
+
+// drifted reports whether a fixed received amount costs so much more now that it must wait.
+func drifted(m Payment, prices map[money.Asset]money.Rate) (bool, error) {
+	if m.Receive.Sign() <= 0 {
+		return false, nil
+	}
+	cost, err := costOf(m.Receive, m.Amount.Asset(), prices)
+	if err != nil {
+		return false, err
+	}
+	most, err := m.Amount.Fraction(basisPoints+maxDrift, basisPoints, money.Ceil)
+	return err == nil && cost.Cmp(most) > 0, err
+}
+
+// received returns the currencies of the fixed received amounts of payments.
+func received(payments []Payment) []money.Asset {
+	var all []money.Asset
+	for _, m := range payments {
+		if m.Receive.Sign() > 0 && !slices.Contains(all, m.Receive.Asset()) {
+			all = append(all, m.Receive.Asset())
+		}
+	}
+	return all
+}
+
+// revalue sets the costs of fixed received amounts at the current prices, before a payroll that has received nothing
+// gets a new quote, and reports whether it changed the payroll.
+func (s *Service) revalue(ctx context.Context, tx *db.Tx, p *Payroll) (bool, error) {
+	payments, err := p.allPayments(ctx, tx, Pending)
+	if err != nil || len(received(payments)) == 0 {
+		return false, err
+	}
+	prices, err := pricesOf(ctx, tx, p.Currency, received(payments))
+	if err != nil {
+		return false, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, p.CompanyID)
+	if err != nil {
+		return false, err
+	}
+	t := plan{currency: p.Currency, items: make([]Item, len(payments))}
+	for i, m := range payments {
+		t.items[i].Amount, t.items[i].IsPremium = m.Amount, m.IsPremium
+		if m.Receive.Sign() > 0 {
+			if t.items[i].Amount, err = costOf(m.Receive, p.Currency, prices); err != nil {
+				return false, err
+			}
+		}
+	}
+	if err := t.add(company); err != nil {
+		return false, err
+	}
+	p.Payments = payments
+	before := *p
+	if t.volume == p.Volume && t.total == p.Total {
+		return false, nil
+	}
+	p.Payments = slices.Clone(payments)
+	for i := range p.Payments {
+		p.Payments[i].Amount, p.Payments[i].Fee = t.items[i].Amount, t.items[i].Fee
+	}
+	p.Volume, p.Fees, p.Total = t.volume, t.fees, t.total
+	return true, p.replacePayments(ctx, tx, &before)
+}

@@ -1,0 +1,110 @@
+package payroll
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/receivable/quote"
+	"github.com/stipend/stipend/internal/testkit/fixture"
+)
+
+// coins fixes what rec_btc receives: 0.02 BTC, which is 1,000.00 USD at 50,000.
+var coins = Payee{UserID: "rec_btc", ReceiveText: "0.02", ReceiveCurrency: "BTC"}
+
+func (h *env) bitcoinAt(usd string) {
+	h.Helper()
+	h.Exec("UPDATE rates SET rate = $1 WHERE asset = 'BTC'", usd)
+}
+
+func (h *env) refreshed(p Payroll) quote.Quote {
+	h.Helper()
+	q, err := fixture.Try(h.Fixture, func(ctx context.Context, tx *db.Tx) (quote.Quote, error) {
+		_, quotes, err := h.s.Refresh(ctx, tx, h.By, p.ID)
+		if err != nil {
+			return quote.Quote{}, err
+		}
+		return quotes[0], nil
+	})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return q
+}
+
+// The cost of what a payee receives is set when the payroll is created and when an expired quote is replaced. The payee
+// receives exactly that, and the books balance.
+func TestAPayeeReceivesExactlyTheFixedAmount(t *testing.T) {
+	run(t, func(h *env) {
+		euros := Payee{UserID: "rec_eur", ReceiveText: "333.33", ReceiveCurrency: "EUR"}
+		p := h.create(CreateParams{ToPay: []Payee{coins, euros, {UserID: "rec_mix", AmountText: "100"}}})
+		before := h.get(p.ID).Payments
+		if before[0].Amount != usd(1_000_00) || before[0].Receive != sats(2_000_000) || before[0].Fee != usd(10_00) {
+			t.Errorf("%+v", before[0])
+		}
+		h.bitcoinAt("40000")
+		if q := h.refreshed(p); q.ID != p.Quote.ID {
+			t.Error("an active quote was replaced")
+		}
+		h.Clock.Advance(31 * time.Minute)
+		h.refreshed(p)
+		p = h.get(p.ID)
+		m := p.Payments
+		if m[0].Amount != usd(800_00) || m[0].Fee != usd(8_00) || m[0].ID != before[0].ID ||
+			m[1].Amount != before[1].Amount || m[2].Amount != usd(100_00) || p.Quote.Due != p.Total {
+			t.Errorf("%+v, due %s of %s", m, p.Quote.Due, p.Total)
+		}
+		h.fund(p, "confirmed")
+		h.bitcoinAt("41900") // 4.75 percent more
+		h.release(p.ID)
+		for _, m := range h.want(p.ID, Released, FundingFunded, Released).Payments[:2] {
+			if len(m.Outputs) != 1 || m.Outputs[0].Amount != m.Receive || m.Outputs[0].Input != m.Amount {
+				t.Errorf("%+v", m)
+			}
+			h.WantBalance(ledger.OutputPayable, m.Outputs[0].ID, m.Receive)
+			h.WantBalance(ledger.PayeePayable, m.ID, money.Zero(money.USD))
+		}
+		h.outcome(p, "", payout.Fulfilled)
+		h.want(p.ID, Fulfilled, FundingFunded, Fulfilled)
+	})
+}
+
+// A payment waits while what the payee receives costs much more than was funded.
+func TestAReceivedAmountWaitsWhileItCostsMuchMore(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.funded(coins)
+		h.bitcoinAt("52501")
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != OnHold || m.Reason != ReasonConversion {
+			t.Errorf("%s, %s", m.State, m.Reason)
+		}
+		h.bitcoinAt("52500")
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != Released || m.Outputs[0].Amount != sats(2_000_000) {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// A payment whose payee no longer takes the currency needs another destination.
+func TestAReceivedAmountNeedsItsCurrency(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.funded(coins)
+		h.destinations("rec_btc", map[money.Asset]int{money.BTC: 50, money.EUR: 50})
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != ActionRequired || m.Reason != ReasonReceive {
+			t.Errorf("%s, %s", m.State, m.Reason)
+		}
+		h.destinations("rec_btc", map[money.Asset]int{money.BTC: 100})
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != Released || m.Outputs[0].Amount != sats(2_000_000) {
+			t.Errorf("%+v", m)
+		}
+		_, err := h.tryCreate(CreateParams{ToPay: []Payee{{UserID: "rec_mix", ReceiveText: "1", ReceiveCurrency: "EUR"}}})
+		_ = h.Fault("currency_not_supported", err)
+	})
+}
