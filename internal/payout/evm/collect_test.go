@@ -129,6 +129,7 @@ func TestAuthorizedTransfersOnARealNode(t *testing.T) {
 		w.raised()
 		w.reorganized()
 		w.submittedByOthers()
+		w.forged()
 		w.impossible()
 		w.CheckLedger()
 		if why := w.Paused(); why != "" {
@@ -268,6 +269,28 @@ func (w *collector) submittedByOthers() {
 	if w.Balance(ledger.InTransit, w.find(c.ObjectID).BatchID, money.ETH).Sign() != 0 {
 		w.Error("the gas of the failed transaction is still in transit")
 	}
+}
+
+// Someone else submits an authorization that the payer did not sign. It is never a deposit, not even before its block.
+func (w *collector) forged() {
+	c := w.authorize(usdc(29_000_000))
+	c.Signature[5]++
+	w.Must(w.lab.Submit(w.Context(), testkit.Must(w.node.Spec().AuthorizedCall(c.Authorization))))
+	for range 2 {
+		w.Must(w.watcher.Sync(w.Context()))
+		w.Read(func(ctx context.Context, tx *db.Tx) error {
+			var n int
+			err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM chain_outputs WHERE object_id = $1", c.ObjectID).Scan(&n)
+			if n != 0 {
+				w.Error("a forged transfer is a deposit")
+			}
+			return err
+		})
+		w.Must(w.node.Mine(w.Context(), 1))
+	}
+	w.sync()
+	w.mine()
+	w.settled(c)
 }
 
 // Transfers that would fail, or whose gas is too expensive, or that are too late, are not signed.
