@@ -82,6 +82,9 @@ func (c Config) evmNetworks() ([]evm.Network, error) {
 		}
 		if c.Env == Sandbox && c.EVMRPC[name] == "" {
 			n.BlocksPerConfirmation = 1 // a simulated network is reorganized only on request
+			for i := range n.Tokens {
+				n.Tokens[i].Domain = network.Domain{} // it knows transfers only
+			}
 		}
 		if id, test := c.EVMChainID[name]; test {
 			n.ChainID, n.Tokens, n.BlocksPerConfirmation = id, nil, 1

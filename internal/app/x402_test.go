@@ -194,6 +194,18 @@ func TestClientsOfX402PayClaims(t *testing.T) {
 	})
 }
 
+// A sandbox offers no payments by x402 on a simulated network, which could not settle them.
+func TestSimulatedNetworksOfferNoX402(t *testing.T) {
+	t.Parallel()
+	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
+	made := d.ok("POST", claimPath, `{"payer_id":"agent-7","amount":5,"denomination_currency":"USD",`+
+		`"funding_currency":"USDC"}`).read(d)
+	if made["x402_url"] != "" {
+		t.Errorf("the claim has %v", made["x402_url"])
+	}
+	d.refused(409, "invalid_state", "GET", "/api/x402/"+made["claim_id"].(string), "")
+}
+
 // terms returns the first terms of a 402.
 func (a *payingClient) terms(url string) object {
 	a.Helper()
