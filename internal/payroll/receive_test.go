@@ -41,9 +41,11 @@ func (h *env) refreshed(p Payroll) quote.Quote {
 func TestAPayeeReceivesExactlyTheFixedAmount(t *testing.T) {
 	run(t, func(h *env) {
 		euros := Payee{UserID: "rec_eur", ReceiveText: "333.33", ReceiveCurrency: "EUR"}
-		p := h.create(CreateParams{ToPay: []Payee{coins, euros, {UserID: "rec_mix", AmountText: "100"}}})
+		odd := coins // costs a fraction of a cent more
+		odd.ReceiveText = "0.02000001"
+		p := h.create(CreateParams{ToPay: []Payee{odd, euros, {UserID: "rec_mix", AmountText: "100"}}})
 		before := h.get(p.ID).Payments
-		if before[0].Amount != usd(1_000_00) || before[0].Receive != sats(2_000_000) || before[0].Fee != usd(10_00) {
+		if before[0].Amount != usd(1_000_01) || before[0].Receive != sats(2_000_001) || before[0].Fee != usd(10_00) {
 			t.Errorf("%+v", before[0])
 		}
 		h.bitcoinAt("40000")
@@ -54,7 +56,7 @@ func TestAPayeeReceivesExactlyTheFixedAmount(t *testing.T) {
 		h.refreshed(p)
 		p = h.get(p.ID)
 		m := p.Payments
-		if m[0].Amount != usd(800_00) || m[0].Fee != usd(8_00) || m[0].ID != before[0].ID ||
+		if m[0].Amount != usd(800_01) || m[0].Fee != usd(8_00) || m[0].ID != before[0].ID ||
 			m[1].Amount != before[1].Amount || m[2].Amount != usd(100_00) || p.Quote.Due != p.Total {
 			t.Errorf("%+v, due %s of %s", m, p.Quote.Due, p.Total)
 		}
