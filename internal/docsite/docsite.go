@@ -45,7 +45,7 @@ var sections = []struct {
 	names []string
 }{
 	{"Start", []string{"quickstart", "testing", "going-live"}},
-	{"Guides", []string{"payrolls", "payees", "checkout", "shop", "x402", "webhooks", "apps", "mcp"}},
+	{"Guides", []string{"payrolls", "payees", "approvals", "checkout", "shop", "x402", "webhooks", "apps", "mcp"}},
 	{"Concepts", []string{"money-and-time", "idempotency", "errors"}},
 	{"Reference", []string{"events", "error-codes", "changelog"}},
 }
@@ -98,7 +98,7 @@ func New(c Content) (*Site, error) {
 		if !ok {
 			return nil, fmt.Errorf("docsite: no file for the page %s", name)
 		}
-		p, err := newPage(name, section, source, func(name string) bool { _, ok := sources[name]; return ok })
+		p, err := newPage(name, section, source)
 		if err != nil {
 			return nil, err
 		}
@@ -134,6 +134,7 @@ func New(c Content) (*Site, error) {
 func (c Content) sources() (all map[string]string, files map[string][]byte, err error) {
 	all = map[string]string{"events": c.events(), "error-codes": c.errorCodes()}
 	files = map[string][]byte{}
+	directories := map[string]string{}
 	err = fs.WalkDir(c.Files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -141,6 +142,7 @@ func (c Content) sources() (all map[string]string, files map[string][]byte, err 
 		text, err := fs.ReadFile(c.Files, name)
 		if path.Ext(name) == ".md" {
 			all[pageName(name)] = string(text)
+			directories[pageName(name)] = path.Dir(name)
 		} else {
 			files[path.Base(name)] = text
 		}
@@ -149,6 +151,9 @@ func (c Content) sources() (all map[string]string, files map[string][]byte, err 
 	for _, e := range c.Errors {
 		all["errors/"+e.Code] = fmt.Sprintf("# %s\n\nHTTP status **%d**, code `%s`\n\n## What happened\n\n%s\n\n"+
 			"## What to do\n\n%s\n", e.Title, e.Status, e.Code, escape(e.What), escape(e.Do))
+	}
+	for name, text := range all {
+		all[name] = resolveLinks(text, directories[name], func(page string) bool { _, ok := all[page]; return ok })
 	}
 	return all, files, err
 }
@@ -217,12 +222,12 @@ func (s *Site) Index(baseURL string) string {
 	return b.String()
 }
 
-// newPage parses and renders a page. known reports whether a page has a name.
-func newPage(name, section, source string, known func(name string) bool) (*Page, error) {
+// newPage parses and renders a page.
+func newPage(name, section, source string) (*Page, error) {
 	p := &Page{Name: name, Section: section, Markdown: source}
 	text := []byte(source)
 	doc := parse(text)
-	resolveLinks(doc, known)
+	linkPages(doc)
 	title, ok := doc.FirstChild().(*ast.Heading)
 	if !ok || title.Level != 1 {
 		return nil, fmt.Errorf("docsite: the page %s does not begin with its title", name)

@@ -1,9 +1,12 @@
 package docsite
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark"
@@ -23,47 +26,53 @@ func markdown(page string) goldmark.Markdown {
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(rules{page}, 1))))
 }
 
-// resolveLinks changes links to Markdown files into links to their pages. Of other relative links, and of images, only
-// the text is kept. known reports whether a page has a name.
-func resolveLinks(doc ast.Node, known func(name string) bool) {
-	var gone []ast.Node
-	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if !entering {
-			return ast.WalkContinue, nil
+// repository has the files that the documentation links and the site does not have.
+const repository = "https://github.com/stipend/stipend/blob/main/"
+
+// link matches a link or an image in Markdown.
+var link = regexp.MustCompile("(!?)\\[((?:[^\\]`]|`[^`]*`)*)\\]\\(([^)\\s]+)\\)")
+
+// resolveLinks returns the Markdown of a file of the repository as the site serves it: a link to the file of a page
+// leads to the page, one to another file to the repository, and images are left out. known reports whether a page has a
+// name.
+func resolveLinks(source, directory string, known func(name string) bool) string {
+	return link.ReplaceAllStringFunc(source, func(text string) string {
+		m := link.FindStringSubmatch(text)
+		image, label, to := m[1] != "", m[2], m[3]
+		switch {
+		case image:
+			return ""
+		case strings.Contains(to, "://"), strings.HasPrefix(to, "#"), strings.HasPrefix(to, "/"):
+			return text
 		}
-		switch n := n.(type) {
-		case *ast.Image:
-			gone = append(gone, n)
-		case *ast.Link:
-			to := string(n.Destination)
-			if strings.Contains(to, "://") || strings.HasPrefix(to, "#") || strings.HasPrefix(to, "/") {
-				break
+		file, fragment, _ := strings.Cut(to, "#")
+		name := pageName(file)
+		if path.Base(path.Dir(file)) == "errors" {
+			name = "errors/" + name
+		}
+		target := repository + path.Join(directory, file)
+		if known(name) {
+			target = "/docs/" + name + ".md"
+		}
+		if fragment != "" {
+			target += "#" + fragment
+		}
+		return "[" + label + "](" + target + ")"
+	})
+}
+
+// linkPages changes links to the Markdown of pages into links to the pages.
+func linkPages(doc ast.Node) {
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if l, ok := n.(*ast.Link); ok && entering && bytes.HasPrefix(l.Destination, []byte("/docs/")) {
+			page, fragment, found := bytes.Cut(l.Destination, []byte("#"))
+			l.Destination = bytes.TrimSuffix(page, []byte(".md"))
+			if found {
+				l.Destination = append(append(slices.Clone(l.Destination), '#'), fragment...)
 			}
-			file, fragment, _ := strings.Cut(to, "#")
-			name := pageName(file)
-			if path.Base(path.Dir(file)) == "errors" {
-				name = "errors/" + name
-			}
-			if !known(name) {
-				gone = append(gone, n)
-				break
-			}
-			if to = "/docs/" + name; fragment != "" {
-				to += "#" + fragment
-			}
-			n.Destination = []byte(to)
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range gone {
-		parent := n.Parent()
-		if n.Kind() != ast.KindImage {
-			for child := n.FirstChild(); child != nil; child = n.FirstChild() {
-				parent.InsertBefore(parent, n, child)
-			}
-		}
-		parent.RemoveChild(parent, n)
-	}
 }
 
 // plain returns the text of a node, with a line for each row of a table and each item of a list.

@@ -15,7 +15,7 @@ import (
 // DemoCmd shows a payroll from creation to the last payout. It is a client of the public API.
 type DemoCmd struct {
 	BaseURL        string        `name:"base-url" placeholder:"URL" help:"Sandbox to use. Default: a new one."`
-	APIKey         string        `name:"api-key" env:"STIPEND_API_KEY" placeholder:"KEY" help:"API key for --base-url."`
+	APIKey         string        `name:"api-key" env:"STIPEND_KEY" placeholder:"KEY" help:"API key for --base-url."`
 	DataDir        string        `env:"-" help:"Data of the new sandbox. Default: a temporary directory."`
 	Payees         int           `default:"3" placeholder:"N" help:"Number of payees, 1 to 10000 (${default})."`
 	Amount         string        `default:"500.00" placeholder:"USD" help:"Amount of each payment, in USD (${default})."`

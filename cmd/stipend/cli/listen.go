@@ -19,8 +19,8 @@ import (
 
 // Client names the sandbox that a command is a client of.
 type Client struct {
-	BaseURL string `name:"base-url" default:"http://127.0.0.1:8080" help:"Sandbox to use (${default})."`
-	APIKey  string `name:"api-key" env:"STIPEND_API_KEY" help:"API key. Default: the seeded company's."`
+	BaseURL string `name:"base-url" env:"STIPEND_URL" default:"http://127.0.0.1:8080" help:"Sandbox to use (${default})."`
+	APIKey  string `name:"api-key" env:"STIPEND_KEY" help:"API key. Default: the seeded company's."`
 }
 
 // API returns a client of the sandbox.
