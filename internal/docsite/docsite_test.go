@@ -38,7 +38,8 @@ func TestPages(t *testing.T) {
 	}
 	html := string(p.HTML)
 	for _, want := range []string{
-		`<a href="/docs/payees#add">payees</a>`, `blob/main/elsewhere.md">the rest</a>`, "<summary>curl</summary>", "curl &lt;x&gt;",
+		`<a href="/docs/payees#add">payees</a>`, `blob/main/elsewhere.md">the rest</a>`,
+		"<summary>curl</summary>", "curl &lt;x&gt;",
 		"<summary>Go</summary>", `<h2 id="table">Table</h2>`, `tabindex="0"><table>`,
 	} {
 		if !strings.Contains(html, want) {
