@@ -68,6 +68,11 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		}
 		r.Coins++
 		a.sequence(r)
+		newest := a.statements[len(a.statements)-1]
+		if day := a.zone.LateStatement(newest.Closes, tx.Now()); day != "" {
+			r.differ(StatementMissing, a.name+", "+day, "", fmt.Sprintf("the newest statement is %s of %s; see the log of the "+
+				"job bank.statements", newest.ID, newest.Closes))
+		}
 		a.compare(r, totals)
 		if a.unbalanced > 0 {
 			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: %d statements have no opening or closing balance", a.name,

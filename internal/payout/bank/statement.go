@@ -42,11 +42,26 @@ var ErrStatementPending = errors.New("the bank is still making the statement")
 // statementKind is the kind of a Response that is a Statement. Its name has the account and the day.
 const statementKind = "statement"
 
-// Statements of a day are read once the day is over for statementDelay, at most daysPerRun in one run.
+// Statements of a day are read once the day is over for statementDelay, at most daysPerRun in one run. One that is not
+// read when the day is over for statementLate is reported as missing.
 const (
 	statementDelay = 2 * time.Hour
+	statementLate  = 8 * time.Hour
 	daysPerRun     = 10
 )
+
+// LateStatement returns the day whose statement is missing from an account with an API, if newest is the day of the
+// newest statement that was read, or "".
+func (a Account) LateStatement(newest string, now time.Time) string {
+	if !a.ByAPI() {
+		return ""
+	}
+	day, err := time.ParseInLocation(time.DateOnly, newest, a.zone)
+	if err != nil || now.Before(day.AddDate(0, 0, 2).Add(statementLate)) {
+		return ""
+	}
+	return day.AddDate(0, 0, 1).Format(time.DateOnly)
+}
 
 // readStatements passes the statements of accounts with an API to Config.Statement, one for each day: the first is that
 // of the day before the first run.
@@ -98,6 +113,10 @@ func (r *Rail) readStatement(ctx context.Context, d *db.DB, a Account) (bool, er
 		return false, nil
 	}
 	s, err := r.c.APIs[a.ID].Statement(ctx, a, from, to)
+	if errors.Is(err, ErrStatementPending) && now.After(to.Add(statementLate)) {
+		r.c.Log.ErrorContext(ctx, "a bank has not made a statement in time; ask it if this goes on", "account", a.ID,
+			"day", from.Format(time.DateOnly))
+	}
 	if err != nil {
 		return false, err
 	}

@@ -64,9 +64,11 @@ func (a *API) Statement(ctx context.Context, of bank.Account, from, _ time.Time)
 	var accounts []summary
 	var rows []transaction
 	day := of.Day(from)
+	// Both reports are requested at once. An error of one of them is returned even if the other one is pending.
 	err := a.readReport(ctx, of, summaryReport, day, &accounts)
-	if err == nil || errors.Is(err, bank.ErrStatementPending) { // both reports are requested at once
-		err = errors.Join(err, a.readReport(ctx, of, transactionReport, day, &rows))
+	other := a.readReport(ctx, of, transactionReport, day, &rows)
+	if err == nil || errors.Is(err, bank.ErrStatementPending) && other != nil {
+		err = other
 	}
 	if err != nil {
 		return s, err
@@ -107,8 +109,14 @@ func (t transaction) name(n int) string {
 	return "column_" + hex.EncodeToString(digest[:12])
 }
 
+// failed reports whether Column will not complete the report. A status that is not known may still change.
+func (r report) failed() bool {
+	return slices.Contains([]string{"failed", "error", "canceled", "cancelled", "expired"}, strings.ToLower(r.Status))
+}
+
 // readReport decodes the JSON document of a report about one day. If Column has not made the report, it is requested,
-// and the error is bank.ErrStatementPending.
+// and the error is bank.ErrStatementPending. If Column could not make it, it is requested again, with another key, and
+// the error says so.
 func (a *API) readReport(ctx context.Context, of bank.Account, kind, day string, into any) error {
 	query := url.Values{"type": {kind}, "from_date": {day}, "to_date": {day}, "limit": {strconv.Itoa(pageSize)}}
 	var list struct {
@@ -118,16 +126,30 @@ func (a *API) readReport(ctx context.Context, of bank.Account, kind, day string,
 		return err
 	}
 	fits := func(r report) bool { return r.Type == kind && r.From == day && r.To == day && r.Zone == of.Zone }
-	i := slices.IndexFunc(list.Reports, fits)
+	failures := 0
+	for _, r := range list.Reports {
+		if fits(r) && r.failed() {
+			failures++
+		}
+	}
+	i := slices.IndexFunc(list.Reports, func(r report) bool { return fits(r) && !r.failed() })
 	if i < 0 {
+		key := "statement-" + of.Number + "-" + kind + "-" + day + "-" + of.Zone
+		if failures > 0 {
+			key += "-" + strconv.Itoa(failures)
+		}
 		var made report
-		if err := a.client.Post(ctx, "/reporting", "statement-"+of.Number+"-"+kind+"-"+day+"-"+of.Zone, object{"type": kind,
-			"from_date": day, "to_date": day, "time_zone": of.Zone}, &made); err != nil {
+		if err := a.client.Post(ctx, "/reporting", key, object{"type": kind, "from_date": day, "to_date": day,
+			"time_zone": of.Zone}, &made); err != nil {
 			return err
 		}
 		if !fits(made) {
 			return fmt.Errorf("column: the report is about %s to %s in the zone %q; set the zone of the bank account %s to it",
 				made.From, made.To, made.Zone, of.ID)
+		}
+		if failures > 0 || made.failed() {
+			return fmt.Errorf("column: the report %s of %s could not be made, %d times; it is requested again; "+
+				"if this goes on, ask Column", kind, day, max(failures, 1))
 		}
 		list.Reports, i = []report{made}, 0
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -173,6 +174,57 @@ func TestReportsOfAnotherZone(t *testing.T) {
 		}
 		if err := errors.Join(failed...); err == nil || !strings.Contains(err.Error(), "set the zone of the bank account") {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// A report that Column cannot make is an error, and is requested again. One that stays unfinished is reported.
+func TestReportsThatAreNotMade(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := openWithStatements(f)
+		b.Clock.Advance(48 * time.Hour)
+		run := func() error {
+			var failed []error
+			for _, p := range b.Rails.Periodic(b.DB) {
+				failed = append(failed, p.Run(b.Context()))
+			}
+			return errors.Join(failed...)
+		}
+		missing := func() bool {
+			r, err := backoffice.Reconcile(b.Context(), b.DB, backoffice.Sources{Banks: b.Accounts})
+			b.Must(err)
+			return slices.ContainsFunc(r.Differences, func(x backoffice.Difference) bool {
+				return x.Kind == string(backoffice.StatementMissing)
+			})
+		}
+		b.Must(run())
+		b.advance()
+		b.Must(run()) // a first statement
+		b.Clock.Advance(24 * time.Hour)
+		b.Must(run())
+		requested := len(b.reports)
+		b.Between(func() { b.reports[requested-1]["status"] = "failed" })
+		if err := run(); err == nil || !strings.Contains(err.Error(), "could not be made, 1 times") {
+			t.Errorf("a report that failed, while the other one is pending: %v", err)
+		}
+		if n := len(b.reports); n != requested+1 {
+			t.Errorf("%d reports were requested, want %d", n, requested+1)
+		}
+		b.Must(run()) // the new one is pending
+		if missing() {
+			t.Error("a statement is missing before it is late")
+		}
+		b.Clock.Advance(24 * time.Hour)
+		b.Must(run())
+		if !missing() {
+			t.Error("a late statement is not reported")
+		}
+		for range 3 {
+			b.advance()
+			b.Must(run())
+		}
+		if missing() {
+			t.Error("a statement is missing that was read")
 		}
 	})
 }
