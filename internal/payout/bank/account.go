@@ -560,10 +560,13 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 				Description: entryDescription(d.Purpose, t.Company), Effective: day, Window: window,
 				Addenda: nacha.Remittance(d.Invoice, d.Description, t.Amount.Units())})
 			if a.CTX && t.Company && d.Invoice != "" && d.Description != "" {
-				e := &out.Entries[len(out.Entries)-1]
-				e.CTX, e.Addenda = true, nacha.Advice{Reference: t.ID, Payer: cmp.Or(d.Payer, a.Name), Payee: t.Creditor.Name,
+				text, err := nacha.Advice{Reference: t.ID, Payer: cmp.Or(d.Payer, a.Name), Payee: t.Creditor.Name,
 					Invoice: d.Invoice, Note: d.Description, Cents: t.Amount.Units(), Created: now.In(a.zone),
-					Effective: day}.String()
+					Effective: day}.Encode()
+				if err == nil { // otherwise it stays a CCD entry: a text has no character that the order can contain
+					e := &out.Entries[len(out.Entries)-1]
+					e.CTX, e.Addenda = true, text
+				}
 			}
 		}
 		if f.Parts, err = out.Parts(); err == nil {

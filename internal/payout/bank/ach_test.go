@@ -95,6 +95,8 @@ func testACHEntries(t *testing.T, ctx bool) {
 		b.pay("out_3", "3000", "business", 300, acme)
 		b.pay("out_4", "4000", "individual", 400, acme)
 		b.pay("out_5", "5000", "business", 500, payout.Details{Payer: "Acme Research"})
+		acme.Invoice = "***" // which an order cannot contain
+		b.pay("out_6", "6000", "business", 600, acme)
 		b.prepare()
 		b.send()
 		_, body := b.out()
@@ -126,7 +128,7 @@ func testACHEntries(t *testing.T, ctx bool) {
 		want := map[string]string{
 			"1000": `PPD PAYROLL NTE*PMT*March\`, "2000": `CCD PAYMENT NTE*PMT*March\`,
 			"3000": `CCD VENDOR PMT RMR*IV*2026-17**3.00\`, "4000": `PPD VENDOR PMT RMR*IV*2026-17**4.00\`,
-			"5000": "CCD PAYMENT",
+			"5000": "CCD PAYMENT", "6000": `CCD VENDOR PMT NTE*PMT*March\`,
 		}
 		if ctx {
 			want["3000"] = `CTX NTE*PMT*March\TRN*1*S0000001P00003\N1*PR*Acme Research\N1*PE*` + "Ada" +

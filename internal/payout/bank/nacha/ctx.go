@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,8 +27,14 @@ type Advice struct {
 	Effective time.Time
 }
 
-// String returns the interchange with the transaction set. The separators of segments are removed from its texts.
-func (a Advice) String() string {
+// Encode returns the interchange with the transaction set. The separators of segments are removed from its texts. The
+// error is that a text is then empty, which X12 does not permit.
+func (a Advice) Encode() (string, error) {
+	text := a.interchange()
+	return text, checkAdvice(text, a.Cents)
+}
+
+func (a Advice) interchange() string {
 	clean := func(s string, n int) string {
 		return ascii(strings.NewReplacer("*", " ", "\\", " ", "~", " ", ">", " ").Replace(unidecode.Unidecode(s)), n)
 	}
@@ -78,6 +85,9 @@ func checkAdvice(text string, cents int64) error {
 			if len(elements) != 3 || elements[1] != strconv.Itoa(i-start+1) {
 				return errors.New("the number of segments is wrong")
 			}
+		}
+		if strings.HasSuffix(s, "*") || elements[0] == "GS" && slices.Contains(elements, "") {
+			return fmt.Errorf("a segment %s has an empty element", elements[0])
 		}
 	}
 	order := strings.Join(names, " ")

@@ -179,6 +179,27 @@ func TestAThirdPartyReaderReadsAddendaAndSameDayBatches(t *testing.T) {
 	}
 }
 
+// An order without a text that X12 requires is not encoded: the bank would refuse the file.
+func TestOrdersWithEmptyTextsAreRefused(t *testing.T) {
+	advice := Advice{Reference: "S1", Payer: "Acme", Payee: "Ada", Invoice: "1", Note: "March", Cents: 100,
+		Created: time.Date(2026, 3, 2, 14, 5, 0, 0, time.UTC), Effective: time.Date(2026, 3, 3, 0, 0, 0, 0, time.UTC)}
+	if _, err := advice.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	for name, clear := range map[string]func(a *Advice){
+		"invoice": func(a *Advice) { a.Invoice = "***" },
+		"note":    func(a *Advice) { a.Note = "~\U0001F389" },
+		"payer":   func(a *Advice) { a.Payer = "> >" },
+		"payee":   func(a *Advice) { a.Payee = "\U0001F389" },
+	} {
+		empty := advice
+		clear(&empty)
+		if text, err := empty.Encode(); err == nil {
+			t.Errorf("an order without the %s: %s", name, text)
+		}
+	}
+}
+
 // A CTX entry has an order of ANSI X12 in several addenda records, which a third-party reader reads and a bank accepts.
 func TestAThirdPartyReaderReadsOrders(t *testing.T) {
 	order := entry(1, 1234_05)
@@ -186,7 +207,7 @@ func TestAThirdPartyReaderReadsOrders(t *testing.T) {
 	advice := Advice{Reference: order.ID, Payer: "Acme*Research", Payee: "Zoë GmbH", Invoice: "2026-0017",
 		Note: "Consulting in March ~ 12 hours", Cents: order.Cents, Created: time.Date(2026, 3, 2, 14, 5, 0, 0, time.UTC),
 		Effective: order.Effective}
-	order.Addenda = advice.String()
+	order.Addenda = testkit.Must(advice.Encode())
 	plain := entry(2, 200)
 	b := testkit.Must(file(order, plain).Write())
 	got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
