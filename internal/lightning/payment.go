@@ -21,8 +21,8 @@ type Payer interface {
 	Spendable(ctx context.Context) (sats int64, err error)
 	// Pay starts a payment and returns it when it has succeeded or failed, or is still on its way at the end of ctx. A
 	// node pays each payment hash at most once: it refuses a request that it has paid or is paying. After an error,
-	// TrackPayment tells whether there is a payment. An [Error] is an answer of the node; after any other error it is
-	// not known whether the node got the request.
+	// TrackPayment tells whether there is a payment. An [Error] that refuses the request proves that it will not start;
+	// after any other error it is not known whether the node got the request.
 	Pay(ctx context.Context, p PaymentParams) (Payment, error)
 	// TrackPayment returns a payment as it is now, or [ErrNoPayment].
 	TrackPayment(ctx context.Context, h Hash) (Payment, error)

@@ -311,6 +311,59 @@ func TestAnotherNodeIsNotAskedForAPayment(t *testing.T) {
 	})
 }
 
+// erring is a node whose first call to pay returns an error.
+type erring struct {
+	*outside
+	err error
+}
+
+func (e *erring) Pay(ctx context.Context, in lightning.PaymentParams) (lightning.Payment, error) {
+	if err := e.err; err != nil {
+		e.err = nil
+		return lightning.Payment{}, err
+	}
+	return e.outside.Pay(ctx, in)
+}
+
+// Only an error that refuses the request proves that there will be no payment. After any other error the outcome is
+// unknown, and the same invoice is paid later.
+func TestOnlyARefusalFailsAnOutput(t *testing.T) {
+	for _, c := range []struct {
+		err     lightning.Error
+		refused bool
+	}{
+		{lightning.Error{Code: 1, Message: "context canceled"}, false},
+		{lightning.Error{Code: 2, Message: "server is shutting down"}, false},
+		{lightning.Error{Code: 4, Message: "context deadline exceeded"}, false},
+		{lightning.Error{Code: 13, Message: "internal error"}, false},
+		{lightning.Error{Code: 14, Message: "transport is closing"}, false},
+		{lightning.Error{Code: 2, Message: "self-payments not allowed"}, true},
+		{lightning.Error{Code: 2, Message: "invoice expired. Valid until 2026-01-01"}, true},
+		{lightning.Error{Code: 3, Message: "proto: syntax error"}, true},
+	} {
+		t.Run(c.err.Message, func(t *testing.T) {
+			payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+				node := &erring{newOutside(f), &c.err}
+				r, err := rail.New(rail.Config{Node: node, Network: "regtest", Resolver: node, Log: f.Log})
+				f.Start(r, err)
+				s := &scene{f, node.outside, r}
+				o := s.pay(s.invoice(20_000))
+				s.Must(r.Prepare(s.Context(), s.DB, payouttest.Company))
+				id := s.Load(o.ID).BatchID
+				node.err = &c.err
+				s.Must(r.Send(s.Context(), s.DB, payouttest.Company, []string{id}))
+				if c.refused {
+					s.Want(o.ID, payout.Failed, rail.ReasonRefused)
+					return
+				}
+				s.Want(o.ID, payout.UnknownOutcome, "")
+				s.later(time.Hour)
+				s.Want(o.ID, payout.Fulfilled, "")
+			})
+		})
+	}
+}
+
 // A node that refuses calls because of its macaroon fails no output.
 func TestAMacaroonWithoutPermissionFailsNoOutput(t *testing.T) {
 	run(t, func(s *scene) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 	expiryMargin = 2 * time.Minute
 	// maxFailures is the number of failed payments after which an output fails.
 	maxFailures = 3
+	// codeInvalidArgument is the gRPC code of a request that cannot be decoded.
+	codeInvalidArgument = 3
 )
 
 // Send implements payout.Rail. ids are those of payments.
@@ -131,7 +134,7 @@ func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash
 	}
 	r.c.Log.WarnContext(ctx, "a call of the Lightning node to pay had no result", "payment_id", p.ID, "error", err)
 	var answer *lightning.Error
-	answered := errors.As(err, &answer)
+	answered := errors.As(err, &answer) && isRefusal(answer)
 	if answered {
 		p.doubtUntil = before
 	} else {
@@ -141,21 +144,22 @@ func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash
 	switch {
 	case trackErr == nil:
 		return r.record(ctx, d, p, result, now)
-	case answered && errors.Is(trackErr, lightning.ErrNoPayment) && !isAccess(answer):
+	case answered && errors.Is(trackErr, lightning.ErrNoPayment):
 		return r.fail(ctx, d, p, ReasonRefused, now)
 	}
 	return nil
 }
 
-// isAccess reports whether the node refused a call because of the macaroon, or because it is not ready.
-func isAccess(e *lightning.Error) bool {
-	for _, text := range []string{"permission denied", "verification failed", "wallet locked", "not active yet",
-		"starting up", "unable to dial"} {
-		if strings.Contains(e.Message, text) {
-			return true
-		}
+// isRefusal reports whether an answer proves that the node will not start the payment of the call: the request is
+// malformed, or cannot be paid. Any other error, for example of a proxy or of a node that shuts down, proves nothing.
+func isRefusal(e *lightning.Error) bool {
+	if e.Code == codeInvalidArgument {
+		return true
 	}
-	return false
+	message := strings.ToLower(e.Message)
+	return slices.ContainsFunc([]string{"invoice expired", "already paid", "self-payments not allowed",
+		"amount must be specified", "amount must not be specified", "not for current active network"},
+		func(text string) bool { return strings.Contains(message, text) })
 }
 
 // delay returns the time until the node is asked again for a payment without an outcome.
