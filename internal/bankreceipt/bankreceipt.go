@@ -11,9 +11,10 @@
 // different credits.
 //
 // The owner of a credit is the owner of the funding account that received it, or else the company, payroll or invoice
-// whose ID the payer wrote. All other credits are in suspense (account 2500), with a reason. A credit that pays an
-// open invoice of its owner, identified by the invoice's ID or number or by the payer's name and the exact amount, is
-// applied to it; the money is the owner's balance in any case. A credit for a payroll funded by bank transfer, which
+// whose ID the payer wrote. All other credits are in suspense (account 2500), with a reason, also
+// those that name a bill: a payroll pays it, and its vendor has no balance. A credit that pays an open invoice of its
+// owner, identified by the invoice's ID or number or by the payer's name and the exact amount, is applied to it; the
+// money is the owner's balance in any case. A credit for a payroll funded by bank transfer, which
 // the payer mentioned or which waits for the exact amount, is a deposit of that payroll and is booked by package
 // deposit. If several owners, payrolls or invoices match, none is chosen.
 //
@@ -79,6 +80,8 @@ var (
 	errOwner    = apierr.New(apierr.Invalid, "invalid_parameter", "No company or user has this ID.")
 	errInvoice  = apierr.New(apierr.Conflict, "invalid_state",
 		"The owner has no open invoice with this ID in the transfer's currency.")
+	errBill = apierr.New(apierr.Conflict, "invalid_state",
+		"This is a bill, which a payroll of the company pays. Credit the transfer to the company, or send it back.")
 	errParts = apierr.New(apierr.Conflict, "invalid_state",
 		"The parts of this payment in suspense exceed this amount. Enter the whole amount that came back.")
 	errGiven = apierr.New(apierr.Conflict, "invalid_state",
@@ -422,8 +425,13 @@ func (it *item) book(ctx context.Context, tx *db.Tx, imported map[string]bool, s
 	return t.ID, t.credit(ctx, tx)
 }
 
-// credit posts a credit to its owner: as a deposit of its payroll or as balance.
+// credit posts a credit to its owner: as a deposit of its payroll or as balance. It refuses an owner who cannot have a
+// balance.
 func (t *Transfer) credit(ctx context.Context, tx *db.Tx) error {
+	kind, _, _ := strings.Cut(t.OwnerID, "_")
+	if t.OwnerID != ledger.Operator && kind != "com" && kind != "usr" {
+		return fmt.Errorf("bankreceipt: transfer %s: owner %q has no balance", t.ID, t.OwnerID)
+	}
 	if t.fundsPayroll {
 		return deposit.Transferred(ctx, tx, t.OwnerID, t.PayrollID, t.accountID, t.ID, t.Amount)
 	}

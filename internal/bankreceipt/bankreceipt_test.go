@@ -421,6 +421,53 @@ func TestCreditsWithoutAnOwnerWaitInSuspense(t *testing.T) {
 	})
 }
 
+// The vendor of a bill has no balance, so neither the payer's text nor staff can credit the vendor, and the bill stays
+// owed.
+func TestACreditThatNamesABillWaitsInSuspense(t *testing.T) {
+	run(t, func(b *fixture) {
+		var bill string
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			v, err := invoice.CreateBill(ctx, tx, b.sealer, invoice.BillParams{CompanyID: b.by.CompanyID, Number: "R-17",
+				VendorID: tx.NewID("rec"), AmountText: "80.00", Currency: "EUR", Description: "Paper"}, &apierr.List{})
+			bill = v.ID
+			return err
+		})
+		b.want("the import", b.mustImport("053", credit{amount: "80.00", words: bill, servicer: "x"}), Summary{Suspense: 1})
+		got := b.all()[0]
+		b.want("the transfer", fmt.Sprint(got.Reason, " ", got.OwnerID), ReasonUnknown+" ")
+		assign := func(to string) error {
+			return b.d.Write(b.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := Assign(ctx, tx, got.ID, to)
+				return err
+			})
+		}
+		if err := assign(bill); !errors.Is(err, errBill) {
+			b.Errorf("the transfer is credited to the bill: %v", err)
+		}
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			found, err := invoice.Named(ctx, tx, []string{bill})
+			if err != nil {
+				return err
+			}
+			vendor := found[bill].UserID
+			open, err := invoice.Open(ctx, tx, vendor, money.EUR)
+			b.want("open invoices of the vendor", len(open), 0)
+			if _, err := invoice.Receive(ctx, tx, vendor, bill, got.Amount); !errors.Is(err, invoice.ErrState) {
+				b.Errorf("the bill receives a transfer: %v", err)
+			}
+			x := Transfer{ID: got.ID, OwnerID: vendor, Amount: got.Amount}
+			if err := x.credit(ctx, tx); err == nil {
+				b.Error("the transfer is credited to a vendor")
+			}
+			return err
+		})
+		status, paid := b.invoice(bill)
+		b.want("the bill", fmt.Sprint(status, " ", paid), "sent 0.00")
+		testkit.Check(b, assign(b.by.CompanyID))
+		b.want("the company's", b.balance(b.by.CompanyID), 80_00)
+	})
+}
+
 func TestStaffDecideAboutTransfersInSuspense(t *testing.T) {
 	run(t, func(b *fixture) {
 		id := b.createInvoice("7", "10.00")

@@ -110,7 +110,9 @@ func (t *Transfer) matchOwner(ctx context.Context, tx *db.Tx, mentioned []string
 			if err != nil {
 				return err
 			}
-			add(found[id].UserID, found[id].CompanyID)
+			if v := found[id]; !v.Bill() { // a bill belongs to a vendor, who has no balance
+				add(v.UserID, v.CompanyID)
+			}
 		default:
 			company, err := payroll.CompanyOf(ctx, tx, id)
 			if err != nil {
@@ -245,6 +247,9 @@ func (t *Transfer) assignTo(ctx context.Context, tx *db.Tx, to string) (err erro
 			return err
 		}
 		v := found[to]
+		if v.ID != "" && v.Bill() {
+			return errBill
+		}
 		open, err := invoice.Open(ctx, tx, v.UserID, t.Amount.Asset())
 		if err != nil {
 			return err

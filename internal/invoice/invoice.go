@@ -566,13 +566,13 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 }
 
 // Receive counts a payer's transfer towards an invoice, at most the amount due, and returns the counted amount. It
-// returns ErrState if the invoice is not owed or is in a payroll.
+// returns ErrState if the invoice is not owed, is in a payroll, or is a bill, which only payrolls pay.
 func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) (counted money.Amount, err error) {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
 		return counted, err
 	}
-	if !v.Payable() {
+	if !v.Payable() || v.Bill() {
 		return counted, ErrState
 	}
 	due, err := v.Due()

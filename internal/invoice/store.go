@@ -75,10 +75,11 @@ func countOf(ctx context.Context, tx *db.Tx, userID string) (n int64, err error)
 	return n, err
 }
 
-// Open returns a user's invoices in a currency that are owed and in no payroll, oldest first, without content.
+// Open returns a user's invoices in a currency that are owed and in no payroll, oldest first, without content. It
+// returns no bills, which payrolls only pay.
 func Open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM invoices WHERE user_id = $1 AND currency = $2
-		AND status IN ('sent', 'partially_paid')
+		AND status IN ('sent', 'partially_paid') AND payer_id <> ''
 		ORDER BY created_at, invoice_id`, userID, string(currency))
 	return db.Collect(rows, err, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }
