@@ -162,6 +162,7 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error
 	}
 	c := evmrail.Config{
 		Node: a.Node, Signer: signer, Log: s.log, Witnesses: a.Witnesses, Screen: s.screenAddress,
+		Due: s.claims.Due,
 	}
 	if a.Sim != nil {
 		c.FeeMaxAge, c.SweepEvery = never, s.cfg.checkInterval()

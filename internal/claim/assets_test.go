@@ -57,7 +57,7 @@ func (m *merchant) accept(c chaintest.Chain, n evm.Network, keys *evm.Signer) {
 	m.claims.Accounts = chain.EVMNetworks{
 		Pool: chain.NewPool(m.DB, "evm", keys.Deriver(), n.Name),
 		Networks: []chain.EVMNetwork{
-			{Name: n.Name, Assets: n.Assets(), Test: true, URI: n.URI},
+			{Name: n.Name, Assets: n.Assets(), Test: true, URI: n.URI, Spec: n.Network},
 		},
 	}
 	m.evm = m.NewChain(n.Name, c, m.jobTable(), func(ctx context.Context) error {

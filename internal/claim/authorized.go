@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // A payer can pay a claim by an authorization (EIP-3009): a signature that permits one transfer of exactly the amount
@@ -23,7 +24,12 @@ import (
 // and the transfer has to be seen before the price ends.
 const minTimeLeft = 45 * time.Second
 
-// maxCollections bounds the authorizations of a claim that can fail, because a failed transfer can cost gas.
+// settleMargin is the time before the end of a price after which no transfer is sent for it: a transfer that is seen
+// after the end is late, and does not pay the claim.
+const settleMargin = 30 * time.Second
+
+// maxCollections bounds the transfers of a claim that are signed, because a failed one can cost gas. Package httpapi
+// limits the authorizations that fail before.
 const maxCollections = 10
 
 // Term is one way to pay a claim by an authorization: exactly the amount of the offer, to the address of its quote.
@@ -151,6 +157,11 @@ func (s *Service) Authorize(ctx context.Context, tx *db.Tx, claimID string, chai
 	if err != nil {
 		return err
 	}
+	f, err := gather(ctx, tx, c)
+	if err != nil {
+		return err
+	}
+	signed := 0
 	for _, known := range all {
 		if known.From == a.From && known.Nonce == a.Nonce {
 			if known.Signature == a.Signature {
@@ -165,25 +176,43 @@ func (s *Service) Authorize(ctx context.Context, tx *db.Tx, claimID string, chai
 		if state.Open() {
 			return ErrCollecting
 		}
-		if state.Done {
+		if state.Done && !slices.ContainsFunc(f.deposits, func(d deposit.Deposit) bool {
+			return d.Chain == known.Chain && d.TxID == state.TxID
+		}) {
 			return nil // the money is about to be counted
 		}
+		if known.BatchID != "" {
+			signed++
+		}
 	}
-	if len(all) >= maxCollections {
+	if signed >= maxCollections {
 		return errNoTerms
 	}
-	f, err := gather(ctx, tx, c)
-	if err == nil {
-		err = s.show(ctx, tx, f)
-	}
-	if err != nil || c.State == Paid || c.State == Confirming {
+	if err := s.show(ctx, tx, f); err != nil || c.State == Paid || c.State == Confirming {
 		return err
 	}
 	t, err := s.accepts(c, tx.Now(), chainID, contract, value, &a)
 	if err != nil {
 		return err
 	}
-	return evmrail.Collect(ctx, tx, t.On, c.CompanyID, c.ID, a, t.Quote.ValidTo)
+	return evmrail.Collect(ctx, tx, t.On, c.CompanyID, c.ID, a, t.Quote.ValidTo.Add(-settleMargin))
+}
+
+// Due locks the claim of an authorized transfer and reports whether it still offers to be paid by exactly this amount
+// at this address, until the time for which the transfer was accepted.
+func (s *Service) Due(ctx context.Context, tx *db.Tx, transfer evmrail.Collection) (bool, error) {
+	c, err := lock(ctx, tx, transfer.CompanyID, transfer.ObjectID)
+	if err != nil {
+		return false, err
+	}
+	f, err := gather(ctx, tx, c)
+	if err == nil {
+		err = s.show(ctx, tx, f)
+	}
+	return slices.ContainsFunc(c.Offers, func(o Offer) bool {
+		return o.Network == transfer.Chain && o.Quote.Address == transfer.To.String() && o.Amount == transfer.Amount &&
+			!transfer.SendBefore.After(o.Quote.ValidTo.Add(-settleMargin))
+	}), err
 }
 
 // accepts returns the terms that an authorization fulfills, and sets its amount. The error is a *Refusal if there are

@@ -339,7 +339,8 @@ func (m *merchant) startTokenPayouts(sim *evmsim.Chain, keys *evm.Signer) *refus
 	must(sim.Fund(m.Context(), hot, money.New(money.ETH, 1_000_000_000_000)))
 	must(sim.Fund(m.Context(), hot, money.New(money.USDC, 1_000_000_000)))
 	rail, err := evmrail.New(m.Context(), m.DB, evmrail.Config{Node: node, Signer: keys,
-		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour, Screen: allow.Address})
+		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour, Screen: allow.Address,
+		Due: m.claims.Due})
 	must(err)
 	must(rail.RefreshFees(m.Context(), m.DB))
 	rails, err := payout.New(rail)

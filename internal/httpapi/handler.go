@@ -36,6 +36,10 @@ func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Req
 	}
 	return func(w *responseWriter, r *http.Request) {
 		w.route, w.reads = rt.path, rt.kind == read
+		if rt.handler.paysBy402() && r.Method != rt.method { // HEAD, which would create claims
+			s.refuse(w, errMethod.Set("allow", rt.method))
+			return
+		}
 		if err := served.serve(w, r); err != nil {
 			s.refuse(w, err)
 		}

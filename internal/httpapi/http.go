@@ -270,6 +270,7 @@ type server struct {
 	tokens        *ratelimit.Limiter // OAuth requests per network
 	payments      *ratelimit.Limiter // requests for payments per network
 	opened        *ratelimit.Limiter // claims of payment links per network
+	attempts      *ratelimit.Limiter // authorized payments per network
 	settling      chan struct{}      // holds one value for each request that waits for its payment
 	wrongs        *ratelimit.Limiter // wrong credentials per network
 	denials       *ratelimit.Limiter // audit rows of cross-company requests per credential
@@ -299,6 +300,7 @@ func newServer(d Deps, table []route) *server {
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes),
 		tokens: tokenRequests(), payments: ratelimit.New(2, 60), opened: ratelimit.New(0.1, 20),
+		attempts: ratelimit.New(0.2, 20),
 		settling: make(chan struct{}, maxSettling),
 		wrongs:   ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),
 		inflight: inflight{running: map[idempotencyKey]*execution{}}, duplicateWait: duplicateWait,
@@ -531,13 +533,13 @@ func (s *server) noRoute(r *http.Request) error {
 		probe.Method = m
 		if _, pattern := s.mux.Handler(&probe); pattern != "/" {
 			allow = append(allow, m)
+			if m == "GET" && pattern != "GET "+paymentPath {
+				allow = append(allow, "HEAD")
+			}
 		}
 	}
 	if len(allow) == 0 {
 		return errNoSuchRoute
-	}
-	if slices.Contains(allow, "GET") {
-		allow = append(allow, "HEAD")
 	}
 	slices.Sort(allow)
 	return errMethod.Set("allow", strings.Join(allow, ", "))

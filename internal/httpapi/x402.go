@@ -123,8 +123,12 @@ const (
 	maxSettling = 256
 )
 
-var errPayment = apierr.New(apierr.BadRequest, "malformed_json",
-	"The header PAYMENT-SIGNATURE is not a payment payload of x402 version 2: JSON in base64.")
+var (
+	errPayment = apierr.New(apierr.BadRequest, "malformed_json",
+		"The header PAYMENT-SIGNATURE is not a payment payload of x402 version 2: JSON in base64.")
+	errRecipient = apierr.New(apierr.BadRequest, "malformed_json",
+		"The recipient (to) in the header PAYMENT-SIGNATURE is not an address. Sign the payTo of the terms.")
+)
 
 // pay answers a request for a claim or payment link by x402.
 func pay(ctx context.Context, _ *db.Tx, c *request, in *paymentInput) (*paymentAnswer, error) {
@@ -176,8 +180,12 @@ func (c *request) paidClaim(ctx context.Context, in *paymentInput, p *paymentPay
 		return in.PaymentID, nil
 	}
 	if p != nil {
+		to, err := evm.ParseAddress(p.Payload.Authorization.To)
+		if err != nil {
+			return "", errRecipient.At("header", "PAYMENT-SIGNATURE")
+		}
 		err = c.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			id, err = c.Links.ClaimAt(ctx, tx, in.PaymentID, p.Payload.Authorization.To)
+			id, err = c.Links.ClaimAt(ctx, tx, in.PaymentID, to.String())
 			return err
 		})
 		if err != nil || id != "" {
@@ -232,9 +240,16 @@ func (c *request) authorize(ctx context.Context, claimID string, p *paymentPaylo
 	if err != nil {
 		return err
 	}
-	return c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	if err := c.attempts.Allow(c.Now(), c.network, http.Header{}); err != nil {
+		return err
+	}
+	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return c.Claim.Authorize(ctx, tx, claimID, chainID, contract, p.Payload.Authorization.Value, a)
 	})
+	if err != nil {
+		c.attempts.Return(c.Now(), c.network) // nothing was stored
+	}
+	return err
 }
 
 // askPayment asks for the payment of a claim, or describes a claim that is paid.
@@ -292,6 +307,8 @@ var settleErrors = map[string]struct{ code, text string }{
 		"The network's fee is too high for this amount at the moment. Nothing was paid."},
 	evmrail.CollectExpired: {"invalid_exact_evm_payload_authorization_valid_before",
 		"The authorization ended before the transfer could be sent. Nothing was paid."},
+	evmrail.CollectNotDue: {"invalid_payment_requirements",
+		"Before the transfer could be sent, the claim was paid or ended, or its price changed. Nothing was paid."},
 }
 
 // awaitPayment waits until a payment is settled or has failed. If it is neither in time, the response is 202: the same
@@ -309,21 +326,24 @@ func (c *request) awaitPayment(ctx context.Context, in *paymentInput, claimID st
 		if err != nil {
 			return nil, err
 		}
-		counted := charge.State != claim.AwaitingPayment && charge.State != claim.PartiallyPaid &&
-			charge.State != claim.Expired && charge.State != claim.Underpaid
+		paid := charge.State == claim.Paid || charge.State == claim.Confirming
+		final := !paid && !charge.Waits() && charge.State != claim.Expired && charge.State != claim.Underpaid
 		done := &paymentAnswer{status: http.StatusOK, claim: c.paymentStatus(charge)}
 		switch {
-		case state.Done && (counted || ctx.Err() != nil):
+		case state.Done && paid:
 			done.settled = &paymentSettled{
 				Success: true, Payer: a.From.String(), Transaction: state.TxID, Network: p.Accepted.Network,
 				Amount: p.Payload.Authorization.Value,
 			}
 			return done, nil
-		case counted && (!ours || state.Reason != ""): // paid in another way
+		case paid && (!ours || state.Reason != ""): // paid in another way
 			return done, nil
 		case state.Reason != "":
 			why := settleErrors[state.Reason]
 			return c.refusePayment(context.WithoutCancel(ctx), in, claimID, p, why.code, why.text)
+		case state.Done && (final || ctx.Err() != nil && !charge.Waits()):
+			return nil, claim.ErrState.Detailf("The transfer %s arrived, but it did not pay the claim, which is %s. Do not pay "+
+				"again; the merchant decides about the money.", state.TxID, charge.State)
 		case ctx.Err() != nil:
 			done.status = http.StatusAccepted
 			return done, nil

@@ -60,6 +60,71 @@ func (b *fixture) signed(n evm.Network, body string, nonce byte) string {
 	})))
 }
 
+// Payments by x402 that cost nothing to make create no claim, and are limited. A transfer that did not pay its claim is
+// no success.
+func TestX402RefusesWhatDoesNotPay(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		b := newFullFixture(t, d)
+		n := b.acceptDollars()
+		for range maxSettling {
+			b.server.settling <- struct{}{}
+		}
+		want := func(status int, method, path string, headers ...string) reply {
+			t.Helper()
+			got := b.do(method, path, "", headers...)
+			if got.status != status {
+				t.Errorf("%s %s: %d %.400s, want %d", method, path, got.status, got.text, status)
+			}
+			return got
+		}
+		const header = "PAYMENT-SIGNATURE"
+		made, _ := ask[members](b, "POST", "/api/merchant/payment-links",
+			`{"title":"Report","amount":25,"denomination_currency":"USD","funding_currency":"USDC"}`)
+		link := strings.TrimPrefix(made["x402_url"].(string), "https://pay.example.com")
+		if got := want(405, "HEAD", link); got.header.Get("Allow") != "GET" {
+			t.Errorf("Allow is %q", got.header.Get("Allow"))
+		}
+		asked := want(402, "GET", link)
+		signature := string(testkit.Must(base64.StdEncoding.DecodeString(b.signed(n, asked.text, 1))))
+		changed := func(to func(string) string) string {
+			_, after, _ := strings.Cut(signature, `"to":"`)
+			address, _, _ := strings.Cut(after, `"`)
+			return base64.StdEncoding.EncodeToString([]byte(
+				strings.Replace(signature, `"to":"`+address, `"to":"`+to(address), 1)))
+		}
+		want(400, "GET", link, header, changed(func(string) string { return "0x12" }))
+		want(202, "GET", link, header, changed(strings.ToLower))
+		if n := b.count("SELECT COUNT(*) FROM claims WHERE link_id <> ''"); n != 1 { // the one that the 402 named
+			t.Errorf("the link created %d claims", n)
+		}
+
+		// The transfer is in a block, and its claim takes it no more.
+		b.set(`INSERT INTO payout_batches (company_id, batch_id, chain, state, txid, value, fee, inputs, change, sent_at,
+			asset, purpose, account, nonce, version, created_at)
+			VALUES ('operator', 'bat_1', 'base', 'lost', '0x01', 0, 0, '[]', '', 0, 'ETH', 'collect', '', 0, 1, 0)`)
+		b.set("UPDATE payout_collections SET batch_id = 'bat_1'")
+		for _, state := range []string{"paid_late", "cancelled", "expired"} {
+			b.set("UPDATE claims SET state = '" + state + "' WHERE link_id <> ''")
+			got := want(409, "GET", link, header, changed(strings.ToLower))
+			if !strings.Contains(got.text, "did not pay the claim") || got.header.Get("PAYMENT-RESPONSE") != "" {
+				t.Errorf("%s: %s", state, got.text)
+			}
+		}
+		b.set("UPDATE claims SET state = 'awaiting_payment' WHERE link_id <> ''")
+		want(202, "GET", link, header, changed(strings.ToLower))
+
+		claim, _ := ask[members](b, "POST", claimPath+"/create",
+			`{"payer_id":"agent-7","amount":40,"denomination_currency":"USD","funding_currency":"USDC"}`)
+		path := "/api/x402/" + claim["claim_id"].(string)
+		asked = want(402, "GET", path)
+		for i := range byte(19) {
+			want(202, "GET", path, header, b.signed(n, asked.text, 10+i))
+			b.set("UPDATE payout_collections SET reason = 'insufficient_funds' WHERE batch_id = ''")
+		}
+		want(429, "GET", path, header, b.signed(n, asked.text, 40))
+	})
+}
+
 // A claim and a payment link that are paid by x402 return each response of the contract. Package app tests payments on
 // a real node.
 func TestResponsesOfX402(t *testing.T) {

@@ -386,7 +386,7 @@ func (s *Service) Claim(ctx context.Context, tx *db.Tx, linkID string, p OpenPar
 	return c, nil
 }
 
-// ClaimAt returns the claim of a link that is paid at an address on an EVM network, or "".
+// ClaimAt returns the claim of a link that is paid at an address, with its checksum, on an EVM network, or "".
 func (s *Service) ClaimAt(ctx context.Context, tx *db.Tx, linkID, address string) (string, error) {
 	l, err := findAny(ctx, tx, linkID)
 	if err != nil {

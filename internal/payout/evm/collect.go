@@ -30,6 +30,7 @@ const (
 	CollectRefused  = "refused"              // the token refuses the transfer, or a sanctions list has the payer
 	CollectFee      = "network_fee_too_high" // the network fee is too high for the amount
 	CollectExpired  = "expired"              // the authorization ended before the transfer could be sent
+	CollectNotDue   = "not_due"              // the object does not require this payment any more
 	CollectReverted = "reverted"             // the transfer failed in its block, or can never be in one
 )
 
@@ -164,6 +165,16 @@ func (r *Rail) quoteCollection(ctx context.Context, c Collection, call evm.Call)
 // sendCollection signs and stores the transfer, unless it has to wait.
 func (r *Rail) sendCollection(ctx context.Context, tx *db.Tx, c Collection, call evm.Call, e evm.Estimate, s evm.State,
 ) error {
+	due, err := r.due(ctx, tx, c) // first: whoever locks an object and the hot wallet locks the object first
+	if err != nil {
+		return err
+	}
+	switch {
+	case !tx.Now().Before(c.SendBefore): // the node may have answered slowly
+		return failCollection(ctx, tx, c, CollectExpired)
+	case !due:
+		return failCollection(ctx, tx, c, CollectNotDue)
+	}
 	p, why, err := r.lockHotWallet(ctx, tx, s)
 	if err != nil {
 		return err

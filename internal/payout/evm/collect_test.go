@@ -318,6 +318,10 @@ func (w *collector) impossible() {
 	w.sync()
 	w.failed(blocked, evmrail.CollectRefused)
 	w.blocked = ""
+	paid := w.authorize(usdc(30_000_000)) // and its claim is paid in another way
+	w.notDue = paid.ID
+	w.sync()
+	w.failed(paid, evmrail.CollectNotDue)
 	if n := w.batches() - before; n != 0 {
 		w.Errorf("%d of them were signed", n)
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Log       *slog.Logger
 	// Screen reports whether sanctions screening blocks payments from an address, for a subject of the company.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
+	// Due locks the object of a collection and reports whether it still requires exactly this payment.
+	Due func(ctx context.Context, tx *db.Tx, c Collection) (bool, error)
 
 	MaxOutputs int           // outputs of each asset per Prepare; default 100
 	FeeMaxAge  time.Duration // maximum age of a gas price that raises a fee; default 10 min
@@ -62,6 +64,7 @@ type Rail struct {
 	signer     *evm.Signer
 	hot        string // address of the hot wallet
 	screen     func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error)
+	due        func(ctx context.Context, tx *db.Tx, c Collection) (bool, error)
 	maxOutputs int
 	sweepEvery time.Duration
 }
@@ -74,8 +77,8 @@ var (
 // New returns the rail of the node's network. It makes the network's watcher follow the hot wallet, to detect other
 // uses of its key.
 func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
-	if d == nil || c.Node == nil || c.Signer == nil || c.Screen == nil {
-		return nil, errors.New("evm: the database, the node, the signer or the screening is missing")
+	if d == nil || c.Node == nil || c.Signer == nil || c.Screen == nil || c.Due == nil {
+		return nil, errors.New("evm: the database, the node, the signer, the screening or the check of payments is missing")
 	}
 	hot, err := c.Signer.Deriver().HotAddress()
 	if err != nil {
@@ -83,7 +86,7 @@ func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
 	}
 	n := c.Node.Spec()
 	r := &Rail{
-		network: n, node: c.Node, signer: c.Signer, hot: hot, screen: c.Screen,
+		network: n, node: c.Node, signer: c.Signer, hot: hot, screen: c.Screen, due: c.Due,
 		maxOutputs: cmp.Or(c.MaxOutputs, 100), sweepEvery: cmp.Or(c.SweepEvery, 5*time.Second),
 	}
 	log := c.Log

@@ -31,6 +31,7 @@ type fixture struct {
 	rail    *evmrail.Rail
 	payees  uint32
 	blocked string // address that sanctions screening blocks
+	notDue  string // ID of the collection whose object is paid otherwise
 }
 
 // testNode is a node of the network base that a test controls, with coins for every account.
@@ -114,7 +115,9 @@ func newFixture(f *payouttest.Fixture, node testNode, keys *evm.Signer) *fixture
 		evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs,
 			Screen: func(_ context.Context, _ *db.Tx, _, _, address string) (bool, error) {
 				return address == w.blocked, nil
-			}})
+			},
+			Due: func(_ context.Context, _ *db.Tx, c evmrail.Collection) (bool, error) { return c.ID != w.notDue, nil },
+		})
 	w.Start(w.rail, err)
 	w.watcher = chain.NewWatcher(w.DB, node.Spec().Name, node, 1, w.Log)
 	w.sync()
