@@ -82,7 +82,11 @@ func newRails(ctx context.Context, database, folder string, payees int) (*rails,
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	const never = 24 * time.Hour
-	account, err := evmrail.New(ctx, l.d, evmrail.Config{Node: r.evm, Signer: signer, Log: quiet, FeeMaxAge: never})
+	account, err := evmrail.New(ctx, l.d, evmrail.Config{
+		Node: r.evm, Signer: signer, Log: quiet, FeeMaxAge: never,
+		Screen: func(context.Context, *db.Tx, string, string, string) (bool, error) { return false, nil },
+		Due:    func(context.Context, *db.Tx, evmrail.Collection) (bool, error) { return true, nil },
+	})
 	if err != nil {
 		return nil, err
 	}
