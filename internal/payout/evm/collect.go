@@ -165,7 +165,7 @@ func (r *Rail) quoteCollection(ctx context.Context, c Collection, call evm.Call)
 // sendCollection signs and stores the transfer, unless it has to wait.
 func (r *Rail) sendCollection(ctx context.Context, tx *db.Tx, c Collection, call evm.Call, e evm.Estimate, s evm.State,
 ) error {
-	due, err := r.due(ctx, tx, c) // first: whoever locks an object and the hot wallet locks the object first
+	due, err := r.due(ctx, tx, c) // locks the object, always before the hot wallet
 	if err != nil {
 		return err
 	}
