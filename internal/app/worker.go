@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	netmail "net/mail"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -120,8 +121,12 @@ func (s *Service) newMailer() (*mail.Mailer, error) {
 		return nil, err
 	}
 	m := &mail.Mailer{From: from, Sealer: s.sealer, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox}
-	m.Verified = func(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
-		c, err := identity.CompanyByID(ctx, tx, companyID)
+	m.Verified = func(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+		if strings.HasPrefix(id, "usr_") {
+			u, err := identity.GetUser(ctx, tx, nil, id)
+			return u.KYCStatus == identity.KYCApproved, err
+		}
+		c, err := identity.CompanyByID(ctx, tx, id)
 		return c.KYBStatus == identity.KYBApproved, err
 	}
 	if m.BaseURL == "" {

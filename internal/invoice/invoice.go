@@ -184,8 +184,8 @@ func (v *Invoice) mailPayer(ctx context.Context, tx *db.Tx, s *identity.Sealer, 
 	return mail.Enqueue(ctx, tx, mail.Message{
 		CompanyID: v.CompanyID, To: to.Email, Template: mail.InvoiceSent, Key: v.ID, Sealer: s,
 		Data: mail.InvoiceSentData{
-			From: by.Name(), Payer: to.Name, Number: v.Number, Amount: v.Total.String() + " " + string(v.Currency),
-			Due: v.DueDate, Token: v.Token,
+			UserID: by.ID, From: by.Name(), Payer: to.Name, Number: v.Number,
+			Amount: v.Total.String() + " " + string(v.Currency), Due: v.DueDate, Token: v.Token,
 		},
 	})
 }

@@ -5,8 +5,8 @@
 // ID, so that recipients can recognize a mail that was sent twice because of a crash. Link tokens are stored encrypted,
 // and the contents of a mail are deleted when it is sent. A sandbox without a server stores its mails for reading.
 //
-// The number of mails per address is limited, and for unverified companies also the number per company; see
-// [MaxToAddress].
+// The number of mails per address is limited, and for unverified companies also the number per company, and that of
+// invoices per person; see [MaxToAddress].
 //
 // The package owns the tables mails and mail_counts and the texts of the mails in four languages. Its callers decide
 // when a mail is sent and to whom.
@@ -196,6 +196,7 @@ type (
 
 	// InvoiceSentData gives the payer of an invoice the link to its page.
 	InvoiceSentData struct {
+		UserID              string // the person who wrote the invoice; not shown
 		From, Payer, Number string
 		Amount              string // "120.00 EUR"
 		Due                 string // date, such as 2026-03-16
@@ -470,9 +471,9 @@ type Mailer struct {
 	BaseURL string        // base URL of links, without a slash at the end
 	Sandbox bool          // marks every mail as one of a sandbox
 	Sealer  *identity.Sealer
-	// Verified reports whether a company is verified. Other companies may send fewer mails, and names in their mails are
-	// made harmless. If Verified is nil, no company is verified.
-	Verified func(ctx context.Context, tx *db.Tx, companyID string) (bool, error)
+	// Verified reports whether a company or a person is verified. Other companies may send fewer mails, and names in the
+	// mails of others are made harmless. If Verified is nil, none is verified.
+	Verified func(ctx context.Context, tx *db.Tx, id string) (bool, error)
 }
 
 // Send sends the mail of a job (job mail.send). It may send a mail twice, with the same Message-ID, if the process dies
@@ -520,7 +521,7 @@ func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	case errors.As(err, &rejected):
 		return end(ctx, d, m, result{state: refused, reason: rejected.Error()})
 	}
-	return errors.Join(err, x.release(ctx, d, m, a))
+	return errors.Join(err, a.release(ctx, d))
 }
 
 func end(ctx context.Context, d *db.DB, m row, r result) error {

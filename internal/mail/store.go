@@ -86,7 +86,8 @@ func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 }
 
 // count increments a counter and returns its value and the start of its period. The first count after a day starts a
-// new period. Callers count companies before addresses, which prevents deadlocks.
+// new period. Callers count companies, then people, then addresses, which prevents
+// deadlocks.
 func count(ctx context.Context, tx *db.Tx, counter string) (n int64, since time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, `INSERT INTO mail_counts (counter, since_at, mails) VALUES ($1, $2, 1)

@@ -47,7 +47,7 @@ var samples = map[string][]any{
 	ClaimPaid: {ClaimPaidData{"Acme", "120.00 EUR", "0.00240000 BTC", "Books", []string{"2 × Book: 120.00 EUR"},
 		"order-17", "clm_1", at, "Enjoy your books.", "help@acme.example"},
 		ClaimPaidData{Company: "Acme", Amount: "1.00 USD", Paid: "0.00002 BTC", ClaimID: "clm_1", At: at}},
-	InvoiceSent: {InvoiceSentData{"Ada", "Northwind", "INV-0001", "120.00 EUR", "2026-03-16", "tok"},
+	InvoiceSent: {InvoiceSentData{"usr_1", "Ada", "Northwind", "INV-0001", "120.00 EUR", "2026-03-16", "tok"},
 		InvoiceSentData{From: "Ada", Payer: "N", Number: "1", Amount: "1.00 EUR", Due: "2026-03-16", Token: "tok"}},
 	RefundOffered: {RefundOfferedData{"Acme", "0.00050000 BTC", "order-17", "clm_1", "tok", at},
 		RefundOfferedData{Company: "Acme", Amount: "0.0005 BTC", ClaimID: "clm_1", Token: "tok", Expires: at}},

@@ -15,21 +15,23 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// The limits of mails that companies cause, per day. Mails about payments are unlimited, because payments cost money.
-// Mails that people request themselves are limited where they are requested.
+// The limits of mails that companies and people cause, per day. Mails about payments are unlimited, because payments
+// cost money. Mails that people request themselves are limited where they are requested.
 const (
 	MaxToAddress  = 10 // mails of one template to one address, from all companies; the newest further one waits for a day
 	MaxUnverified = 50 // mails from an unverified company, of all templates with limits together
+	MaxInvoices   = 50 // mails of the invoices of one person; further ones wait for a day
 
 	day = 24 * time.Hour
 )
 
 // limited are the templates with limits.
-var limited = []string{Invitation, InvitationRequested, DestinationChanged, MemberInvited, CompanyChanged}
+var limited = []string{Invitation, InvitationRequested, DestinationChanged, MemberInvited, CompanyChanged, InvoiceSent}
 
 // admission is the result of checking the limits for a mail.
 type admission struct {
-	unverified bool      // the company is not verified
+	unverified bool      // the company, or the person who wrote the invoice, is not verified
+	counters   []string  // keys of the counters that counted the mail
 	wait       time.Time // if not zero, the mail must wait until then
 	rejection  string    // if not "", the reason why the mail is never sent
 }
@@ -40,16 +42,21 @@ const (
 	rejectedRepeated   = "the address reached its number of mails per day about this kind of change"
 )
 
-// admit checks the limits for a mail and counts it if it may be sent. The caller must call [Mailer.release] if the mail
-// is not sent after all.
+// admit checks the limits for a mail and counts it if it may be sent. The caller must call release if the mail is not
+// sent after all.
 func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err error) {
-	verify := func(ctx context.Context, tx *db.Tx) error {
-		a = admission{unverified: m.companyID != ""}
-		if m.companyID == "" || x.Verified == nil {
-			return nil
+	person, err := x.personOf(m)
+	if err != nil {
+		return a, err
+	}
+	var newCompany bool
+	verify := func(ctx context.Context, tx *db.Tx) (err error) {
+		a = admission{}
+		if newCompany, err = x.unverified(ctx, tx, m.companyID); err != nil {
+			return err
 		}
-		verified, err := x.Verified(ctx, tx, m.companyID)
-		a.unverified = !verified
+		newPerson, err := x.unverified(ctx, tx, person)
+		a.unverified = newCompany || newPerson
 		return err
 	}
 	if !slices.Contains(limited, m.template) {
@@ -60,33 +67,47 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err e
 			return err
 		}
 		if tx.Now().Sub(m.created) >= day { // it was postponed to the next day
-			if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
+			if replaced, err := isReplaced(ctx, tx, m); err != nil || replaced {
 				a.rejection = rejectedNewer
 				return err
 			}
 		}
-		if a.unverified {
+		if newCompany {
 			n, _, err := count(ctx, tx, companyCounter(m))
 			if err != nil || n > MaxUnverified {
 				a.rejection = rejectedUnverified
 				return err
 			}
+			a.counters = append(a.counters, companyCounter(m))
 		}
-		n, since, err := count(ctx, tx, addressCounter(m))
-		if err != nil || n <= MaxToAddress {
-			return err
-		}
-		if a.unverified {
-			if err := discount(ctx, tx, companyCounter(m)); err != nil {
+		if person != "" {
+			n, since, err := count(ctx, tx, digest("person", person))
+			if err != nil {
 				return err
 			}
+			if n > MaxInvoices {
+				a.wait = since.Add(day)
+				return a.discount(ctx, tx)
+			}
+			a.counters = append(a.counters, digest("person", person))
+		}
+		n, since, err := count(ctx, tx, addressCounter(m))
+		if err != nil {
+			return err
+		}
+		if n <= MaxToAddress {
+			a.counters = append(a.counters, addressCounter(m))
+			return nil
+		}
+		if err := a.discount(ctx, tx); err != nil {
+			return err
 		}
 		if m.template == CompanyChanged {
 			a.rejection = rejectedRepeated
 			return nil
 		}
 		a.wait = since.Add(day)
-		if newer, err := hasNewer(ctx, tx, m); err != nil || newer {
+		if replaced, err := isReplaced(ctx, tx, m); err != nil || replaced {
 			a.rejection = rejectedNewer
 			return err
 		}
@@ -94,19 +115,53 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err e
 	})
 }
 
-// release takes back the count of a mail that was not sent.
-func (x *Mailer) release(ctx context.Context, d *db.DB, m row, a admission) error {
-	if !slices.Contains(limited, m.template) {
+// personOf returns the ID of the person who wrote the invoice that a mail is about, or "".
+func (x *Mailer) personOf(m row) (id string, err error) {
+	if m.template != InvoiceSent {
+		return "", nil
+	}
+	plain, err := x.open(m)
+	if err != nil {
+		return "", err
+	}
+	var about InvoiceSentData
+	err = json.Unmarshal(plain, &about)
+	return about.UserID, err
+}
+
+// unverified reports whether a company or person is not verified. It returns false for "".
+func (x *Mailer) unverified(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+	if id == "" || x.Verified == nil {
+		return id != "", nil
+	}
+	verified, err := x.Verified(ctx, tx, id)
+	return !verified, err
+}
+
+// isReplaced reports whether a newer mail makes this one superfluous. Each invoice has its own mail.
+func isReplaced(ctx context.Context, tx *db.Tx, m row) (bool, error) {
+	if m.template == InvoiceSent {
+		return false, nil
+	}
+	return hasNewer(ctx, tx, m)
+}
+
+// discount takes back the counts of a mail.
+func (a *admission) discount(ctx context.Context, tx *db.Tx) error {
+	for _, counter := range a.counters {
+		if err := discount(ctx, tx, counter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release takes back the counts of a mail that was not sent.
+func (a *admission) release(ctx context.Context, d *db.DB) error {
+	if len(a.counters) == 0 {
 		return nil
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		if a.unverified {
-			if err := discount(ctx, tx, companyCounter(m)); err != nil {
-				return err
-			}
-		}
-		return discount(ctx, tx, addressCounter(m))
-	})
+	return d.Write(ctx, a.discount)
 }
 
 // postpone enqueues another attempt to send a mail.
@@ -155,13 +210,13 @@ func Forget(ctx context.Context, d *db.DB) error {
 	return err
 }
 
-// maxName is the maximum length of a name in a mail from an unverified company, in characters.
+// maxName is the maximum length of a name in a mail from an unverified company or person, in characters.
 const maxName = 60
 
 // sanitizeNames shortens the names in a mail's data and changes them so that no mail program shows them as links. An
-// unverified company could otherwise send phishing links from our address.
+// unverified company or person could otherwise send phishing links from our address.
 func sanitizeNames(data reflect.Value) {
-	for _, field := range []string{"Name", "Company", "App", "Detail", "ThankYou"} {
+	for _, field := range []string{"Name", "Company", "App", "Detail", "ThankYou", "From", "Payer", "Number"} {
 		if v := data.FieldByName(field); v.IsValid() && v.Kind() == reflect.String {
 			v.SetString(sanitizeName(v.String()))
 		}

@@ -134,6 +134,49 @@ func TestMailsOfUnverifiedCompaniesAreLimitedAndHaveNoLinksInNames(t *testing.T)
 	})
 }
 
+// A person's further invoices wait for a day, whichever company they act for, and none of them is dropped. Only a
+// verified person of a verified company can have links in names.
+func TestMailsOfInvoicesAreLimitedPerPerson(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		server := startServer(t, nil)
+		x := mailer(t, "smtp://"+server.addr)
+		x.Verified = func(_ context.Context, _ *db.Tx, id string) (bool, error) { return strings.HasSuffix(id, "_good"), nil }
+		sent := func(company, person, to string, n int) mail.Message {
+			const evil = "https://evil.example/login"
+			return mail.Message{
+				CompanyID: company, To: to, Template: mail.InvoiceSent, Key: fmt.Sprint(person, n), Sealer: sealer(),
+				Data: mail.InvoiceSentData{UserID: person, From: evil, Payer: evil, Number: evil, Amount: "1.00 EUR",
+					Due: "2026-03-16", Token: "t"},
+			}
+		}
+		var all []mail.Message
+		for n := range mail.MaxInvoices + 2 {
+			all = append(all, sent([]string{"", "com_good"}[n%2], "usr_new", fmt.Sprintf("%d@example.com", n), n))
+		}
+		for n := range mail.MaxToAddress + 2 {
+			all = append(all, sent("", fmt.Sprintf("usr_%d", n), "victim@example.com", n))
+		}
+		all = append(all, sent("com_good", "usr_good", "good@example.com", 0),
+			sent("com_new", "usr_good", "new@example.com", 1))
+		testkit.Check(t, enqueue(t, d, all...))
+		testkit.Check(t, drain(d, x))
+		if n := len(server.all()); n != mail.MaxInvoices+mail.MaxToAddress+2 {
+			t.Errorf("%d mails were sent within a day", n)
+		}
+		clock.Advance(24 * time.Hour)
+		testkit.Check(t, drain(d, x))
+		if n := len(server.all()); n != len(all) {
+			t.Errorf("%d of %d mails were sent after a day", n, len(all))
+		}
+		for _, m := range server.all() {
+			got := parse(t, m.raw)
+			if strings.Contains(got.text+got.subject, "evil.example") != (m.to[0] == "good@example.com") {
+				t.Fatalf("%s: %s\n%s", m.to[0], got.subject, got.text)
+			}
+		}
+	})
+}
+
 // Without Verified, all companies are limited like unverified ones.
 func TestCompaniesAreUnverifiedByDefault(t *testing.T) {
 	d := dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)})
