@@ -240,8 +240,8 @@ func (s *Service) openLightning() (err error) {
 // lightningRail returns the rail that pays over Lightning. It records the first funds of a simulated node.
 func (s *Service) lightningRail(ctx context.Context) (*lightningrail.Rail, error) {
 	c := lightningrail.Config{
-		Network: s.cfg.BitcoinNetwork, Log: s.log, MaxFeeBps: s.cfg.LndMaxFeeBps, MaxAmount: s.cfg.LndMaxPayment,
-		Timeout: s.cfg.LndTimeout,
+		Network: s.cfg.BitcoinNetwork, Log: s.log, MaxFeeBps: s.cfg.LndMaxFeeBps, MinAmount: s.cfg.LndMinPayment,
+		MaxAmount: s.cfg.LndMaxPayment, Timeout: s.cfg.LndTimeout,
 	}
 	if s.simulatedLnd != nil {
 		c.Node, c.Resolver = s.simulatedLnd, s.simulatedLnd

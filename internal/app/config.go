@@ -118,7 +118,8 @@ type Lightning struct {
 	LndMacaroonFile string
 	LndTLSCertFile  string
 	LndPayouts      bool
-	LndMaxFeeBps    int64         `default:"100"`
+	LndMaxFeeBps    int64         `default:"30"`
+	LndMinPayment   int64         `default:"1000"`
 	LndMaxPayment   int64         `default:"10000000"`
 	LndTimeout      time.Duration `default:"60s"`
 }

@@ -84,6 +84,7 @@ var settings = map[string]setting{
 		"Default: no; a simulated node pays."},
 	"lnd-max-fee-bps": {"N", "Largest fee of a Lightning payment in basis points of its amount (${default}); " +
 		"10 satoshis are always accepted."},
+	"lnd-min-payment": {"SATS", "Least Lightning payment in satoshis (${default})."},
 	"lnd-max-payment": {"SATS", "Largest Lightning payment in satoshis (${default})."},
 	"lnd-timeout":     {"DURATION", "Time in which the node looks for routes of a payment (${default})."},
 

@@ -42,7 +42,7 @@ const (
 	ReasonInvoiceExpired = "invoice_expired"     // or will within minLeft
 	ReasonInvoiceAmount  = "invoice_amount"      // the invoice is for another amount
 	ReasonAmountTooLarge = "amount_above_limit"  // above the operator's limit, or that of the address
-	ReasonAmountTooSmall = "amount_below_limit"  // below the least amount of the address
+	ReasonAmountTooSmall = "amount_below_limit"  // below the operator's least payment, or that of the address
 	ReasonAddress        = "address_unreachable" // its server has not answered for maxUnreachable
 	ReasonNoRoute        = "no_route"            // no route within the largest fee and the timeout
 	ReasonRefused        = "payment_refused"     // by the payee's node, or by ours because of the invoice
@@ -68,8 +68,11 @@ type Config struct {
 	Resolver Resolver
 	Log      *slog.Logger
 
-	MaxFeeBps int64         // largest fee in basis points of the amount; default 100
+	// The payee's invoice can end the route at a channel of the payee that charges the largest fee, so both limits of
+	// the fee, and the least amount, bound what a payee can take from the operator.
+	MaxFeeBps int64         // largest fee in basis points of the amount; default 30
 	MinMaxFee int64         // satoshis that the fee may always have; default 10
+	MinAmount int64         // least payment in satoshis; default 1,000
 	MaxAmount int64         // largest payment in satoshis; default 10,000,000
 	Timeout   time.Duration // time in which the node looks for routes; default 60 s
 	Retry     time.Duration // delay after the first call without a result; default 5 s
@@ -90,8 +93,9 @@ func New(c Config) (*Rail, error) {
 			*field = to
 		}
 	}
-	set(&c.MaxFeeBps, 100)
+	set(&c.MaxFeeBps, 30)
 	set(&c.MinMaxFee, 10)
+	set(&c.MinAmount, 1_000)
 	set(&c.MaxAmount, 10_000_000)
 	if c.Timeout <= 0 {
 		c.Timeout = time.Minute

@@ -311,6 +311,25 @@ func TestAnotherNodeIsNotAskedForAPayment(t *testing.T) {
 	})
 }
 
+// A payee whose invoice ends the route at an expensive channel of their own gets little: small payments are not made, and
+// the fee is limited.
+func TestTheFeeThatAPayeeCanTakeIsLimited(t *testing.T) {
+	run(t, func(s *scene) {
+		queue := func(n int64) payout.Output {
+			return s.Queue(payout.Output{Rail: payout.RailLightning, Amount: sats(n), Address: s.invoice(n)})[0]
+		}
+		small, least, large := queue(999), queue(1_000), queue(100_000)
+		s.Drain()
+		s.Want(small.ID, payout.Failed, rail.ReasonAmountTooSmall)
+		for o, want := range map[string]int64{least.ID: 10, large.ID: 300} {
+			paid := s.Want(o, payout.Fulfilled, "")
+			if got := s.paymentOf(paid).MaxFee; got != want {
+				t.Errorf("the largest fee of %s is %d satoshis, want %d", paid.Amount, got, want)
+			}
+		}
+	})
+}
+
 // erring is a node whose first call to pay returns an error.
 type erring struct {
 	*outside

@@ -115,6 +115,8 @@ func (r *Rail) find(ctx context.Context, o payout.Output, now time.Time) found {
 	switch {
 	case o.Amount.Asset() != money.BTC:
 		return found{reason: payout.ReasonUnsupportedAsset}
+	case o.Amount.Units() < r.c.MinAmount:
+		return found{reason: ReasonAmountTooSmall}
 	case o.Amount.Units() > r.c.MaxAmount:
 		return found{reason: ReasonAmountTooLarge}
 	}
