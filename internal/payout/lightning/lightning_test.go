@@ -311,8 +311,8 @@ func TestAnotherNodeIsNotAskedForAPayment(t *testing.T) {
 	})
 }
 
-// A payee whose invoice ends the route at an expensive channel of their own gets little: small payments are not made, and
-// the fee is limited.
+// A payee whose invoice ends the route at an expensive channel of their own gets little: small payments are not made,
+// and the fee is limited.
 func TestTheFeeThatAPayeeCanTakeIsLimited(t *testing.T) {
 	run(t, func(s *scene) {
 		queue := func(n int64) payout.Output {

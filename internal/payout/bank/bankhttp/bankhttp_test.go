@@ -22,7 +22,8 @@ func TestDownloadRefusesAnotherScheme(t *testing.T) {
 	var document struct{ N int }
 	secret := http.Header{"Authorization": {"Bearer secret"}}
 	c := bankhttp.Client{Name: "bank", URL: "https://api.bank.example", Header: secret}
-	for _, at := range []string{s.URL + "/document", "file:///etc/hostname", "ftp://bank.example/x", "//bank.example/x", ""} {
+	for _, at := range []string{s.URL + "/document", "file:///etc/hostname", "ftp://bank.example/x", "//bank.example/x",
+		""} {
 		err := c.Download(t.Context(), at, &document)
 		if err == nil || !strings.Contains(err.Error(), "does not begin with https://") ||
 			at != "" && strings.Contains(err.Error(), at) {
