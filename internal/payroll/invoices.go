@@ -148,6 +148,11 @@ func (s *Service) PayInvoices(ctx context.Context, tx *db.Tx, by identity.Princi
 // ToPay returns the items of a payroll that pays open invoices and bills of a company, and their currency.
 func ToPay(ctx context.Context, tx *db.Tx, companyID string, invoiceIDs []string) (items []Payee, currency string,
 	err error) {
+	if len(invoiceIDs) > MaxInvoices {
+		return nil, "", apierr.New(apierr.Invalid, "invalid_parameter",
+			fmt.Sprintf("A payroll pays at most %d invoices. Pay the others in another payroll.", MaxInvoices)).
+			At("body", "/invoice_ids")
+	}
 	named, err := invoice.Named(ctx, tx, invoiceIDs)
 	if err != nil {
 		return nil, "", err

@@ -449,3 +449,12 @@ func TestAReceiptIsUndoneExactly(t *testing.T) {
 		}
 	})
 }
+
+// Too many invoices are refused; none is left out silently.
+func TestTooManyInvoicesAreRefused(t *testing.T) {
+	items, _, err := ToPay(t.Context(), nil, "com_1", make([]string, MaxInvoices+1))
+	f, isFault := apierr.As(err)
+	if !isFault || f.Code != "invalid_parameter" || len(items) != 0 {
+		t.Errorf("%d items, %v", len(items), err)
+	}
+}

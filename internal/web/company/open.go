@@ -122,7 +122,7 @@ func previewOpen(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if len(ticked) == 0 {
 		return ui.View{}, errNoneTicked.At("body", "")
 	}
-	items, currency, err := payroll.ToPay(ctx, tx, c.Session.Company.ID, ticked[:min(len(ticked), payroll.MaxInvoices)])
+	items, currency, err := payroll.ToPay(ctx, tx, c.Session.Company.ID, ticked)
 	if err != nil {
 		return ui.View{}, ui.WholeFormError(err)
 	}
