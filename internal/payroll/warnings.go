@@ -3,6 +3,7 @@ package payroll
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -34,8 +35,7 @@ const (
 )
 
 const (
-	changeShown    = 30 * 24 * time.Hour // time for which a change of a destination is a warning
-	historyLength  = 12                  // payments of a payee with which an amount is compared
+	historyLength  = 12 // payments of a payee with which an amount is compared
 	frequentWithin = 7 * 24 * time.Hour
 	frequentFrom   = 3 // number of other payments within frequentWithin from which there is a warning
 )
@@ -68,7 +68,7 @@ func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	changed, err := destinationChanges(ctx, tx, p.CompanyID, ids)
+	changed, err := destinationChanges(ctx, tx, p.CompanyID, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +101,19 @@ func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[strin
 	return all, nil
 }
 
-// destinationChanges returns the times of recent changes of the destinations of payees, by payee ID.
-func destinationChanges(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]time.Time, error) {
-	payees, err := payee.Payees(ctx, tx, companyID, ids)
+// destinationChanges returns the times of the last changes of the destinations of payees since the earliest of their
+// last payments, by payee ID. paid has the time of the last payment of each payee.
+func destinationChanges(ctx context.Context, tx *db.Tx, companyID string, paid map[string]time.Time) (
+	map[string]time.Time, error) {
+	if len(paid) == 0 {
+		return nil, nil
+	}
+	payees, err := payee.Payees(ctx, tx, companyID, slices.Sorted(maps.Keys(paid)))
 	if err != nil {
 		return nil, err
 	}
-	changed, err := destination.ChangedSince(ctx, tx, owners(payees), tx.Now().Add(-changeShown))
+	since := slices.MinFunc(slices.Collect(maps.Values(paid)), time.Time.Compare)
+	changed, err := destination.ChangedSince(ctx, tx, owners(payees), since)
 	if err != nil {
 		return nil, err
 	}

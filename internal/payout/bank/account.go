@@ -447,8 +447,8 @@ type Payment struct {
 
 // Message is an encoded payment file.
 type Message struct {
-	Name    string // file name, such as S0000012.xml
-	Execute time.Time
+	Name    string    // file name, such as S0000012.xml
+	Execute time.Time // earliest day on which a payment of the file is executed
 	Body    []byte
 	Instant bool  // SEPA instant payments
 	Parts   []int // for each payment, the number (from 1) of the account debit that covers it
@@ -552,7 +552,7 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 			}
 			out.Payer = d.Payer // a file belongs to one company
 			day, window := a.settlement(now, t.Amount.Units())
-			if i == 0 || day.After(f.Execute) {
+			if i == 0 || day.Before(f.Execute) {
 				f.Execute = day
 			}
 			out.Entries = append(out.Entries, nacha.Entry{ID: t.ID, Name: t.Creditor.Name, Routing: t.routing,

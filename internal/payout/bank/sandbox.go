@@ -246,7 +246,7 @@ func (s *Sandbox) verify(name, id string, group *element, now time.Time) error {
 		case iso20022.Match:
 		}
 		if p.Code != "RCVC" {
-			status.Code = "RCVM"
+			status.Code = "RVCM"
 		}
 		status.Payments = append(status.Payments, p)
 	}

@@ -77,7 +77,7 @@ func TestVerificationsOfPayeesAreChecks(t *testing.T) {
 					t.Errorf("%s: %+v", id, a)
 				}
 			}
-			report("V1", "RCVM", 2, iso20022.PaymentStatus{ID: "S0000001P00001", Code: "RVMC",
+			report("V1", "RVCM", 2, iso20022.PaymentStatus{ID: "S0000001P00001", Code: "RVMC",
 				Reasons: []iso20022.Reason{{Code: "NARR", Info: []string{"Ada Q", "Example"}}}},
 				iso20022.PaymentStatus{ID: "S0000001P00002", Code: "RVNM",
 					Reasons: []iso20022.Reason{{Code: "AC01", Info: []string{"no such name"}}}})

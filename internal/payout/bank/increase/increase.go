@@ -352,7 +352,12 @@ func (a *API) Prenote(ctx context.Context, o bank.PrenoteOrder) (bank.Prenote, e
 		body["standard_entry_class_code"] = "corporate_credit_or_debit"
 	}
 	var p prenote
-	if err := a.client.Post(ctx, prenotes, o.Key, body, &p); err != nil {
+	var f *bankhttp.Failure
+	err := a.client.Post(ctx, prenotes, o.Key, body, &p)
+	switch {
+	case errors.As(err, &f) && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity):
+		return bank.Prenote{Refused: f.Type}, nil // such as a routing number that is none
+	case err != nil:
 		return bank.Prenote{}, err
 	}
 	if p.Key != o.Key {

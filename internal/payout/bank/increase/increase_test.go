@@ -209,13 +209,15 @@ func TestChangesAndReturns(t *testing.T) {
 // the payee's bank returns or corrects it.
 func TestPrenotes(t *testing.T) {
 	for name, c := range map[string]struct {
+		routing  string
 		reported object
 		want     []string
 	}{
-		"accepted": {object{}, []string{"prenote pending", "prenote accepted"}},
-		"returned": {object{"status": "returned", "prenotification_return": object{"return_reason_code": "no_account"}},
+		"accepted": {"110000000", object{}, []string{"prenote pending", "prenote accepted"}},
+		"refused":  {"1100000", object{}, []string{"prenote not_possible invalid_parameters_error"}},
+		"returned": {"110000000", object{"status": "returned", "prenotification_return": object{"return_reason_code": "no_account"}},
 			[]string{"prenote pending", "prenote returned R03"}},
-		"corrected": {object{"notifications_of_change": []object{{"change_code": "incorrect_account_number",
+		"corrected": {"110000000", object{"notifications_of_change": []object{{"change_code": "incorrect_account_number",
 			"corrected_data": "42"}}}, []string{"prenote pending", "prenote returned C01"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,13 +225,19 @@ func TestPrenotes(t *testing.T) {
 				b := open(f, "")
 				b.Connect(payouttest.LostAfter)
 				b.Write(func(ctx context.Context, tx *db.Tx) error {
-					return b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To("110000000", 1).Destination)
+					return b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To(c.routing, 1).Destination)
 				})
 				b.Work(1)
 				b.Connect(payouttest.Fine)
 				b.Work(2)
 				for _, p := range b.Rails.Periodic(b.DB) {
 					b.Must(p.Run(b.Context()))
+				}
+				if name == "refused" {
+					if len(b.transfers) != 0 || !slices.Equal(b.Checks, c.want) {
+						b.Errorf("%q and %d transfers, want %q and none", b.Checks, len(b.transfers), c.want)
+					}
+					return
 				}
 				if len(b.transfers) != 1 || b.transfers[0]["kind"] != "ach_prenotifications" {
 					b.Errorf("the bank has %v", b.transfers)

@@ -48,7 +48,7 @@ const (
 func OutcomeOf(code string) Outcome {
 	switch code {
 	case "RCVD", "ACTC", "ACCP", "ACSP", "ACWC", "ACWP", "ACFC", "PDNG", "PATC", "ACPD",
-		"RCVC", "RCVM", "RVMC", "RVNM", "RVNA":
+		"RCVC", "RVCM", "RVNC", "RVMC", "RVNM", "RVNA":
 		return Accepted
 	case "ACSC", "ACCC":
 		return Paid
