@@ -36,14 +36,14 @@ func TestTypeScriptSample(t *testing.T) {
 		"contract.d.ts"); err != nil {
 		t.Fatalf("generate the types: %v\n%s", err, out)
 	}
-	misspelt := strings.Replace(string(sample), "amount_fiat", "amount_fait", 1)
+	misspelt := strings.Replace(string(sample), "quote.funding_amount", "quote.funding_amont", 1)
 	for name, text := range map[string]string{"payroll.mts": string(sample), "misspelt.mts": misspelt} {
 		testkit.Check(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	out, err := run("node_modules/.bin/tsc", "--strict", "--module", "nodenext", "--target", "es2022", "payroll.mts",
 		"misspelt.mts")
 	if err == nil || !strings.HasPrefix(out, "misspelt.mts(") || !strings.Contains(out,
-		"Property 'amount_fiat' is missing") {
+		"Property 'funding_amont' does not exist") {
 		t.Errorf("a misspelled member compiles: %v\n%s", err, out)
 	}
 	if strings.Contains(out, "payroll.mts(") {

@@ -438,9 +438,33 @@ func TestPayrollErrors(t *testing.T) {
 			return refusal{status, code, pointer, "POST", path, body, ""}
 		}
 		const vendors, create = "/api/vendor/payroll", payrollPath + "/create"
+		const bills, payBills = "/api/company/bills", payrollPath + "/pay-invoices"
+		bill := func(who, more string) string {
+			return `{"vendor_id":"` + who + `","number":"` + who + more + `","currency":"USD","due_date":"2031-01-31",` +
+				`"description":"Paper","amount":` + more + `}`
+		}
+		open := func(who, more string) string {
+			got, _ := ask[members](b, "POST", bills, bill(who, more))
+			return got["invoice_id"].(string)
+		}
+		pay := func(terms, invoice string) string { return `{` + terms + `"invoice_ids":["` + invoice + `"]}` }
+		inBare := open(bare, "1")
+		inFirm := open(firm, "2")
+		b.refuses(
+			refused(422, "amount_not_positive", "/amount", bills, bill(firm, "0")),
+			refused(422, "amount_precision", "/amount", bills, bill(firm, "1.001")),
+			refused(422, "currency_not_supported", "/currency", bills,
+				strings.Replace(bill(firm, "1"), `"USD"`, `"BTC"`, 1)),
+			refused(409, "insufficient_balance", "", payBills, pay(balance, open(firm, "1000"))),
+			refused(422, "amount_too_small", "", payBills, pay("", open(firm, "0.01"))),
+			refused(422, "currency_not_supported", "/funding_currency", payBills, pay(`"funding_currency":"XXX",`, inFirm)),
+			refused(422, "no_distribution", "/invoice_ids/0", payBills, pay("", inBare)),
+			refused(422, "conversion_unavailable", "/invoice_ids/0", payBills, pay(balance, open(coins, "1"))),
+		)
 		ask[members](b, "POST", vendors, vendor(balance+`"external_id":"run-1",`, firm, "1"), "Idempotency-Key", "run-1")
 		b.refuses(
 			refused(409, "external_id_conflict", "", vendors, vendor(balance+`"external_id":"run-1",`, firm, "1")),
+			refused(409, "external_id_conflict", "", payBills, pay(balance+`"external_id":"run-1",`, inFirm)),
 			refused(409, "insufficient_balance", "", vendors, vendor(balance, firm, "1000")),
 			refused(422, "amount_too_small", "", vendors, vendor("", firm, "0.01")),
 			refused(422, "country_not_supported", "/to_pay/0/country", vendors, vendor("", firm, `1,"country":"ZZ"`)),
@@ -452,9 +476,11 @@ func TestPayrollErrors(t *testing.T) {
 			refused(422, "country_not_supported", "/to_pay/0/country", create, people(`1,"country":"ZZ"`)),
 		)
 		ask[members](b, "POST", "/api/company/"+b.company+"/recipients/"+bare+"/deactivate", `{}`)
-		b.refuses(refused(422, "recipient_inactive", "/to_pay/0/vendor_id", vendors, vendor("", bare, "1")))
+		b.refuses(refused(422, "recipient_inactive", "/to_pay/0/vendor_id", vendors, vendor("", bare, "1")),
+			refused(422, "recipient_inactive", "/invoice_ids/0", payBills, pay("", inBare)))
 		b.server.Payroll.AllowUnverified = false
-		b.refuses(refused(403, "kyc_required", "", vendors, vendor(balance, firm, "1")))
+		b.refuses(refused(403, "kyc_required", "", vendors, vendor(balance, firm, "1")),
+			refused(403, "kyc_required", "", payBills, pay(balance, inFirm)))
 		b.server.Payroll.AllowUnverified = true
 
 		run, _ := ask[members](b, "POST", create, people("100000"), "Idempotency-Key", "run-2")
@@ -470,6 +496,7 @@ func TestPayrollErrors(t *testing.T) {
 			refusal{503, "rate_unavailable", "", "GET", "/api/company/reports/journal?currency=EUR", "", ""},
 			refused(503, "rate_unavailable", "", refresh, ref),
 			refused(503, "rate_unavailable", "", create, people("1")),
+			refused(503, "rate_unavailable", "", payBills, pay("", inFirm)),
 			refused(503, "rate_unavailable", "", vendors, strings.Replace(vendor("", firm, "1"), paper, other, 1)),
 		)
 		b.set("UPDATE quotes SET state = 'accepted'")
@@ -744,7 +771,7 @@ func TestOAuthErrors(t *testing.T) {
 			t.Errorf("%d %s; want %d %s", got.status, got.text, status, code)
 		}
 	}
-	for _, path := range []string{metadataPath, resourcePath} {
+	for _, path := range []string{metadataPath, resourcePath, resourcePath + AgentsPath} {
 		want(send(plain, path, "", "", "Api-Version", "1.0"), 400, "code", "unsupported_version")
 		want(send(elsewhere, path, "", ""), 421, "code", "misdirected")
 	}
