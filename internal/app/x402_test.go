@@ -117,7 +117,8 @@ func (a *payingClient) get(url, signature string) (status int, body object, head
 	if signature != "" {
 		r.Header.Set("PAYMENT-SIGNATURE", signature)
 	}
-	resp := testkit.Must(http.DefaultClient.Do(r))
+	resp, err := http.DefaultClient.Do(r)
+	testkit.Check(a.T, err)
 	defer resp.Body.Close()
 	testkit.Check(a.T, json.NewDecoder(resp.Body).Decode(&body))
 	return resp.StatusCode, body, resp.Header

@@ -751,7 +751,7 @@ func TestOAuthErrors(t *testing.T) {
 	send := func(s *server, path, kind, body string, headers ...string) reply {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
-		if path == metadataPath || path == resourcePath {
+		if strings.HasPrefix(path, "/.well-known/") {
 			r = httptest.NewRequest(http.MethodGet, path, nil)
 		}
 		r.Header.Set("Content-Type", kind)

@@ -29,7 +29,7 @@ import (
 
 type (
 	paymentInput struct {
-		PaymentID string `path:"payment_id" maxLength:"64" doc:"ID of a claim or payment link." example:"clm_06gf58g6w1v5s708fp7tx3xdw0"`
+		PaymentID string `path:"payment_id" maxLength:"64" doc:"Claim or link." example:"clm_06gf58g6w1v5s708fp7tx3xdw0"`
 		Amount    string `query:"amount" maxLength:"40" doc:"Amount of a link whose payer chooses it." example:"25.00"`
 		Signature string `header:"PAYMENT-SIGNATURE" maxLength:"8192"`
 	}

@@ -75,6 +75,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	t, err := newPlan(*p, company, held, s.Destinations(), s.Banks, named, payees, all, list)
 	t.named = named
 	t.setPayDay(p.PayDay, company, tx.Now(), list)
+	t.checkReceive(list)
 	if err != nil || !list.Empty() {
 		return t, company, err
 	}

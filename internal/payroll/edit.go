@@ -164,6 +164,10 @@ func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err != nil {
 		return t, err
 	}
+	if p.PayDate != "" {
+		t.payDate = p.PayDate
+		t.checkReceive(&list)
+	}
 	if err := list.Err(); err != nil {
 		return t, err
 	}

@@ -44,6 +44,9 @@ func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List,
 	switch {
 	case err != nil:
 		return err
+	case it.Receive.Sign() > 0:
+		list.Add("invalid_parameter", at("receive_amount"),
+			"An invoice is paid by what is due on it. Give amount_fiat in place of receive_amount.")
 	case it.Amount.Asset() == "":
 	case it.Amount.Asset() != due.Asset():
 		list.Add("currency_not_supported", at("invoice_id"),

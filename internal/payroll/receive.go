@@ -2,6 +2,7 @@ package payroll
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -61,6 +62,23 @@ func (t *plan) amount(it *Item, prices map[money.Asset]money.Rate, list *apierr.
 		return list.AddErr(err, at("receive_amount"))
 	}
 	return nil
+}
+
+// checkReceive adds to list each item that fixes what the payee receives at a price that the payroll cannot keep: on
+// the pay date, or when a bank transfer arrives. Otherwise a company could wait for the market at the operator's cost.
+func (t *plan) checkReceive(list *apierr.List) {
+	for i, it := range t.items {
+		at := fmt.Sprintf("/to_pay/%d/receive_amount", i)
+		switch r := it.Receive; {
+		case r.Sign() <= 0 || r.Asset() == t.currency:
+		case t.method == MethodBank:
+			list.Add("invalid_parameter", at, "A payroll funded by bank transfer cannot fix a received amount in another "+
+				"currency. Give amount_fiat, or fund the payroll on a chain or from the balance.")
+		case t.payDate != "":
+			list.Add("invalid_parameter", at, "A payroll with a pay date cannot fix a received amount in another currency. "+
+				"Give amount_fiat, or create the payroll on the day of the payment.")
+		}
+	}
 }
 
 // costOf returns what an amount costs in another currency, rounded up.

@@ -215,7 +215,8 @@ func TestPrenotes(t *testing.T) {
 	}{
 		"accepted": {"110000000", object{}, []string{"prenote pending", "prenote accepted"}},
 		"refused":  {"1100000", object{}, []string{"prenote not_possible invalid_parameters_error"}},
-		"returned": {"110000000", object{"status": "returned", "prenotification_return": object{"return_reason_code": "no_account"}},
+		"returned": {"110000000", object{"status": "returned",
+			"prenotification_return": object{"return_reason_code": "no_account"}},
 			[]string{"prenote pending", "prenote returned R03"}},
 		"corrected": {"110000000", object{"notifications_of_change": []object{{"change_code": "incorrect_account_number",
 			"corrected_data": "42"}}}, []string{"prenote pending", "prenote returned C01"}},
