@@ -151,8 +151,9 @@ var fieldDocs = map[string]fieldDoc{
 	},
 	"receive_amount": {
 		"What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it " +
-			"costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if " +
-			"`amount_fiat` is fixed.",
+			"costs at the present price, rounded up, and again when an expired quote is replaced. In another currency " +
+			"than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` " +
+			"is fixed.",
 		`0`,
 	},
 	"receive_currency": {

@@ -17,7 +17,8 @@ import (
 // An item of a payroll can fix what the payee receives, in the currency of all their destinations, in place of the
 // amount in the payroll's currency. That amount is then the cost at the price when the payroll is created, rounded up,
 // and is set anew when an expired quote of a payroll that has received nothing is replaced. The payee receives exactly
-// the fixed amount: the operator bears what prices change between, up to maxDrift, above which the payment waits.
+// the fixed amount: the operator bears what prices change between, up to maxDrift, above which the payment waits. So
+// that no company can wait for the market, the release must follow soon: see checkReceive.
 
 // maxDrift is the largest increase of the cost since it was set, in basis points.
 const maxDrift = 500

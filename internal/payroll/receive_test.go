@@ -110,3 +110,35 @@ func TestAReceivedAmountNeedsItsCurrency(t *testing.T) {
 		_ = h.Fault("currency_not_supported", err)
 	})
 }
+
+// A price is not fixed for a time that the company chooses, and an invoice is paid by what is due on it.
+func TestAReceivedAmountIsNotFixedForLater(t *testing.T) {
+	runBank(t, func(h *env) {
+		day := h.Clock.Now().AddDate(0, 0, 5).Format(time.DateOnly)
+		for name, c := range map[string]struct {
+			code string
+			p    CreateParams
+		}{
+			"at once":     {"", CreateParams{ToPay: []Payee{coins}}},
+			"a pay date":  {"invalid_parameter", CreateParams{ToPay: []Payee{coins}, PayDay: PayDay{Date: day}}},
+			"by transfer": {"invalid_parameter", CreateParams{ToPay: []Payee{coins}, FundingMethod: MethodBank}},
+		} {
+			_, err := h.tryCreate(c.p)
+			if c.code == "" {
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				continue
+			}
+			f := h.Fault(c.code, err)
+			if len(f.Fields) != 1 || f.Fields[0].Pointer != "/to_pay/0/receive_amount" {
+				t.Errorf("%s: %+v", name, f.Fields)
+			}
+		}
+		p := h.create(CreateParams{ToPay: worked, PayDay: PayDay{Date: day}})
+		_, err := fixture.Try(h.Fixture, func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.s.Edit(ctx, tx, h.By, EditParams{PayrollID: p.ID, ToPay: []Payee{coins}})
+		})
+		_ = h.Fault("invalid_parameter", err)
+	})
+}

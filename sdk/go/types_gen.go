@@ -3336,8 +3336,9 @@ type PaymentDetail struct {
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.
@@ -3502,8 +3503,9 @@ type PaymentSummary struct {
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.
@@ -4082,8 +4084,9 @@ type PreviewItem struct {
 	// Payouts to each destination of the payee.
 	Outputs []PreviewShare `json:"outputs"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.
@@ -5050,8 +5053,9 @@ type SchedulePayee struct {
 	// Free text for people.
 	Description string `json:"description"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.
@@ -5439,8 +5443,9 @@ type ToPayItem struct {
 	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount,omitzero"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.
@@ -5833,8 +5838,9 @@ type VendorItem struct {
 	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount,omitzero"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.
@@ -5905,8 +5911,9 @@ type VendorQuoteItem struct {
 	// Whether the premium fee of the company's contract applies instead of the standard fee.
 	IsPremium *bool `json:"is_premium,omitzero"`
 	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	// costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	// `amount_fiat` is fixed.
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
 	ReceiveAmount Decimal `json:"receive_amount,omitzero"`
 	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
 	// absent without it.

@@ -2813,8 +2813,9 @@ class PaymentDetail:
     """Reason for the state; may be empty."""
     receive_amount: Decimal
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
@@ -2989,8 +2990,9 @@ class PaymentSummary:
     """Reason for the state; may be empty."""
     receive_amount: Decimal
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
@@ -3491,8 +3493,9 @@ class PreviewItem:
     """Payouts to each destination of the payee."""
     receive_amount: Decimal
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
@@ -4323,8 +4326,9 @@ class SchedulePayee:
     """Free text for people."""
     receive_amount: Decimal
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
@@ -4714,8 +4718,9 @@ class ToPayItemParams(TypedDict, total=False):
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     receive_amount: Union[Decimal, int]
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
@@ -5099,8 +5104,9 @@ class VendorItemParams(TypedDict, total=False):
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     receive_amount: Union[Decimal, int]
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
@@ -5174,8 +5180,9 @@ class VendorQuoteItemParams(TypedDict, total=False):
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
     receive_amount: Union[Decimal, int]
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent
-    if `amount_fiat` is fixed.
+    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
+    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
+    `amount_fiat` is fixed.
     """
     receive_currency: str
     """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty

@@ -2615,8 +2615,8 @@ export interface PaymentDetail {
 	reason: string;
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount: Decimal;
 	/**
@@ -2785,8 +2785,8 @@ export interface PaymentSummary {
 	reason: string;
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount: Decimal;
 	/**
@@ -3281,8 +3281,8 @@ export interface PreviewItem {
 	outputs: PreviewShare[];
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount: Decimal;
 	/**
@@ -4086,8 +4086,8 @@ export interface SchedulePayee {
 	description: string;
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount: Decimal;
 	/**
@@ -4466,8 +4466,8 @@ export interface ToPayItem {
 	metadata?: Record<string, string>;
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount?: Decimal;
 	/**
@@ -4826,8 +4826,8 @@ export interface VendorItem {
 	metadata?: Record<string, string>;
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount?: Decimal;
 	/**
@@ -4904,8 +4904,8 @@ export interface VendorQuoteItem {
 	is_premium?: boolean;
 	/**
 	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
-	 * costs at the present price, rounded up, and again when an expired quote is replaced. 0 or absent if
-	 * `amount_fiat` is fixed.
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
 	 */
 	receive_amount?: Decimal;
 	/**
