@@ -82,8 +82,11 @@ func (c Config) evmNetworks() ([]evm.Network, error) {
 		}
 		if c.Env == Sandbox && c.EVMRPC[name] == "" {
 			n.BlocksPerConfirmation = 1 // a simulated network is reorganized only on request
-			for i := range n.Tokens {
-				n.Tokens[i].Domain = network.Domain{} // it knows transfers only
+			for i, t := range n.Tokens {
+				if t.Domain.Name != "" {
+					// A payer's signature must be worth nothing on the network that is simulated.
+					n.Tokens[i].Domain.Name = "Simulated " + t.Domain.Name
+				}
 			}
 		}
 		if id, test := c.EVMChainID[name]; test {

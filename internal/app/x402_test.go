@@ -20,14 +20,17 @@ import (
 	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 	"github.com/stipend/stipend/internal/testkit"
 )
 
 // payingClient is a program that pays on a real node with an unmodified client of x402. Its account is one of anvil's.
 type payingClient struct {
 	*apiClient
-	node *evmtest.Node
-	dir  string // of the guide's program
+	node *evmtest.Node // nil on a simulated network, which mines by itself
+	dir  string        // of the guide's program
+	key  string        // private key of the account that pays
+	test string        // token of a test network that the program may pay in, which is not USDC itself
 }
 
 const (
@@ -50,25 +53,38 @@ func onNode(node *evmtest.Node) func(*app.Config) {
 func bootAgent(t *testing.T, url string, node *evmtest.Node, change ...func(*app.Config)) *payingClient {
 	t.Helper()
 	s := boot(t, url, append(change, onNode(node))...)
-	a := &payingClient{apiClient: newAPIClient(t, s), node: node, dir: t.TempDir()}
+	contract, _ := node.Spec().Contract(money.USDC)
+	a := &payingClient{apiClient: newAPIClient(t, s), node: node, dir: t.TempDir(), key: agentKey,
+		test: fmt.Sprintf("eip155:%d %s", evmtest.ChainID, contract)}
 	keys := testkit.Must(evm.ParseXPriv(s.cfg.Complete().EVMXPrv))
 	testkit.Check(t, node.Fund(t.Context(), testkit.Must(keys.Deriver().HotAddress()), 1_000_000_000, 0))
 	testkit.Check(t, node.Fund(t.Context(), agentAccount, 0, 1_000_000_000))
+	a.install()
+	return a
+}
+
+// install writes the guide's program, makes the client's modules available to it, and returns the guide.
+func (a *payingClient) install() (guide string) {
+	a.Helper()
 	root := testkit.Must(filepath.Abs("../.."))
 	modules := filepath.Join(root, ".tools/npm/x402/node_modules")
 	if _, err := os.Stat(modules); err != nil {
-		t.Fatal("npm's @x402/fetch is not installed; run tools/install.sh x402")
+		a.Fatal("npm's @x402/fetch is not installed; run tools/install.sh x402")
 	}
-	testkit.Check(t, os.Symlink(modules, filepath.Join(a.dir, "node_modules")))
-	guide := testkit.Must(os.ReadFile(filepath.Join(root, "docs/guides/x402.md")))
-	code := regexp.MustCompile("(?s)```js\n(.*?)```").FindSubmatch(guide)
-	testkit.Check(t, os.WriteFile(filepath.Join(a.dir, "pay.mjs"), code[1], 0o600))
-	return a
+	testkit.Check(a.T, os.Symlink(modules, filepath.Join(a.dir, "node_modules")))
+	guide = string(testkit.Must(os.ReadFile(filepath.Join(root, "docs/guides/x402.md"))))
+	code := regexp.MustCompile("(?s)```js\n(.*?)```").FindStringSubmatch(guide)
+	testkit.Check(a.T, os.WriteFile(filepath.Join(a.dir, "pay.mjs"), []byte(code[1]), 0o600))
+	return guide
 }
 
 // mined calls f, and mines blocks until it returns.
 func (a *payingClient) mined(f func()) {
 	a.Helper()
+	if a.node == nil {
+		f()
+		return
+	}
 	var work sync.WaitGroup
 	done := make(chan struct{})
 	work.Go(func() {
@@ -90,11 +106,9 @@ func (a *payingClient) mined(f func()) {
 // pay returns the output of the guide's program.
 func (a *payingClient) pay(url string) (out string) {
 	a.Helper()
-	contract, _ := a.node.Spec().Contract(money.USDC)
 	a.mined(func() {
 		c := exec.CommandContext(a.Context(), "node", "pay.mjs", url)
-		c.Dir, c.Env = a.dir, append(os.Environ(), "PRIVATE_KEY="+agentKey,
-			fmt.Sprintf("TEST_TOKEN=eip155:%d %s", evmtest.ChainID, contract))
+		c.Dir, c.Env = a.dir, append(os.Environ(), "PRIVATE_KEY="+a.key, "TEST_TOKEN="+a.test)
 		text, err := c.CombinedOutput()
 		if out = string(text); err != nil {
 			a.Errorf("%v\n%s", err, text)
@@ -195,16 +209,39 @@ func TestClientsOfX402PayClaims(t *testing.T) {
 	})
 }
 
-// A sandbox offers no payments by x402 on a simulated network, which could not settle them.
-func TestSimulatedNetworksOfferNoX402(t *testing.T) {
+// The code of the guide pays on the simulated network of a new sandbox, without a node. Its signature is worth nothing
+// on the network that is simulated.
+func TestSandboxTakesX402(t *testing.T) {
+	testkit.NotQuick(t, "node")
 	t.Parallel()
-	d := newAPIClient(t, boot(t, dbtest.SQLite(t)))
-	made := d.ok("POST", claimPath, `{"payer_id":"agent-7","amount":5,"denomination_currency":"USD",`+
-		`"funding_currency":"USDC"}`).read(d)
-	if made["x402_url"] != "" {
-		t.Errorf("the claim has %v", made["x402_url"])
-	}
-	d.refused(409, "invalid_state", "GET", "/api/x402/"+made["claim_id"].(string), "")
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		a := &payingClient{apiClient: newAPIClient(t, boot(t, url)), dir: t.TempDir()}
+		a.key = regexp.MustCompile(`PRIVATE_KEY=(0x[0-9a-f]{64})`).FindStringSubmatch(a.install())[1]
+		made := a.dollarClaim("12.50")
+		id, address := made["claim_id"].(string), made["x402_url"].(string)
+		base := testkit.Must(evm.Lookup("base"))
+		domain := base.Tokens[0].Domain
+		if got := a.terms(address)["extra"].(object); got["name"] == domain.Name || got["version"] != domain.Version {
+			t.Errorf("the domain of the simulated token is %v", got)
+		}
+		out := a.pay(address)
+		if !strings.HasPrefix(out, `200 {"claim_id":"`+id) || !strings.Contains(out, `"success":true`) {
+			t.Fatalf("the client got: %s", out)
+		}
+		a.claimIs(id, "paid", "none")
+		if n := a.count(`SELECT CAST(SUM(amount) AS BIGINT) FROM sim_evm_balances WHERE address = '` +
+			evmsim.TestAccount + `'`); n != evmsim.TestFunds-12_500_000 {
+			t.Errorf("the payer has %d units", n)
+		}
+		// Another account has nothing.
+		a.key = agentKey
+		poor := a.dollarClaim("12.50")
+		if out := a.pay(poor["x402_url"].(string)); !strings.HasPrefix(out, "402 ") ||
+			!strings.Contains(out, `"errorReason":"insufficient_funds"`) {
+			t.Errorf("a payer without money: %s", out)
+		}
+		a.checkLedgerBalances()
+	})
 }
 
 // terms returns the first terms of a 402.

@@ -2778,8 +2778,10 @@ CREATE TABLE sim_evm_txs (
     place   BIGINT  NOT NULL,
     failed  BOOLEAN NOT NULL,
     fee     BIGINT  NOT NULL,
+    authorized TEXT NOT NULL, -- payer and nonce of the authorization (EIP-3009) that it submits, or ''
     PRIMARY KEY (network, txid)
 );
+CREATE INDEX sim_evm_txs_authorized ON sim_evm_txs (network, authorized) WHERE authorized <> '';
 CREATE INDEX sim_evm_txs_sender ON sim_evm_txs (network, sender, nonce);
 CREATE INDEX sim_evm_txs_state ON sim_evm_txs (network, state);
 CREATE INDEX sim_evm_txs_block ON sim_evm_txs (network, block, place);

@@ -1,6 +1,7 @@
 // Package evmsim simulates an EVM network in the database, for the sandbox and for tests. Its transactions are real:
 // they have signatures, which it verifies. It supports the calls that the service uses: transfers of the network's own
-// coin and of its tokens. Any other call fails and costs its gas. Blocks have hashes and can be reorganized. [Chain]
+// coin and of its tokens, also those that a payer authorized by a signature (EIP-3009). Any other call fails and costs
+// its gas. Blocks have hashes and can be reorganized. [Chain]
 // implements evm.Node, and also simulates payers and miners: it pays from a faucet, mines, replaces and evicts on
 // request. Never use it for real money: the faucet's key is public.
 package evmsim
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -23,14 +25,23 @@ import (
 )
 
 const (
-	// The constants gasPay and gasTransfer are the gas of a payment in native coin and of a token transfer.
-	gasPay      = 21_000
-	gasTransfer = 52_000
+	// The constants gasPay, gasTransfer and gasAuthorized are the gas of a payment in native coin, of a token transfer,
+	// and of one that the payer authorized.
+	gasPay        = 21_000
+	gasTransfer   = 52_000
+	gasAuthorized = 80_000
 	// calmFee is the default base fee of a block, in wei per unit of gas; the tip is added to it.
 	calmFee = 1_000_000_000
 	calmTip = 100_000_000
 	// after is the number of empty blocks that Settle mines after a block with transactions.
 	after = 12
+)
+
+// TestAccount is an account with [TestFunds] units of each token whose transfers can be authorized. Its private key is
+// public: the first one of the development nodes anvil and Hardhat.
+const (
+	TestAccount = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
+	TestFunds   = 1_000_000_000_000
 )
 
 // Chain is a simulated network of a database. All values with the same name and database are the same network. It is
@@ -66,6 +77,13 @@ func New(d *db.DB, network evm.Network) *Chain {
 func (c *Chain) begin(ctx context.Context, tx *db.Tx) error {
 	if _, err := tip(ctx, tx, c.network.Name); !errors.Is(err, chain.ErrNotFound) {
 		return err
+	}
+	for _, t := range c.network.Tokens {
+		if t.Domain.Name != "" {
+			if err := add(ctx, tx, c.network.Name, TestAccount, t.Asset, TestFunds); err != nil {
+				return err
+			}
+		}
 	}
 	return insertBlock(ctx, tx, c.network.Name, block{hash: c.hash(tx), height: 0, mined: tx.Now()})
 }
@@ -140,62 +158,105 @@ func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place
 	if err != nil || nonce != t.tx.Nonce || t.tx.MaxFee < base {
 		return err
 	}
-	gas, to, moved, can := c.effect(t.tx.Call)
+	e := c.effect(t.sender, t.tx.Call)
 	price := min(t.tx.MaxFee, base+t.tx.Tip)
-	if gas > t.tx.Gas {
-		gas, can = t.tx.Gas, false
-	}
-	t.fee, t.state, t.block = evm.GasCost(gas, price), "mined", b.hash
-	if can && t.sender != c.home {
-		holds, err := balance(ctx, tx, name, t.sender, moved.Asset())
+	t.fee, t.state, t.block = evm.GasCost(min(e.gas, t.tx.Gas), price), "mined", b.hash
+	if e.can = e.can && e.gas <= t.tx.Gas; e.can {
+		why, err := c.refusal(ctx, tx, e, t.fee, b.mined)
 		if err != nil {
 			return err
 		}
-		if moved.Asset() == c.network.Native {
-			holds -= t.fee
-		}
-		can = holds >= moved.Units()
+		e.can = why == ""
 	}
-	t.failed = !can
+	t.failed = !e.can
 	if err := put(ctx, tx, name, t, place); err != nil {
 		return err
 	}
 	if err := setNonce(ctx, tx, name, t.sender, nonce+1); err != nil {
 		return err
 	}
-	return c.move(ctx, tx, t, to, moved, 1)
+	return c.move(ctx, tx, t, e, 1)
 }
 
-// effect returns the gas and the transfer of a call. It reports false if the call fails for every sender.
-func (c *Chain) effect(call evm.Call) (gas uint64, to evm.Address, moved money.Amount, can bool) {
-	gas = gasTransfer
+// effect is what a call does, if the payer has the money and the call's time has come.
+type effect struct {
+	can        bool // false if the call fails whenever it is executed
+	gas        uint64
+	from, to   string
+	moved      money.Amount
+	authorized evm.Authorization // with an amount if the payer authorized the transfer
+}
+
+// effect returns what a call of a sender does.
+func (c *Chain) effect(sender string, call evm.Call) effect {
+	if a, ok := c.network.ParseAuthorized(call); ok {
+		return effect{c.network.Verify(a) == nil, gasAuthorized, a.From.String(), a.To.String(), a.Amount, a}
+	}
+	e := effect{gas: gasTransfer, from: sender}
 	if len(call.Data) == 0 {
-		gas = gasPay
+		e.gas = gasPay
 	}
-	to, moved, can = c.network.ParseTransfer(call)
 	if len(call.Data) == 0 && call.Value.Sign() == 0 {
-		return gas, call.To, money.Zero(c.network.Native), true
+		e.can, e.to, e.moved = true, call.To.String(), money.Zero(c.network.Native)
+		return e
 	}
-	return gas, to, moved, can
+	to, moved, can := c.network.ParseTransfer(call)
+	e.to, e.moved, e.can = to.String(), moved, can
+	return e
+}
+
+// key identifies the authorization, which a token executes once. It is "" for any other call.
+func (e effect) key() string {
+	if e.authorized.Amount.IsZero() {
+		return ""
+	}
+	return e.from + "/" + hex.EncodeToString(e.authorized.Nonce[:])
+}
+
+// refusal returns why a call fails at a time, as the text of a node's error, or "" if it succeeds. fee is what the
+// sender pays for its gas.
+func (c *Chain) refusal(ctx context.Context, tx *db.Tx, e effect, fee int64, now time.Time) (text string, err error) {
+	if key := e.key(); key != "" {
+		used, err := executed(ctx, tx, c.network.Name, key)
+		switch {
+		case err != nil:
+			return "", err
+		case used:
+			return "execution reverted: authorization is used", nil
+		case now.Unix() <= e.authorized.ValidAfter || now.Unix() >= e.authorized.ValidBefore:
+			return "execution reverted: authorization is not valid at this time", nil
+		}
+	}
+	if e.from == c.home {
+		return "", nil
+	}
+	holds, err := balance(ctx, tx, c.network.Name, e.from, e.moved.Asset())
+	switch {
+	case e.moved.Asset() == c.network.Native && holds-fee < e.moved.Units():
+		text = "insufficient funds for transfer"
+	case holds < e.moved.Units():
+		text = "execution reverted: ERC20: transfer amount exceeds balance"
+	}
+	return text, err
 }
 
 // move applies the transfer and the fee of an executed transaction; sign -1 reverts them.
-func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, to evm.Address, moved money.Amount, sign int64) error {
+func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, e effect, sign int64) error {
 	name := c.network.Name
 	if t.sender != c.home {
 		if err := add(ctx, tx, name, t.sender, c.network.Native, -sign*t.fee); err != nil {
 			return err
 		}
 	}
-	if t.failed || moved.IsZero() {
+	if t.failed || e.moved.IsZero() {
 		return nil
 	}
-	if t.sender != c.home {
-		if err := add(ctx, tx, name, t.sender, moved.Asset(), -sign*moved.Units()); err != nil {
+	if e.from != c.home {
+		if err := add(ctx, tx, name, e.from, e.moved.Asset(), -sign*e.moved.Units()); err != nil {
 			return err
 		}
 	}
-	return add(ctx, tx, name, to.String(), moved.Asset(), sign*moved.Units())
+	return add(ctx, tx, name, e.to, e.moved.Asset(), sign*e.moved.Units())
 }
 
 // Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks wait in the mempool
@@ -215,8 +276,7 @@ func (c *Chain) Reorg(ctx context.Context, depth int) error {
 				return err
 			}
 			for _, t := range slices.Backward(txs) {
-				_, to, moved, _ := c.effect(t.tx.Call)
-				if err := c.move(ctx, tx, t, to, moved, -1); err != nil {
+				if err := c.move(ctx, tx, t, c.effect(t.sender, t.tx.Call), -1); err != nil {
 					return err
 				}
 				if err := setNonce(ctx, tx, c.network.Name, t.sender, t.tx.Nonce); err != nil {
@@ -356,11 +416,12 @@ func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	case !errors.Is(err, chain.ErrNotFound):
 		return err
 	}
-	gas, _, _, _ := c.effect(t.Call)
+	e := c.effect(s.sender, t.Call)
+	s.authorized = e.key()
 	switch {
 	case t.ChainID != c.network.ChainID:
 		return fmt.Errorf("%w: chain id %d", chain.ErrRejected, t.ChainID)
-	case t.Gas < min(gas, gasPay):
+	case t.Gas < min(e.gas, gasPay):
 		return fmt.Errorf("%w: intrinsic gas too low", chain.ErrRejected)
 	case t.Tip > t.MaxFee:
 		return fmt.Errorf("%w: the tip is higher than the most to be paid", chain.ErrRejected)
@@ -439,15 +500,18 @@ func (c *Chain) Block(ctx context.Context, hash string) (chain.Block, error) {
 func (c *Chain) show(t stored) chain.Tx {
 	out := chain.Tx{ID: t.txid, Raw: t.raw, From: t.sender, Inputs: []chain.Outpoint{evm.NonceOutpoint(t.sender,
 		t.tx.Nonce)}, Fee: t.fee, Failed: t.failed}
-	_, to, moved, can := c.effect(t.tx.Call)
-	if !can || t.failed || moved.IsZero() {
+	e := c.effect(t.sender, t.tx.Call)
+	if !e.can || t.failed || e.moved.IsZero() {
 		return out
 	}
-	vout := uint32(0)
-	if moved.Asset() == c.network.Native {
-		vout = evm.NativeVout
+	paid := chain.Output{Address: e.to, Amount: e.moved.Units(), Asset: e.moved.Asset()}
+	if e.moved.Asset() == c.network.Native {
+		paid.Vout = evm.NativeVout
 	}
-	out.Outputs = []chain.Output{{Vout: vout, Address: to.String(), Amount: moved.Units(), Asset: moved.Asset()}}
+	if e.from != t.sender {
+		paid.From = e.from
+	}
+	out.Outputs = []chain.Output{paid}
 	return out
 }
 
@@ -570,23 +634,25 @@ func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[m
 func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
 	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) ([]evm.Estimate, error) {
 		all := make([]evm.Estimate, len(calls))
-		holds, err := c.holds(ctx, tx, from)
 		for i, call := range calls {
-			gas, _, moved, can := c.effect(call)
-			refused := &evm.Error{Method: "eth_estimateGas"}
-			switch short := from != c.home && holds[moved.Asset()] < moved.Units(); {
-			case can && !short:
-				all[i].Gas = gas
+			e := c.effect(from, call)
+			text := "execution reverted"
+			if e.can {
+				var err error
+				if text, err = c.refusal(ctx, tx, e, 0, tx.Now()); err != nil {
+					return nil, err
+				}
+			}
+			if text == "" {
+				all[i].Gas = e.gas
 				continue
-			case can && len(call.Data) == 0:
-				refused.Code, refused.Message = -32000, "insufficient funds for transfer"
-			case can:
-				refused.Code, refused.Message = 3, "execution reverted: ERC20: transfer amount exceeds balance"
-			default:
-				refused.Code, refused.Message = -32000, "execution reverted"
+			}
+			refused := &evm.Error{Method: "eth_estimateGas", Code: -32000, Message: text}
+			if strings.HasPrefix(text, "execution reverted: ") {
+				refused.Code = 3
 			}
 			all[i] = evm.Estimate{Verdict: refused.Verdict(call), Refusal: refused.Error()}
 		}
-		return all, err
+		return all, nil
 	})
 }

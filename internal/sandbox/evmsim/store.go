@@ -64,13 +64,14 @@ type stored struct {
 	block        string
 	failed       bool
 	fee          int64
+	authorized   string // key of the authorization that the transaction submits; "" for none
 }
 
-const txColumns = "txid, sender, raw, state, block, failed, fee"
+const txColumns = "txid, sender, raw, state, block, failed, fee, authorized"
 
 func scanTx(r *db.Rows) (t stored, err error) {
 	var raw string
-	if err = r.Scan(&t.txid, &t.sender, &raw, &t.state, &t.block, &t.failed, &t.fee); err != nil {
+	if err = r.Scan(&t.txid, &t.sender, &raw, &t.state, &t.block, &t.failed, &t.fee, &t.authorized); err != nil {
 		return t, err
 	}
 	if t.raw, err = hex.DecodeString(raw); err == nil {
@@ -125,12 +126,21 @@ func rival(ctx context.Context, tx *db.Tx, network, sender string, nonce uint64)
 		int64(nonce))
 }
 
+// executed reports whether the active chain has executed an authorization.
+func executed(ctx context.Context, tx *db.Tx, network, key string) (used bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sim_evm_txs WHERE network = $1 AND authorized = $2
+		AND state = 'mined' AND NOT failed)`, network, key).Scan(&used)
+	return used, err
+}
+
 // put stores a transaction with its place: the height of its block, or a negative number while it is in the mempool.
 func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) error {
-	return tx.Queue(ctx, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (network, txid) DO UPDATE SET
+	return tx.Queue(ctx, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee,
+		authorized)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (network, txid) DO UPDATE SET
 		state = excluded.state, block = excluded.block, place = excluded.place, failed = excluded.failed, fee = excluded.fee`,
-		network, t.txid, t.sender, int64(t.tx.Nonce), hex.EncodeToString(t.raw), t.state, t.block, place, t.failed, t.fee)
+		network, t.txid, t.sender, int64(t.tx.Nonce), hex.EncodeToString(t.raw), t.state, t.block, place, t.failed, t.fee,
+		t.authorized)
 }
 
 // lastBusy returns the height of the last block with transactions, or 0 if there is none.
