@@ -60,7 +60,7 @@ func main() {
 	endpoints := flag.String("endpoints", "1,100,1000", "numbers of webhook endpoints")
 	stock := flag.Int("stock", 1_000_000,
 		"payrolls in the database before the last measurement of part service; 0 omits it")
-	parts := flag.String("parts", "service,claims,blocks,line,rails,webhooks,lists,ledger", "parts to measure")
+	parts := flag.String("parts", "service,claims,processes,blocks,line,rails,webhooks,lists,ledger", "parts to measure")
 	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
 	flag.Parse()
 	o := options{
@@ -122,7 +122,9 @@ func run(ctx context.Context, out io.Writer, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	var binary string
-	if slices.Contains(o.parts, "service") || slices.Contains(o.parts, "claims") {
+	if slices.ContainsFunc([]string{"service", "claims", "processes"}, func(part string) bool {
+		return slices.Contains(o.parts, part)
+	}) {
 		if binary, err = build(ctx, dir); err != nil {
 			return err
 		}
@@ -151,6 +153,7 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 		{"service", func() error { return b.service(ctx, binary) }},
 		{"claims", func() error { return b.claims(ctx, binary) }},
 		{"blocks", func() error { return b.claimBlocks(ctx) }},
+		{"processes", func() error { return b.processes(ctx, binary) }},
 		{"webhooks", func() error { return b.webhooks(ctx) }},
 		{"line", func() error { return b.fundingToPayouts(ctx) }},
 		{"rails", func() error { return b.payoutRails(ctx, dir) }},

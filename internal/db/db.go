@@ -318,10 +318,12 @@ func (d *DB) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
+const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
 // Read executes fn in a read-only transaction, which sees one snapshot of the committed rows.
 func (d *DB) Read(ctx context.Context, fn func(context.Context, *Tx) error) error {
 	if d.engine == Postgres {
-		p, err := beginPostgres(ctx, d.pool, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+		p, err := beginPostgres(ctx, d.pool, beginSnapshot)
 		if err != nil {
 			return classify(err)
 		}

@@ -57,8 +57,8 @@ func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, t
 }
 
 // PreCommit returns a group that is written directly before the commit, after all others. Statements of the
-// transaction do not see its rows. write must not add items to other groups. If it calls only [Tx.Lock] and [Tx.Queue],
-// its statements are sent to PostgreSQL together with the commit, so locks that they take are held only for the commit.
+// transaction do not see its rows. write must not add items to other groups. If it calls only [Tx.Queue], its
+// statements are sent to PostgreSQL together with the commit, so locks that they take are held only for the commit.
 func PreCommit[T any](write func(ctx context.Context, tx *Tx, items []T) error) *Group[T] {
 	return &Group[T]{preCommit, nil, write}
 }

@@ -184,14 +184,25 @@ func (t *Tx) Notify(topic string) {
 	}
 }
 
-// Lock takes an advisory lock on a number until the transaction ends (pg_advisory_xact_lock). In a [PreCommit] group
-// it makes transactions commit one at a time, and other transactions wait only for the commit. On SQLite only one
+// Lock takes an advisory lock on a number until the transaction ends (pg_advisory_xact_lock). On SQLite only one
 // transaction writes at a time anyway.
 func (t *Tx) Lock(ctx context.Context, number int64) error {
 	if t.db.engine == SQLite {
 		return nil
 	}
 	return t.Queue(ctx, "SELECT pg_advisory_xact_lock($1)", number)
+}
+
+// Renew ends the snapshot of a read-only transaction, so that later statements see what was committed in the meantime.
+// In PostgreSQL transactions that write, each statement sees it anyway. SQLite snapshots are not renewed.
+func (t *Tx) Renew(ctx context.Context) error {
+	if t.db.engine == SQLite || !t.readOnly {
+		return nil
+	}
+	if err := t.conn.queue(ctx, "COMMIT", nil); err != nil {
+		return err
+	}
+	return t.conn.queue(ctx, beginSnapshot, nil)
 }
 
 // returnsChanges reports whether a statement that returns rows also changes rows (UPDATE … RETURNING).

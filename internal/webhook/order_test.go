@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,7 +79,7 @@ func TestAnObjectsEventsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// A transaction may begin first and commit last. The position of its event is that of its commit, so a reader that has
+// A transaction may begin first and commit last. Its event gets its position before the commit, so a reader that has
 // read the event of another transaction still finds it. A transaction that is rolled back leaves no event.
 func TestEventsAreInCommitOrder(t *testing.T) {
 	url := dbtest.Postgres(t) // on SQLite, no two transactions write concurrently
@@ -124,13 +125,15 @@ func TestReadersMissNoEvent(t *testing.T) {
 			all = append(all, dbtest.Open(t, db.Options{URL: url}))
 		}
 		var seen []string
-		var wg sync.WaitGroup
+		var wg, writing sync.WaitGroup
+		var written atomic.Bool
 		wg.Go(func() {
-			for after := ""; len(seen) < writers*each && !t.Failed(); {
+			for after, last := "", false; !last; {
+				last = written.Load() // an empty page is the end if all were written before it was read
 				if err := all[0].Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 					events, _, err := webhook.List(ctx, tx, webhook.ListParams{CompanyID: "com_1", After: after, Limit: 7})
 					for _, e := range events {
-						seen, after = append(seen, e.ObjectID), e.ID
+						seen, after, last = append(seen, e.ObjectID), e.ID, false
 					}
 					return err
 				}); err != nil {
@@ -139,7 +142,7 @@ func TestReadersMissNoEvent(t *testing.T) {
 			}
 		})
 		for w := range writers {
-			wg.Go(func() {
+			writing.Go(func() {
 				for i := range each {
 					if err := all[w%len(all)].Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
 						return webhook.Emit(tx, eventOf["payroll.created"](fmt.Sprintf("prl_%d_%d", w, i), 1))
@@ -149,7 +152,12 @@ func TestReadersMissNoEvent(t *testing.T) {
 				}
 			})
 		}
+		writing.Wait()
+		written.Store(true)
 		wg.Wait()
+		if len(seen) != writers*each {
+			t.Errorf("a reader saw %d of %d events", len(seen), writers*each)
+		}
 		var taken []string
 		for _, e := range next(t, all[0], 9) {
 			taken = append(taken, e.ObjectID)

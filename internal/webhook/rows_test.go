@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -38,34 +39,40 @@ func TestEarlierEventsAreNotRead(t *testing.T) {
 		return err
 	})
 	for round := range int64(7) { // PostgreSQL caches the plan at the sixth execution
-		write(func(ctx context.Context, tx *db.Tx) error {
-			read := func() (n int64) { // the counter includes the rows that earlier transactions of the connection read
-				testkit.Check(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
-					WHERE relname = 'events'`).Scan(&n))
-				return n
-			}
-			before := read()
+		var n int64 // rows that were read
+		count := func(f func(context.Context, *db.Tx) error) {
+			write(func(ctx context.Context, tx *db.Tx) error {
+				read := func() (n int64) { // the counter includes the rows that earlier transactions of the connection read
+					testkit.Check(t, tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+						WHERE relname = 'events'`).Scan(&n))
+					return n
+				}
+				before := read()
+				testkit.Check(t, f(ctx, tx))
+				n += read() - before
+				return nil
+			})
+		}
+		count(func(ctx context.Context, tx *db.Tx) error {
 			var rows [][]any
 			for i := range fresh {
 				rows = append(rows, []any{"com_1", tx.NewID("evt"), fmt.Sprintf("prl_%d", i), old + round + 1,
 					"payroll.created", data, db.Micros(tx.Now())})
 			}
-			if err := insertEvents(ctx, tx, rows); err != nil {
-				return err
-			}
-			found, err := anyWaiting(ctx, tx)
-			if err != nil {
-				return err
-			}
-			events, err := Next(ctx, tx, fresh+1)
-			if err != nil {
-				return err
-			}
-			if n := read() - before; n > most || len(events) != fresh || !found {
-				t.Errorf("storing %d events read %d of %d earlier events", len(events), n, old)
-			}
-			return nil
+			return insertEvents(ctx, tx, rows)
 		})
+		count(func(ctx context.Context, tx *db.Tx) error {
+			found, err := anyWaiting(ctx, tx)
+			testkit.Check(t, err)
+			events, err := Next(ctx, tx, fresh+1)
+			if len(events) != fresh || !found {
+				t.Errorf("%d new events were read, want %d", len(events), fresh)
+			}
+			return err
+		})
+		if n > most {
+			t.Errorf("storing and reading %d events read %d of %d earlier events", fresh, n, old)
+		}
 	}
 }
 
@@ -78,7 +85,8 @@ func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 			args  []any
 			find  string
 		}{
-			{nextEvents, []any{int64(1), int64(1)}, "SEARCH events USING INDEX events_in_order (position>?)"},
+			{nextEvents, []any{int64(1), int64(9), int64(1)},
+				"SEARCH events USING INDEX events_in_order (position>? AND position<?)"},
 			{waiting, nil, "SEARCH events USING COVERING INDEX events_in_order (position>?)"},
 		} {
 			rows, err := tx.Query(ctx, "EXPLAIN QUERY PLAN "+q.query, q.args...)
@@ -95,6 +103,118 @@ func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A transaction that has taken positions, or is about to, holds back the events with greater ones until it ends, and
+// no other transaction waits for it.
+func TestEventsWithLowerPositionsComeFirst(t *testing.T) {
+	url := dbtest.Postgres(t) // SQLite has one transaction that writes
+	d, other := dbtest.Open(t, db.Options{URL: url}), dbtest.Open(t, db.Options{URL: url})
+	emit := func(d *db.DB, object string) {
+		t.Helper()
+		dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
+			return Emit(tx, PayrollCreated.Event("com_1", object, 1, PayrollCreated.Example))
+		})
+	}
+	want := func(when string, want ...string) {
+		t.Helper()
+		var listed, next []string
+		for _, newest := range []bool{false, true} {
+			dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+				events, _, err := List(ctx, tx, ListParams{CompanyID: "com_1", Newest: newest, Limit: 100})
+				if newest {
+					slices.Reverse(events)
+				}
+				listed = nil
+				for _, e := range events {
+					listed = append(listed, e.ObjectID)
+				}
+				return err
+			})
+			if !slices.Equal(listed, want) {
+				t.Errorf("%s, newest first %t: %v are listed, want %v", when, newest, listed, want)
+			}
+		}
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			after := int64(0)
+			events, err := selectNext(ctx, tx, after, 100)
+			for _, e := range events {
+				next = append(next, e.ObjectID)
+			}
+			return err
+		})
+		if !slices.Equal(next, want) {
+			t.Errorf("%s: %v are next, want %v", when, next, want)
+		}
+	}
+	emit(d, "prl_first")
+	undone := errors.New("undone")
+	for i, end := range []error{nil, undone, nil} {
+		slow := fmt.Sprintf("prl_slow_%d", i)
+		var before []string
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+			events, _, err := List(ctx, tx, ListParams{CompanyID: "com_1", Limit: 100})
+			for _, e := range events {
+				before = append(before, e.ObjectID)
+			}
+			return err
+		})
+		stop := func(ctx context.Context, tx *db.Tx) { // sends the queued statements
+			var one int64
+			testkit.Check(t, tx.QueryRow(ctx, "SELECT 1").Scan(&one))
+		}
+		err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			want("before", before...)
+			testkit.Check(t, tx.Queue(ctx, announce, positionLock))
+			stop(ctx, tx)
+			want("announced", before...)
+			emit(other, slow+"_a")
+			want("announced, another commits", before...)
+			text, err := json.Marshal(PayrollCreated.Example)
+			testkit.Check(t, err)
+			testkit.Check(t, insertEvents(ctx, tx, [][]any{{"com_1", slow, slow, int64(1), "payroll.created", string(text),
+				db.Micros(tx.Now())}}))
+			stop(ctx, tx)
+			emit(other, slow+"_b")
+			want("positions taken, another commits", before...)
+			return end
+		})
+		if !errors.Is(err, end) {
+			t.Error(err)
+		}
+		after := append(before, slow+"_a", slow, slow+"_b")
+		if end != nil {
+			after = append(before, slow+"_a", slow+"_b")
+		}
+		want("ended", after...)
+	}
+}
+
+// The locks contain the lower half of a position.
+func TestPositionsBeyondTheLowerHalf(t *testing.T) {
+	d := dbtest.Open(t, db.Options{URL: dbtest.Postgres(t)})
+	for _, last := range []int64{1<<31 - 1, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<40 + 1<<31} {
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			if _, err := tx.Exec(ctx, "SELECT setval('event_positions_position_seq', $1)", last); err != nil {
+				return err
+			}
+			testkit.Check(t, tx.Queue(ctx, announce, positionLock))
+			for range 3 {
+				var taken int64
+				testkit.Check(t, tx.QueryRow(ctx, "SELECT nextval('event_positions_position_seq')").Scan(&taken))
+			}
+			if got, err := settled(ctx, tx); err != nil || got != last {
+				t.Errorf("events are settled up to %d, want %d: %v", got, last, err)
+			}
+			return nil
+		})
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			if got, err := settled(ctx, tx); err != nil || got != last+3 {
+				t.Errorf("events are settled up to %d, want %d: %v", got, last+3, err)
+			}
+			return nil
+		})
+	}
 }
 
 // An erased address is replaced in the events of every company, and in no other text.

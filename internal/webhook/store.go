@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 )
 
-// eventRows inserts events directly before the commit. The insert holds a lock until the commit, so that positions
-// are in commit order, and within a transaction in the order of the Emit calls.
+// eventRows inserts events directly before the commit, in the order of the Emit calls. By then the transaction holds
+// the locks of all objects that it has changed, so positions keep the order of each object's events.
 var eventRows = db.PreCommit(insertEvents)
 
 const eventColumns = "company_id, event_id, object_id, sequence, name, data, created_at"
@@ -27,7 +28,7 @@ func insertEvents(ctx context.Context, tx *db.Tx, rows [][]any) error {
 		}
 		return tx.Insert(ctx, "events", strings.Split(eventColumns+", position", ", "), rows)
 	}
-	if err := tx.Lock(ctx, positionLock); err != nil {
+	if err := tx.Queue(ctx, announce, positionLock); err != nil {
 		return err
 	}
 	for values, args := range db.BindRows(tx, rows, 1) {
@@ -43,8 +44,47 @@ func insertEvent(tx *db.Tx, id string, e Event, data string) {
 	eventRows.Add(tx, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
 }
 
-// positionLock is the number of the advisory lock that PostgreSQL transactions hold while they assign positions.
-const positionLock = 7_020_265
+// positionLock is the first key of the advisory locks that PostgreSQL transactions hold from before they take positions
+// until they end. The second key is the lower half of the last position that was taken before. The locks are shared, so
+// no transaction waits for them.
+const positionLock int32 = 7_020_265
+
+const (
+	lastTaken = "CASE WHEN is_called THEN last_value ELSE 0 END"
+	announce  = "SELECT pg_advisory_xact_lock_shared($1, CAST(CAST(" + lastTaken + ` AS BIT(32)) AS INTEGER))
+		FROM event_positions_position_seq`
+	takenPositions = "SELECT " + lastTaken + " FROM event_positions_position_seq"
+	announced      = `SELECT CAST(objid AS BIGINT) FROM pg_locks WHERE locktype = 'advisory' AND classid = CAST($1 AS OID)
+		AND objsubid = 2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+)
+
+// settled returns a position up to which no event can appear anymore: later statements of the transaction see all
+// events up to it. PostgreSQL transactions take positions before they commit and commit concurrently, so an event can
+// become visible before one with a lower position.
+//
+// The last position taken is read first. A transaction that takes positions later takes greater ones. One that has
+// taken positions before has ended, so that its events are visible to statements that begin now, or still holds its
+// lock, which says after which position its own begin.
+func settled(ctx context.Context, tx *db.Tx) (position int64, err error) {
+	if tx.Engine() == db.SQLite {
+		return math.MaxInt64, nil // one transaction writes at a time
+	}
+	var taken int64
+	var open []int64
+	if err := tx.Batch(ctx, []db.Statement{
+		{Query: takenPositions, Row: func(r *db.Rows) error { return r.Scan(&taken) }},
+		db.CollectInto(&open, func(r *db.Rows) (low int64, err error) { return low, r.Scan(&low) },
+			announced, int64(positionLock)),
+	}); err != nil {
+		return 0, err
+	}
+	position = taken
+	for _, low := range open {
+		behind := int32(uint32(taken) - uint32(low)) // the difference of the lower halves, with its sign
+		position = min(position, taken-int64(behind))
+	}
+	return position, tx.Renew(ctx)
+}
 
 // reservePositions assigns the next n positions on SQLite and returns the last of them.
 func reservePositions(ctx context.Context, tx *db.Tx, n int64) (last int64, err error) {
@@ -84,10 +124,14 @@ func advanceCursor(ctx context.Context, tx *db.Tx, from, to int64) (bool, error)
 
 // nextEvents selects events after a position, without their data.
 const nextEvents = `SELECT company_id, event_id, object_id, name, sequence, position, created_at FROM events
-	WHERE position > $1 ORDER BY position LIMIT $2`
+	WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3`
 
 func selectNext(ctx context.Context, tx *db.Tx, after int64, limit int) ([]StoredEvent, error) {
-	rows, err := tx.Query(ctx, nextEvents, after, int64(limit))
+	last, err := settled(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, nextEvents, after, last, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (e StoredEvent, err error) {
 		var created int64
 		err = r.Scan(&e.CompanyID, &e.ID, &e.ObjectID, &e.Name, &e.Sequence, &e.Position, &created)
@@ -188,12 +232,17 @@ func selectByPosition(ctx context.Context, tx *db.Tx, positions []int64) (map[in
 
 func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, after int64, limit int) (
 	[]StoredEvent, error) {
+	last, err := settled(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	var where strings.Builder
 	source, args := Source{p.CompanyID, p.AppID}.where(tx)
 	and := func(condition string, value any) {
 		args = append(args, value)
 		fmt.Fprintf(&where, " AND "+condition, len(args))
 	}
+	and("position <= $%d", last)
 	switch {
 	case !p.Newest:
 		and("position > $%d", after)

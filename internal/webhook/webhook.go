@@ -4,8 +4,9 @@
 // An event is a row that is committed together with the change that it reports. Its data is a snapshot of that time.
 // The events of an object have ascending sequences.
 //
-// Directly before its commit an event gets a position greater than that of every committed event. So a reader that
-// continues after a position misses nothing. IDs and times are assigned earlier and are not in commit order.
+// Directly before its commit an event gets a position. Readers stop before positions of transactions that have not
+// ended, so a reader that continues after a position misses nothing. IDs and times are assigned earlier and are in no
+// order that a reader could rely on.
 package webhook
 
 import (

@@ -2419,7 +2419,7 @@ CREATE INDEX chain_spends_height ON chain_spends (chain, height);
 -- =========================
 
 -- Events about objects, as companies receive them. position is their place in the one order that all readers see; it
--- is assigned at the commit.
+-- is taken directly before the commit.
 -- Shared: workers ask for new and old events of all companies.
 -- Writer: internal/webhook
 CREATE TABLE events (
