@@ -41,7 +41,7 @@ var layers = [][]string{
 	{"internal/invoice/vendorbill", "internal/withdrawal", "internal/income", "internal/branding",
 		"internal/payroll/schedule"},
 	{"internal/claim"},
-	{"internal/paymentlink", "internal/backoffice", "internal/accounting"},
+	{"internal/paymentlink", "internal/proposal", "internal/backoffice", "internal/accounting"},
 	{"internal/httpapi", "internal/web"},
 	{"internal/sandbox"},
 	{"internal/app"},

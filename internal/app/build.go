@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/requestlog"
@@ -77,6 +78,7 @@ type parts struct {
 	screening   destination.Screening
 	payroll     *payroll.Service
 	schedules   *schedule.Service
+	proposals   *proposal.Service
 	vendor      *vendorbill.Service
 	incomes     *income.Service
 	withdrawals *withdrawal.Service
@@ -212,7 +214,10 @@ func (s *Service) buildServices() (err error) {
 	}); err != nil {
 		return err
 	}
-	s.links, err = paymentlink.New(s.claims, s.ready.BaseURL)
+	if s.links, err = paymentlink.New(s.claims, s.ready.BaseURL); err != nil {
+		return err
+	}
+	s.proposals, err = proposal.New(s.payroll, s.claims, s.sealer)
 	return err
 }
 

@@ -37,7 +37,7 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 	for _, guide := range guides {
 		name := filepath.Base(guide)
 		commands := code(t, name, "sh")
-		if name == "shop.md" || name == "mcp.md" || len(commands) == 0 { // they have tests of their own
+		if name == "shop.md" || len(commands) == 0 { // they have tests of their own
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *Service) startAPI(background context.Context) error {
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, SecurityContact: s.cfg.SecurityContact,
 		Payroll: s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
-		Withdrawal: s.withdrawals, Debits: s.debits,
+		Proposals: s.proposals, Withdrawal: s.withdrawals, Debits: s.debits,
 		Vendor: s.vendor,
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
 		BankCallbacks: callbacks,
@@ -67,7 +67,7 @@ func (s *Service) startAPI(background context.Context) error {
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Vendor:  s.vendor,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
-		Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
+		Proposals: s.proposals, Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
 		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
 		Observe: s.metrics.observe, Done: s.ending, Docs: guides,
 		Contract: identity.NewCompany{

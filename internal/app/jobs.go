@@ -26,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/requestlog"
@@ -52,6 +53,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		delivery.JobReplay:         {Tx: delivery.HandleReplay},           // webhook: a range to send again
 		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
 		payroll.JobExpire:          {Tx: s.payroll.Expire},                // payroll: created
+		proposal.JobExpire:         {Tx: s.proposals.Expire},              // proposal: proposed
 		payroll.JobFreeze:          {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
 		payroll.JobReverted:        {Tx: s.fundingReverted},               // payroll: released, and funding is owed
 		payout.JobChanged:          {Tx: s.payoutChanged},                 // payout: an output changed state

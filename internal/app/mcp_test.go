@@ -165,7 +165,8 @@ func TestAgentReadsWhatItsScopesAllow(t *testing.T) {
 		key := startAgent(t, "header", mcpURL, "Basic "+seed.APIKey).connected()
 		list := key.do("listTools", nil).Tools
 		for _, tool := range list {
-			if tool.Annotations.DestructiveHint || !tool.Annotations.ReadOnlyHint {
+			proposes := slices.Contains([]string{"propose_payroll", "propose_claim", "cancel_proposal"}, tool.Name)
+			if tool.Annotations.DestructiveHint || tool.Annotations.ReadOnlyHint == proposes {
 				t.Errorf("%s: %+v", tool.Name, tool.Annotations)
 			}
 			if tool.Name == "preview_payroll" && tool.InputSchema.Properties["to_pay"] == nil {
@@ -205,6 +206,107 @@ func TestAgentReadsWhatItsScopesAllow(t *testing.T) {
 		}
 		if got := key.do("readResource", map[string]any{"uri": "stipend://payrolls/prl_none"}); got.Code != -32602 {
 			t.Errorf("a payroll that does not exist: %+v", got)
+		}
+	})
+}
+
+// An agent whose scope only lets it propose reads and previews payrolls, and proposes one. A person reviews it on a
+// page and creates it in their name, once. The same goes for a claim.
+func TestAgentProposesAndAPersonCreates(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		s := boot(t, database)
+		seed := s.Ready().Seed
+		browser := webtest.NewVisitor(t, s.Ready().AuthURL)
+		a := startAgent(t, "oauth", s.Ready().BaseURL+"/mcp", seed.ClientID, seed.ClientSecret, seed.RedirectURI,
+			"c_company_propose c_company_worker_list")
+		_, err := io.WriteString(a.in, agree(t, browser, seed.Admin, a.next())+"\n")
+		testkit.Check(t, err)
+		names := a.connected().tools()
+		for _, name := range []string{"propose_payroll", "propose_claim", "get_proposal", "preview_payroll",
+			"list_payrolls"} {
+			if !slices.Contains(names, name) {
+				t.Errorf("the tools %v lack %s", names, name)
+			}
+		}
+		if slices.Contains(names, "create_payroll") || slices.Contains(names, "create_claim") {
+			t.Errorf("the tools are %v", names)
+		}
+		payrolls := func() int { return len(a.must("list_payrolls", nil)["data"].([]any)) }
+		before := payrolls()
+		run := map[string]any{"currency": "USD", "note": "Bonus for the release", "to_pay": []any{
+			map[string]any{"user_id": seed.Workers[0].UserID, "amount_fiat": json.Number("100.50")},
+			map[string]any{"user_id": seed.Workers[1].UserID, "amount_fiat": 20}}}
+		made := a.must("propose_payroll", run)
+		id, review := made["proposal_id"].(string), made["review_url"].(string)
+		if made["status"] != "open" || made["amount"] != 120.5 || payrolls() != before {
+			t.Errorf("proposed %v, and there are %d payrolls", made, payrolls())
+		}
+		if again := a.must("propose_payroll", run); again["proposal_id"] != id {
+			t.Errorf("proposed again: %v", again)
+		}
+
+		pages := webtest.NewVisitor(t, s.Ready().BaseURL)
+		sign := pages.Follow(pages.Get(review))
+		page := pages.Follow(pages.Submit(sign, "/sign-in", "email", seed.Admin.Email, "password", seed.Admin.Password))
+		for _, text := range []string{"Proposed payroll", "Bonus for the release", "Ada Lovelace", "100.50", "120.50",
+			"Confirm and create", "Nothing has been created yet."} {
+			if !strings.Contains(page.Text, text) {
+				t.Errorf("the page lacks %q", text)
+			}
+		}
+		if waiting := pages.Get("/settings/approvals"); !strings.Contains(waiting.Text, "/proposals/"+id) {
+			t.Error("the proposal is not on the approvals page")
+		}
+		if answer := pages.Submit(page, "/proposals/"+id+"/confirm", "shown", "something else"); answer.Status ==
+			http.StatusSeeOther || payrolls() != before {
+			t.Errorf("confirmed what was not shown: %d", answer.Status)
+		}
+		var created string
+		for range 2 { // posting the form twice creates one payroll
+			answer := pages.Submit(page, "/proposals/"+id+"/confirm")
+			if answer.Status != http.StatusSeeOther || !strings.Contains(answer.Location(), "/payrolls/prl_") ||
+				created != "" && answer.Location() != created {
+				t.Fatalf("confirm: %d %s\n%s", answer.Status, answer.Location(), answer.Text)
+			}
+			created = answer.Location()
+		}
+		got := a.must("get_proposal", map[string]any{"proposal_id": id})
+		payroll, _ := got["payroll_id"].(string)
+		if got["status"] != "confirmed" || !strings.HasSuffix(created, payroll) || payrolls() != before+1 {
+			t.Errorf("the proposal is %v, and there are %d payrolls", got, payrolls())
+		}
+		if paid := a.must("get_payroll", map[string]any{"payroll_id": payroll}); paid["status"] != "pending" {
+			t.Errorf("the payroll is %v", paid["status"])
+		}
+		if !strings.Contains(pages.Get(review).Text, "View what was created") {
+			t.Error("the page of a confirmed proposal does not lead to the payroll")
+		}
+
+		claim := a.must("propose_claim", map[string]any{"payer_id": "customer-9", "amount": json.Number("12.50"),
+			"denomination_currency": "EUR", "description": "Order 17"})
+		path := "/proposals/" + claim["proposal_id"].(string)
+		page = pages.Get(path)
+		if !strings.Contains(page.Text, "12.50") || !strings.Contains(page.Text, "customer-9") {
+			t.Errorf("the page of a claim: %s", page.Text)
+		}
+		if answer := pages.Submit(page, path+"/confirm"); !strings.Contains(answer.Location(), "/claims/clm_") {
+			t.Errorf("confirm a claim: %d %s", answer.Status, answer.Text)
+		}
+		declined := a.must("propose_claim", map[string]any{"payer_id": "customer-9", "amount": 1,
+			"denomination_currency": "EUR"})
+		path = "/proposals/" + declined["proposal_id"].(string)
+		page = pages.Get(path)
+		pages.Submit(page, path+"/decline")
+		if answer := pages.Submit(page, path+"/confirm"); answer.Status == http.StatusSeeOther {
+			t.Errorf("a declined proposal was confirmed: %s", answer.Location())
+		}
+		if got := a.must("get_proposal", map[string]any{"proposal_id": declined["proposal_id"]}); got["status"] !=
+			"declined" || got["claim_id"] != "" {
+			t.Errorf("the declined proposal is %v", got)
+		}
+		if got := a.call("get_proposal", map[string]any{"proposal_id": "pps_another"}); !got.IsError {
+			t.Errorf("a proposal that does not exist: %+v", got)
 		}
 	})
 }

@@ -70,8 +70,26 @@ func (p CreateParams) Keys() []db.Prefetch {
 	return all
 }
 
-// Create creates a claim with its quote and its address. The error lists all problems of the request.
-func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
+// Validate returns the claim that Create would create, without an ID, a price or an address. It writes nothing.
+func (s *Service) Validate(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
+	c, err := begin(ctx, tx, by, p)
+	if err != nil {
+		return Claim{}, err
+	}
+	if c.ExternalID != "" {
+		id, _, err := reserved(ctx, tx, c.CompanyID, c.ExternalID)
+		switch {
+		case err != nil:
+			return Claim{}, err
+		case id != "":
+			return Claim{}, ErrExternalID.Set("claim_id", id)
+		}
+	}
+	return c, checkPayer(ctx, tx, by, c.CompanyID, c.PayerID)
+}
+
+// begin returns the claim that a valid request describes.
+func begin(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
 	companyID, err := by.Company(p.CompanyID)
 	if err != nil {
 		return Claim{}, err
@@ -88,9 +106,16 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Claim{}, err
 	}
-	if err := company.Active(); err != nil {
+	return c, company.Active()
+}
+
+// Create creates a claim with its quote and its address. The error lists all problems of the request.
+func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
+	c, err := begin(ctx, tx, by, p)
+	if err != nil {
 		return Claim{}, err
 	}
+	companyID := c.CompanyID
 	digest := c.digest(p)
 	if c.ExternalID != "" {
 		if id, first, err := reserved(ctx, tx, companyID, c.ExternalID); err != nil || id != "" {

@@ -84,6 +84,18 @@ var apiKeyOperations = []string{
 	"redeliver-webhook-range", "redeliver-webhook",
 }
 
+// secondScopes repeats the scopes that suffice besides that of the route, so that a route that accepts more fails the
+// test.
+var secondScopes = map[string]identity.Scope{
+	"preview-payroll": identity.CompanyPropose, "list-schedules": identity.CompanyPropose,
+	"get-schedule": identity.CompanyPropose, "list-payrolls": identity.CompanyPropose,
+	"list-payments": identity.CompanyPropose, "get-payroll": identity.CompanyPropose,
+	"get-claim-status": identity.CompanyPropose, "list-claims": identity.CompanyPropose,
+	"list-settlements": identity.CompanyPropose, "get-settlement": identity.CompanyPropose,
+	"list-payment-links": identity.CompanyPropose, "get-payment-link": identity.CompanyPropose,
+	"list-proposals": identity.CompanyWorkersPay, "get-proposal": identity.CompanyWorkersPay,
+}
+
 // Every route is called with each scope alone, by API key and by token. SQLite is enough: authorization precedes the
 // handler.
 func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
@@ -95,7 +107,7 @@ func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
 	for _, scope := range identity.AllScopes().List() {
 		credentials[scope] = [2]string{b.keyWith(scope), b.token(user, scope)}
 	}
-	if len(credentials) != 24 {
+	if len(credentials) != 25 {
 		t.Fatalf("%d scopes", len(credentials))
 	}
 	used := map[identity.Scope]bool{}
@@ -119,7 +131,7 @@ func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
 					o.name+scope+[]string{"key", "token"}[i])
 				refused := got.status == http.StatusForbidden && strings.Contains(got.text, `"code":"insufficient_scope"`)
 				switch {
-				case o.scope != anyScope && scope != o.scope:
+				case o.scope != anyScope && scope != o.scope && scope != secondScopes[o.name]:
 					if !refused || !strings.Contains(got.text, o.scope) ||
 						!strings.Contains(strings.Join(got.header.Values("WWW-Authenticate"), " "), `scope="`+o.scope+`"`) {
 						t.Errorf("%s with %s: %d %s; want it refused for %s", o.name, scope, got.status, got.text, o.scope)

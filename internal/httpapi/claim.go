@@ -13,9 +13,10 @@ import (
 )
 
 type (
-	claimCreateInput struct{ Body claimCreateBody }
+	claimCreateInput struct{ Body ClaimCreateBody }
 
-	claimCreateBody struct {
+	// ClaimCreateBody is exported because the contract leaves out what an unexported embedded type has.
+	ClaimCreateBody struct {
 		CompanyID            string  `json:"company_id,omitempty" maxLength:"64"`
 		PayerID              string  `json:"payer_id" maxLength:"128"`
 		Amount               Decimal `json:"amount"`
@@ -318,10 +319,9 @@ type (
 	}
 )
 
-func (in *claimCreateInput) params(c *request) claim.CreateParams {
-	b := &in.Body
+func (b *ClaimCreateBody) params(company string) claim.CreateParams {
 	p := claim.CreateParams{
-		CompanyID: c.company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency,
+		CompanyID: company, PayerID: b.PayerID, AmountText: string(b.Amount), Currency: b.DenominationCurrency,
 		Funding: b.FundingCurrency, Description: b.Description, ReturnURL: b.ReturnURL, RedirectURL: b.RedirectURL,
 		ExternalID: b.ExternalID, ExpiresIn: time.Duration(b.ExpiresIn) * time.Second, Email: b.NotificationEmail,
 		Metadata: b.Metadata,
@@ -334,10 +334,12 @@ func (in *claimCreateInput) params(c *request) claim.CreateParams {
 	return p
 }
 
-func claimKeys(c *request, in *claimCreateInput) []db.Prefetch { return in.params(c).Keys() }
+func claimKeys(c *request, in *claimCreateInput) []db.Prefetch {
+	return in.Body.params(c.company).Keys()
+}
 
 func createClaim(ctx context.Context, tx *db.Tx, c *request, in *claimCreateInput) (*claimQuote, error) {
-	made, err := c.Claim.Create(ctx, tx, c.by, in.params(c))
+	made, err := c.Claim.Create(ctx, tx, c.by, in.Body.params(c.company))
 	if err != nil {
 		return nil, err
 	}

@@ -173,6 +173,11 @@ var explanations = []explanation{
 		"Check the base URL.",
 	},
 	{
+		"proposal_blocked", 422, "The proposal could not be created",
+		"A proposal is stored only if what it proposes could be created now. errors lists each problem.",
+		"Correct the problems, and propose again.",
+	},
+	{
 		"unknown_field", 422, "A field is unknown",
 		"The body contains a field that this operation does not have. It was rejected rather than ignored, " +
 			"because a misspelled field would change the meaning of the request.",

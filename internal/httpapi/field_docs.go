@@ -45,6 +45,7 @@ var fieldDocs = map[string]fieldDoc{
 		`"pyr_06gf58g6w1sd2bmncbk8f913rm"`,
 	},
 	"wallet_id":      {"ID of the company's wallet in one currency.", `"wal_06gf58g6w0aychq170kks701q0"`},
+	"proposal_id":    {"ID of the proposal.", `"pps_06gf58g6w0aychq170kks701q0"`},
 	"schedule_id":    {"ID of the schedule.", `"sch_06gf58g6w0aychq170kks701q0"`},
 	"withdrawal_id":  {"ID of the withdrawal.", `"wdr_06gf58g6w0aychq170kks701q0"`},
 	"mandate_id":     {"ID of the mandate for direct debits.", `"mdt_06gf58g6w0aychq170kks701q0"`},
@@ -575,7 +576,7 @@ var typeFieldDocs = map[string]map[string]string{
 	"bankTransfer": {
 		"reference": "Reference to use for the payment. It identifies the payroll.",
 	},
-	"claimCreateBody": {
+	"ClaimCreateBody": {
 		"amount": "Amount due in the denomination currency, with at most its decimals; greater than 0.",
 		"funding_currency": "Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them " +
 			"that the service can receive; see `payment_options`.",
@@ -769,7 +770,7 @@ var typeFieldDocs = map[string]map[string]string{
 		"rate": "Exchange rate at the release: price of one whole unit of rate_base in the other currency. 0 if " +
 			"nothing was exchanged or the payroll was funded at several rates.",
 	},
-	"payrollCreateBody": {
+	"PayrollCreateBody": {
 		"funding_method": "Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's " +
 			"funding method.",
 		"funding_network": "Network of the funding payment, if the currency has several: one of its " +

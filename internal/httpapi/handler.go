@@ -139,7 +139,7 @@ func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) 
 		return err
 	}
 	if s.rt.scope != anyScope {
-		if err := requireScope(c.by, s.rt.scope); err != nil {
+		if err := requireScope(c.by, s.rt.scope); err != nil && !c.by.Has(s.rt.orScope) {
 			return err
 		}
 	}

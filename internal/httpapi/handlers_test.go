@@ -26,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
@@ -162,6 +163,9 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 			t.Fatal(err)
 		}
 		if own.Links, err = paymentlink.New(own.Claim, "https://pay.example.com"); err != nil {
+			t.Fatal(err)
+		}
+		if own.Proposals, err = proposal.New(own.Payroll, own.Claim, sealer); err != nil {
 			t.Fatal(err)
 		}
 		if change != nil {

@@ -46,6 +46,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/requestlog"
 	"github.com/stipend/stipend/internal/virtualaccount"
@@ -70,6 +71,8 @@ type Deps struct {
 	Schedule *schedule.Service
 	// Links creates claims from payment links.
 	Links *paymentlink.Service
+	// Proposals stores payrolls and claims that a person must confirm.
+	Proposals *proposal.Service
 	// Withdrawal pays out company balances.
 	Withdrawal *withdrawal.Service
 	// Debits collects money from the bank accounts of companies.
@@ -152,6 +155,7 @@ type route struct {
 	method, path string
 	name         string         // unique operation ID in the contract
 	scope        identity.Scope // required of the credential; public requires no credential
+	orScope      identity.Scope // a second scope that suffices as well; may be empty
 	apiKeyOnly   bool           // reject OAuth tokens, whatever their scopes
 	sandboxOnly  bool           // absent outside the sandbox
 	perNetwork   bool           // public, and each network can send a few requests a second only
@@ -159,6 +163,7 @@ type route struct {
 	bodyLimit    int64 // in bytes; zero means defaultBodyLimit
 	keyRequired  bool  // an API key must send an Idempotency-Key
 	bodyOptional bool  // an empty body means {}
+	proposes     bool  // agents may use the operation although it writes, because a person decides on the result
 	handler      handler
 	summary      string // one line without a final period
 	description  string // further rules; may be empty

@@ -242,6 +242,9 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		op.Security = []map[string][]string{{"api_key": {}}}
 		if !rt.apiKeyOnly {
 			op.Security = append(op.Security, map[string][]string{"oauth": {rt.scope}})
+			if rt.orScope != "" {
+				op.Security = append(op.Security, map[string][]string{"oauth": {rt.orScope}})
+			}
 		}
 		op.Extensions = map[string]any{"x-scope": rt.scope}
 	}
@@ -339,17 +342,21 @@ func exampleProblem(e explanation) any {
 type agentAccess struct {
 	Scopes     []identity.Scope `json:"scopes"` // one of them is required; empty if none is
 	APIKeyOnly bool             `json:"api_key_only,omitempty"`
+	Proposes   bool             `json:"proposes,omitempty"` // stores a proposal, and changes nothing else
 }
 
 // agentAccess returns nil if agents cannot use the operation: it changes something, simulates something, or returns a
 // file.
 func (rt route) agentAccess() *agentAccess {
-	if rt.kind != read || rt.sandboxOnly || rt.handler.run == nil || rt.handler.sendsFile() {
+	if rt.kind != read && !rt.proposes || rt.sandboxOnly || rt.handler.run == nil || rt.handler.sendsFile() {
 		return nil
 	}
-	a := &agentAccess{Scopes: []identity.Scope{}, APIKeyOnly: rt.apiKeyOnly}
+	a := &agentAccess{Scopes: []identity.Scope{}, APIKeyOnly: rt.apiKeyOnly, Proposes: rt.proposes}
 	if rt.scope != public && rt.scope != anyScope {
 		a.Scopes = append(a.Scopes, rt.scope)
+	}
+	if rt.orScope != "" {
+		a.Scopes = append(a.Scopes, rt.orScope)
 	}
 	return a
 }
@@ -374,7 +381,11 @@ func (rt route) describe() string {
 	case anyScope:
 		parts = append(parts, "Accepts any credential, regardless of its scopes.")
 	default:
-		parts = append(parts, "Requires the scope `"+rt.scope+"`.")
+		scopes := "`" + rt.scope + "`"
+		if rt.orScope != "" {
+			scopes += " or `" + rt.orScope + "`"
+		}
+		parts = append(parts, "Requires the scope "+scopes+".")
 	}
 	if rt.apiKeyOnly {
 		parts = append(parts, "Requires an API key of the company. A user's token is rejected with `insufficient_scope`.")

@@ -28,6 +28,7 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/user/", "Users", "People, their profiles and their verification."},
 	{"/recipients", "Recipients", "Workers and vendors that a company pays, and their payment destinations."},
 	{"/api/company/worker", "Workers", "People who work for a company and sign in themselves."},
+	{"/proposals", "Proposals", "Payrolls and claims that an app proposes and a member of the company creates."},
 	{"/payroll", "Payrolls", "Payrolls: created, funded by a quote, a bank transfer or the balance, and paid out to " +
 		"every destination."},
 	{"/api/x402/", "Merchant claims", "Bitcoin checkouts: claims, quotes and refunds."},
@@ -174,6 +175,7 @@ var scopeTexts = map[identity.Scope]string{
 	identity.CompanyWorkerInvitationsList: "List invitations.",
 	identity.CompanyWorkersInvite:         "Invite workers, and manage recipients and their destinations.",
 	identity.CompanyWorkersPay:            "Pay workers and vendors, and manage payrolls and claims.",
+	identity.CompanyPropose:               "Read payrolls and claims, and propose new ones, which a member creates.",
 	identity.UserCreate:                   "Create users.",
 	identity.UserUpdate:                   "Update users.",
 	identity.UserUpdateDoc:                "Upload documents of users.",

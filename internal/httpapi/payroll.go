@@ -19,9 +19,10 @@ import (
 )
 
 type (
-	payrollCreateInput struct{ Body payrollCreateBody }
+	payrollCreateInput struct{ Body PayrollCreateBody }
 
-	payrollCreateBody struct {
+	// PayrollCreateBody is exported because the contract leaves out what an unexported embedded type has.
+	PayrollCreateBody struct {
 		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
 		FundingMethod   string      `json:"funding_method,omitempty" minLength:"1" maxLength:"64"`
@@ -299,7 +300,7 @@ type (
 )
 
 // params converts the request body to the parameters of payroll.Service.
-func (b *payrollCreateBody) params(company string) payroll.CreateParams {
+func (b *PayrollCreateBody) params(company string) payroll.CreateParams {
 	return payroll.CreateParams{
 		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
 		FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,

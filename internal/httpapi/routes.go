@@ -153,7 +153,8 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/company/payroll/preview", name: "preview-payroll",
-		scope: identity.CompanyWorkersPay, kind: read, bodyLimit: payrollLimit, handler: handle(previewPayroll),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, bodyLimit: payrollLimit,
+		handler: handle(previewPayroll),
 		summary: "Preview a payroll",
 		description: "Accepts the body of create, applies every rule and returns all amounts, but creates nothing. " +
 			"`blockers` lists the problems for which creation would be rejected.",
@@ -205,19 +206,61 @@ var routes = []route{
 	},
 	{
 		method: "GET", path: "/api/company/payroll/schedules", name: "list-schedules",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listSchedules),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listSchedules),
 		summary:     "List schedules",
 		description: "Returns the company's schedules, newest first.",
 	},
 	{
 		method: "GET", path: "/api/company/payroll/schedules/{schedule_id}", name: "get-schedule",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getSchedule),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getSchedule),
 		summary:     "Get a schedule",
 		description: "Returns a schedule with its payees, its last 24 runs and the next six.",
 	},
 	{
+		method: "POST", path: "/api/company/proposals/payroll", name: "propose-payroll",
+		scope: identity.CompanyPropose, kind: write, proposes: true, handler: handle(proposePayroll),
+		summary: "Propose a payroll",
+		description: "Stores a payroll for a member of the company to review, and returns the address of the page. " +
+			"Nothing is created or paid until the member confirms it. Accepts the body of creating a payroll, with up to " +
+			"1,000 payees, and " +
+			"a note for the member. A proposal ends after 7 days, and a company has at most 20 open ones. Proposing the same " +
+			"again returns the open proposal.",
+		example: examplePayroll,
+		errors:  []string{"invalid_state", "proposal_blocked"},
+	},
+	{
+		method: "POST", path: "/api/company/proposals/claim", name: "propose-claim",
+		scope: identity.CompanyPropose, kind: write, proposes: true, handler: handle(proposeClaim),
+		summary: "Propose a claim",
+		description: "Stores a claim for a member of the company to review, and returns the address of the page. Nothing " +
+			"is created until the member confirms it. Accepts the body of creating a claim, and a note for the member. A " +
+			"proposal " +
+			"ends after 7 days, and a company has at most 20 open ones. Proposing the same again returns the open proposal.",
+		example: `{"payer_id":"customer-4711","amount":120.00,"denomination_currency":"EUR","note":"For order 17"}`,
+		errors:  []string{"invalid_state", "proposal_blocked"},
+	},
+	{
+		method: "POST", path: "/api/company/proposals/cancel", name: "cancel-proposal",
+		scope: identity.CompanyPropose, kind: write, proposes: true, handler: handle(cancelProposal),
+		summary:     "Cancel a proposal",
+		description: "Withdraws an open proposal of the app. Members can no longer confirm it.",
+		errors:      []string{"invalid_state"},
+	},
+	{
+		method: "GET", path: "/api/company/proposals", name: "list-proposals",
+		scope: identity.CompanyPropose, orScope: identity.CompanyWorkersPay, kind: read, handler: handle(listProposals),
+		summary:     "List proposals",
+		description: "Returns the company's proposals, newest first.",
+	},
+	{
+		method: "GET", path: "/api/company/proposals/{proposal_id}", name: "get-proposal",
+		scope: identity.CompanyPropose, orScope: identity.CompanyWorkersPay, kind: read, handler: handle(getProposal),
+		summary:     "Get a proposal",
+		description: "Returns a proposal with its state and, once a member has confirmed it, the ID of what was created.",
+	},
+	{
 		method: "GET", path: "/api/company/payrolls", name: "list-payrolls",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listPayrolls),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listPayrolls),
 		summary:     "List payrolls",
 		description: "Returns the company's payrolls, newest first. Filters combine.",
 	},
@@ -230,13 +273,13 @@ var routes = []route{
 	},
 	{
 		method: "GET", path: "/api/company/payments", name: "list-payments",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listPayments),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listPayments),
 		summary:     "List payments",
 		description: "Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.",
 	},
 	{
 		method: "GET", path: "/api/company/payrolls/{payroll_id}", name: "get-payroll",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getPayroll),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getPayroll),
 		summary:     "Get a payroll",
 		description: "Returns a payroll with its payments, their outputs, the deposits that funded it and its history.",
 	},
@@ -797,7 +840,7 @@ var routes = []route{
 	},
 	{
 		method: "GET", path: "/api/merchant/claim/status", name: "get-claim-status",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getClaimStatus),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getClaimStatus),
 		summary:     "Get a claim",
 		description: "Returns the state of a claim, its latest quote and the payments received.",
 	},
@@ -854,13 +897,13 @@ var routes = []route{
 	},
 	{
 		method: "GET", path: "/api/merchant/settlements", name: "list-settlements",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listSettlements),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listSettlements),
 		summary:     "List settlements",
 		description: "Returns the company's settlements, newest first.",
 	},
 	{
 		method: "GET", path: "/api/merchant/settlements/{settlement_id}", name: "get-settlement",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getSettlement),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getSettlement),
 		summary: "Get the statement of a settlement",
 		description: "Returns a settlement with what changed the proceeds of claims in its currency since the settlement " +
 			"before it: `opening_amount` + `claims_amount` - `fees_amount` - `refunds_amount` - `earned_amount` = " +
@@ -868,7 +911,7 @@ var routes = []route{
 	},
 	{
 		method: "GET", path: "/api/merchant/claims", name: "list-claims",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listClaims),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listClaims),
 		summary:     "List claims",
 		description: "Returns the company's claims, newest first. Filters combine.",
 	},
@@ -905,13 +948,13 @@ var routes = []route{
 	},
 	{
 		method: "GET", path: "/api/merchant/payment-links", name: "list-payment-links",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(listPaymentLinks),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listPaymentLinks),
 		summary:     "List payment links",
 		description: "Returns the company's payment links, newest first.",
 	},
 	{
 		method: "GET", path: "/api/merchant/payment-links/{payment_link_id}", name: "get-payment-link",
-		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getPaymentLink),
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getPaymentLink),
 		summary:     "Get a payment link",
 		description: "Returns a payment link with the number of its paid and open claims.",
 	},

@@ -15,6 +15,7 @@ const (
 	CompanyWorkerInvitationsList = "c_company_worker_invitations_list"
 	CompanyWorkersInvite         = "c_company_workers_invite"
 	CompanyWorkersPay            = "c_company_workers_pay"
+	CompanyPropose               = "c_company_propose"
 	UserCreate                   = "u_user_create"
 	UserUpdate                   = "u_user_update"
 	UserUpdateDoc                = "u_user_update_doc"
@@ -39,6 +40,7 @@ const (
 // scopes are all scopes in the order of the API. The index of a scope is its bit in Scopes.
 var scopes = [...]Scope{
 	CompanyDetail, CompanyWorkerList, CompanyWorkerInvitationsList, CompanyWorkersInvite, CompanyWorkersPay,
+	CompanyPropose,
 	UserCreate, UserUpdate, UserUpdateDoc, UserPayerCreate, UserPayerUpdate, UserInvoiceCreate, UserInvoiceDelete,
 	UserDetail, UserDocumentList, UserPayerDetail, UserPayerList, UserBankDetails, UserInvoiceDetail, UserInvoiceList,
 	UserDistributionDetail, UserDistributionList, UserDistributionCreate, UserDistributionUpdate, UserKYCInitiate,

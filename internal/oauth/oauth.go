@@ -510,7 +510,7 @@ const (
 // CompanyScopes returns the scopes that require a company.
 func CompanyScopes() identity.Scopes {
 	return identity.NewScopes(identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList,
-		identity.CompanyWorkersInvite, identity.CompanyWorkersPay)
+		identity.CompanyWorkersInvite, identity.CompanyWorkersPay, identity.CompanyPropose)
 }
 
 // GroupOf returns the group of a scope.
@@ -525,25 +525,27 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.CompanyWorkerInvitationsList: {See, "View invitations"},
 	identity.CompanyWorkersInvite:         {MoveMoney, "Invite and add people, and change where they’re paid"},
 	identity.CompanyWorkersPay:            {MoveMoney, "Pay people: create and cancel payrolls and checkout claims"},
-	identity.UserCreate:                   {Change, "Add users"},
-	identity.UserUpdate:                   {Change, "Change your profile"},
-	identity.UserDetail:                   {See, "View your profile"},
-	identity.UserUpdateDoc:                {Change, "Upload your documents"},
-	identity.UserDocumentList:             {See, "List the documents you’ve uploaded"},
-	identity.UserKYCInitiate:              {Change, "Submit your identity for verification"},
-	identity.UserPayerCreate:              {Change, "Add payers"},
-	identity.UserPayerUpdate:              {Change, "Change and delete payers"},
-	identity.UserPayerDetail:              {See, "View a payer"},
-	identity.UserPayerList:                {See, "List your payers"},
-	identity.UserInvoiceCreate:            {Change, "Create invoices"},
-	identity.UserInvoiceDelete:            {Change, "Delete invoices"},
-	identity.UserInvoiceDetail:            {See, "View an invoice"},
-	identity.UserInvoiceList:              {See, "List your invoices"},
-	identity.UserDistributionCreate:       {MoveMoney, "Add destinations where you’re paid"},
-	identity.UserDistributionUpdate:       {MoveMoney, "Change where you’re paid"},
-	identity.UserDistributionDetail:       {See, "View one of your destinations"},
-	identity.UserDistributionList:         {See, "List your destinations"},
-	identity.UserBankDetails:              {Change, "Open and view your account for receiving money"},
+	identity.CompanyPropose: {Change, "View payrolls and checkout claims, and propose new ones, which a member " +
+		"confirms"},
+	identity.UserCreate:             {Change, "Add users"},
+	identity.UserUpdate:             {Change, "Change your profile"},
+	identity.UserDetail:             {See, "View your profile"},
+	identity.UserUpdateDoc:          {Change, "Upload your documents"},
+	identity.UserDocumentList:       {See, "List the documents you’ve uploaded"},
+	identity.UserKYCInitiate:        {Change, "Submit your identity for verification"},
+	identity.UserPayerCreate:        {Change, "Add payers"},
+	identity.UserPayerUpdate:        {Change, "Change and delete payers"},
+	identity.UserPayerDetail:        {See, "View a payer"},
+	identity.UserPayerList:          {See, "List your payers"},
+	identity.UserInvoiceCreate:      {Change, "Create invoices"},
+	identity.UserInvoiceDelete:      {Change, "Delete invoices"},
+	identity.UserInvoiceDetail:      {See, "View an invoice"},
+	identity.UserInvoiceList:        {See, "List your invoices"},
+	identity.UserDistributionCreate: {MoveMoney, "Add destinations where you’re paid"},
+	identity.UserDistributionUpdate: {MoveMoney, "Change where you’re paid"},
+	identity.UserDistributionDetail: {See, "View one of your destinations"},
+	identity.UserDistributionList:   {See, "List your destinations"},
+	identity.UserBankDetails:        {Change, "Open and view your account for receiving money"},
 }
 
 // Forget deletes codes older than 30 days, until which a second use is detected, access tokens that expired 30 days

@@ -53,7 +53,8 @@ var categories = []struct {
 		Settings},
 	{"/account/sign-out", SignIn}, {"/account/", Credentials}, {"/authorize", Access},
 	{"/settings/members", Members}, {"/settings/api", Access}, {"/settings/webhooks", Access},
-	{"/settings/approvals", Money}, {"/payrolls", Money}, {"/schedules", Money}, {"/wallets", Money}, {"/claims", Money},
+	{"/settings/approvals", Money}, {"/payrolls", Money}, {"/proposals", Money},
+	{"/schedules", Money}, {"/wallets", Money}, {"/claims", Money},
 	{"/invoices", Money}, {"/recipients", Money}, {"/operations", Staff},
 }
 

@@ -76,6 +76,20 @@ var (
 		Frequency: "monthly", NextRun: "2026-10-31", NextPayDate: "2026-10-30",
 	}
 
+	exampleProposal = ProposalData{
+		ProposalID: "pps_06gf58g6w0aychq170kks701q0", CompanyID: exampleCompany, Kind: "payroll", Status: "open",
+		Currency: money.USD, Amount: usd(125050),
+	}
+
+	ProposalCreated = declare("proposal.created", "An app proposed a payroll or a claim, which waits for a member.",
+		exampleProposal)
+
+	ProposalStatusUpdate = declare("proposal.status_update",
+		"A member confirmed or declined a proposal, the app canceled it, or it expired.",
+		with(exampleProposal, func(d *ProposalData) {
+			d.Status, d.PreviousStatus, d.PayrollID = "confirmed", "open", examplePayroll
+		}))
+
 	ScheduleCreated = declare("schedule.created", "A schedule of payrolls was created.", exampleSchedule)
 
 	ScheduleStatusUpdate = declare("schedule.status_update",

@@ -57,6 +57,13 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"pay_date":        {Doc: "The day on which payees are paid; empty if they are paid as soon as it is funded."},
 		"quote":           {Doc: "The newest quote. Absent unless the payroll is funded by crypto."},
 	},
+	reflect.TypeFor[ProposalData](): {
+		"kind":            {Doc: "What it proposes."},
+		"previous_status": {Doc: previousState},
+		"amount":          {Doc: "Amount of the payroll or claim, without fees."},
+		"payroll_id":      {Doc: "The payroll that a member created from it. Absent for others."},
+		"claim_id":        {Doc: "The claim that a member created from it. Absent for others."},
+	},
 	reflect.TypeFor[ScheduleData](): {
 		"name":            {Doc: "The company's name of the schedule."},
 		"previous_status": {Doc: changedFrom},

@@ -32,6 +32,19 @@ type (
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
+	// ProposalData is a proposal after a change.
+	ProposalData struct {
+		ProposalID     string       `json:"proposal_id"`
+		CompanyID      string       `json:"company_id"`
+		Kind           string       `json:"kind" enum:"payroll,claim"`
+		Status         string       `json:"status" enum:"open,confirmed,declined,cancelled,expired"`
+		PreviousStatus string       `json:"previous_status,omitempty" enum:"open"`
+		Currency       money.Asset  `json:"currency"`
+		Amount         money.Amount `json:"amount"`
+		PayrollID      string       `json:"payroll_id,omitempty"`
+		ClaimID        string       `json:"claim_id,omitempty"`
+	}
+
 	// ScheduleData is a schedule after a change.
 	ScheduleData struct {
 		ScheduleID     string `json:"schedule_id"`

@@ -90,6 +90,8 @@ const (
 	CodePayloadTooLarge ErrorCode = "payload_too_large"
 	// The profile is incomplete.
 	CodeProfileIncomplete ErrorCode = "profile_incomplete"
+	// The proposal could not be created.
+	CodeProposalBlocked ErrorCode = "proposal_blocked"
 	// The quote is locked.
 	CodeQuoteLocked ErrorCode = "quote_locked"
 	// Too many requests.
@@ -194,6 +196,10 @@ const (
 	EventPayrollStatusUpdate EventName = "payroll.status_update"
 	// A payroll was changed: its payees, amounts or reference before its funding, or its metadata.
 	EventPayrollUpdated EventName = "payroll.updated"
+	// An app proposed a payroll or a claim, which waits for a member.
+	EventProposalCreated EventName = "proposal.created"
+	// A member confirmed or declined a proposal, the app canceled it, or it expired.
+	EventProposalStatusUpdate EventName = "proposal.status_update"
 	// A recipient was created, or a user was linked to the company.
 	EventRecipientCreated EventName = "recipient.created"
 	// A recipient's state changed.
@@ -312,6 +318,10 @@ func (e *Event) Payload() (any, error) {
 		return payload[PayrollData](e)
 	case EventPayrollUpdated:
 		return payload[PayrollData](e)
+	case EventProposalCreated:
+		return payload[ProposalData](e)
+	case EventProposalStatusUpdate:
+		return payload[ProposalData](e)
 	case EventRecipientCreated:
 		return payload[RecipientData](e)
 	case EventRecipientStatusUpdate:

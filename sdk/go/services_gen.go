@@ -22,6 +22,7 @@ type Client struct {
 	Invoices        *InvoicesService
 	Payers          *PayersService
 	Payrolls        *PayrollsService
+	Proposals       *ProposalsService
 	Recipients      *RecipientsService
 	Reference       *ReferenceService
 	Sandbox         *SandboxService
@@ -45,6 +46,7 @@ func newClient(t *transport) *Client {
 		Invoices:        &InvoicesService{t},
 		Payers:          &PayersService{t},
 		Payrolls:        &PayrollsService{t},
+		Proposals:       &ProposalsService{t},
 		Recipients:      &RecipientsService{t},
 		Reference:       &ReferenceService{t},
 		Sandbox:         &SandboxService{t},
@@ -156,7 +158,7 @@ func (s *ClaimsService) CancelRefund(
 //
 // Returns the state of a claim, its latest quote and the payments received.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *ClaimsService) GetStatus(
 	ctx context.Context, params *ClaimGetStatusParams, options ...RequestOption,
 ) (*ClaimStatus, error) {
@@ -167,7 +169,7 @@ func (s *ClaimsService) GetStatus(
 //
 // Returns the company's claims, newest first. Filters combine.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *ClaimsService) List(
 	ctx context.Context, params *ClaimListParams, options ...RequestOption,
 ) (*ClaimPage, error) {
@@ -207,7 +209,7 @@ func (s *ClaimsService) Export(
 //
 // Returns the company's payment links, newest first.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *ClaimsService) ListPaymentLinks(
 	ctx context.Context, params *ClaimListPaymentLinksParams, options ...RequestOption,
 ) (*LinkPage, error) {
@@ -249,7 +251,7 @@ func (s *ClaimsService) CreatePaymentLink(
 //
 // Returns a payment link with the number of its paid and open claims.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *ClaimsService) GetPaymentLink(
 	ctx context.Context, paymentLinkID string, options ...RequestOption,
 ) (*PaymentLink, error) {
@@ -295,7 +297,7 @@ func (s *ClaimsService) ChangeSettings(
 //
 // Returns the company's settlements, newest first.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *ClaimsService) ListSettlements(
 	ctx context.Context, params *ClaimListSettlementsParams, options ...RequestOption,
 ) (*SettlementPage, error) {
@@ -342,7 +344,7 @@ func (s *ClaimsService) Settle(
 // `opening_amount` + `claims_amount` - `fees_amount` - `refunds_amount` - `earned_amount` = `closing_amount`. The
 // page lists the changes, oldest first.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *ClaimsService) GetSettlement(
 	ctx context.Context, settlementID string, params *ClaimGetSettlementParams, options ...RequestOption,
 ) (*SettlementStatement, error) {
@@ -489,7 +491,7 @@ func (s *CompaniesService) AllInvoices(
 //
 // Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *CompaniesService) ListPayments(
 	ctx context.Context, params *CompanyListPaymentsParams, options ...RequestOption,
 ) (*PaymentPage, error) {
@@ -1121,7 +1123,7 @@ func (s *PayrollsService) PayInvoices(
 // Accepts the body of create, applies every rule and returns all amounts, but creates nothing. `blockers` lists
 // the problems for which creation would be rejected.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *PayrollsService) Preview(
 	ctx context.Context, params *PayrollCreateParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
@@ -1181,7 +1183,7 @@ func (s *PayrollsService) UpdateSchedule(
 //
 // Returns the company's schedules, newest first.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *PayrollsService) ListSchedules(
 	ctx context.Context, params *PayrollListSchedulesParams, options ...RequestOption,
 ) (*SchedulePage, error) {
@@ -1210,7 +1212,7 @@ func (s *PayrollsService) AllSchedules(
 //
 // Returns a schedule with its payees, its last 24 runs and the next six.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *PayrollsService) GetSchedule(
 	ctx context.Context, scheduleID string, params *PayrollGetScheduleParams, options ...RequestOption,
 ) (*ScheduleDetail, error) {
@@ -1234,7 +1236,7 @@ func (s *PayrollsService) Update(
 //
 // Returns the company's payrolls, newest first. Filters combine.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *PayrollsService) List(
 	ctx context.Context, params *PayrollListParams, options ...RequestOption,
 ) (*PayrollPage, error) {
@@ -1263,7 +1265,7 @@ func (s *PayrollsService) All(
 //
 // Returns a payroll with its payments, their outputs, the deposits that funded it and its history.
 //
-// Requires the scope `c_company_workers_pay`.
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
 func (s *PayrollsService) Get(
 	ctx context.Context, payrollID string, params *PayrollGetParams, options ...RequestOption,
 ) (*PayrollDetail, error) {
@@ -1302,6 +1304,87 @@ func (s *PayrollsService) QuoteForVendors(
 	ctx context.Context, params *VendorQuoteParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
 	return call[PayrollPreview](ctx, s.t, request{"POST", "/api/vendor/payroll/quotes", nil, params, options})
+}
+
+// ProposalsService has the operations on proposals.
+type ProposalsService struct{ t *transport }
+
+// List calls GET /api/company/proposals: list proposals.
+//
+// Returns the company's proposals, newest first.
+//
+// Requires the scope `c_company_propose` or `c_company_workers_pay`.
+func (s *ProposalsService) List(
+	ctx context.Context, params *ProposalListParams, options ...RequestOption,
+) (*ProposalPage, error) {
+	return call[ProposalPage](ctx, s.t, request{"GET", "/api/company/proposals", params.values(), nil, options})
+}
+
+// All iterates over the items of all pages of List. It stops after the first error.
+func (s *ProposalsService) All(
+	ctx context.Context, params *ProposalListParams, options ...RequestOption,
+) iter.Seq2[ProposalDetail, error] {
+	var next ProposalListParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]ProposalDetail, Meta, error) {
+		next.Page = page
+		got, err := s.List(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// Cancel calls POST /api/company/proposals/cancel: cancel a proposal.
+//
+// Withdraws an open proposal of the app. Members can no longer confirm it.
+//
+// Requires the scope `c_company_propose`.
+func (s *ProposalsService) Cancel(
+	ctx context.Context, params *ProposalRefParams, options ...RequestOption,
+) (*ProposalDetail, error) {
+	return call[ProposalDetail](ctx, s.t, request{"POST", "/api/company/proposals/cancel", nil, params, options})
+}
+
+// ProposeClaim calls POST /api/company/proposals/claim: propose a claim.
+//
+// Stores a claim for a member of the company to review, and returns the address of the page. Nothing is created
+// until the member confirms it. Accepts the body of creating a claim, and a note for the member. A proposal ends
+// after 7 days, and a company has at most 20 open ones. Proposing the same again returns the open proposal.
+//
+// Requires the scope `c_company_propose`.
+func (s *ProposalsService) ProposeClaim(
+	ctx context.Context, params *ClaimProposeParams, options ...RequestOption,
+) (*ProposalDetail, error) {
+	return call[ProposalDetail](ctx, s.t, request{"POST", "/api/company/proposals/claim", nil, params, options})
+}
+
+// ProposePayroll calls POST /api/company/proposals/payroll: propose a payroll.
+//
+// Stores a payroll for a member of the company to review, and returns the address of the page. Nothing is created
+// or paid until the member confirms it. Accepts the body of creating a payroll, with up to 1,000 payees, and a
+// note for the member. A proposal ends after 7 days, and a company has at most 20 open ones. Proposing the same
+// again returns the open proposal.
+//
+// Requires the scope `c_company_propose`.
+func (s *ProposalsService) ProposePayroll(
+	ctx context.Context, params *PayrollProposeParams, options ...RequestOption,
+) (*ProposalDetail, error) {
+	return call[ProposalDetail](ctx, s.t, request{"POST", "/api/company/proposals/payroll", nil, params, options})
+}
+
+// Get calls GET /api/company/proposals/{proposal_id}: get a proposal.
+//
+// Returns a proposal with its state and, once a member has confirmed it, the ID of what was created.
+//
+// Requires the scope `c_company_propose` or `c_company_workers_pay`.
+func (s *ProposalsService) Get(
+	ctx context.Context, proposalID string, params *ProposalGetParams, options ...RequestOption,
+) (*ProposalDetail, error) {
+	return call[ProposalDetail](ctx, s.t, request{"GET", "/api/company/proposals/" + url.PathEscape(proposalID), params.values(), nil, options})
 }
 
 // RecipientsService has the operations on recipients.

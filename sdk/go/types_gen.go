@@ -588,6 +588,40 @@ type ClaimPrice struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
+// ClaimProposeParams is part of requests.
+type ClaimProposeParams struct {
+	// Amount due in the denomination currency, with at most its decimals; greater than 0.
+	Amount Decimal `json:"amount"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Description of the purchase, shown at the checkout.
+	Description string `json:"description,omitzero"`
+	// Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts
+	// the claim.
+	ExpiresIn *int64 `json:"expires_in,omitzero"`
+	// Your order number, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
+	// can receive; see `payment_options`.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
+	LineItems []LineItemParams `json:"line_items,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// What the member who reviews it should know.
+	Note string `json:"note,omitzero"`
+	// Email address of the payer, who gets a receipt there when the claim is paid.
+	NotificationEmail string `json:"notification_email,omitzero"`
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string `json:"payer_id"`
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
+	RedirectURL string `json:"redirect_url,omitzero"`
+	// URL to which the checkout returns; must have one of the origins in the merchant settings.
+	ReturnURL string `json:"return_url,omitzero"`
+}
+
 // ClaimQuote is part of responses.
 type ClaimQuote struct {
 	// Page where the payer pays.
@@ -3940,6 +3974,40 @@ type PayrollPreview struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
+// PayrollProposeParams is part of requests.
+type PayrollProposeParams struct {
+	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	// Default: the company's country or, if its holidays are not known, `weekdays`.
+	Calendar string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of amount_fiat.
+	Currency string `json:"currency,omitzero"`
+	// Your own reference of the payroll, unique per company.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+	// /api/currencies.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// What the member who reviews it should know.
+	Note string `json:"note,omitzero"`
+	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	// funded later, it is paid at once.
+	PayDate string `json:"pay_date,omitzero"`
+	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []ToPayItem `json:"to_pay"`
+	// What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
+	// the first one `after` it. Default: `none`. One of: none, before, after.
+	WorkingDay string `json:"working_day,omitzero"`
+}
+
 // PayrollQuote is part of responses.
 type PayrollQuote struct {
 	// Amount to pay in the funding currency.
@@ -4104,6 +4172,125 @@ type PreviewShare struct {
 	OutputCurrency string `json:"output_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
+}
+
+// ProposalData is part of responses.
+type ProposalData struct {
+	// Amount of the payroll or claim, without fees.
+	Amount Decimal `json:"amount"`
+	// The claim that a member created from it. Absent for others.
+	ClaimID string `json:"claim_id,omitzero"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// What it proposes. One of: payroll, claim.
+	Kind string `json:"kind"`
+	// The payroll that a member created from it. Absent for others.
+	PayrollID string `json:"payroll_id,omitzero"`
+	// The state before. Absent when it was created. One of: open.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// ID of the proposal.
+	ProposalID string `json:"proposal_id"`
+	// State of the object. One of: open, confirmed, declined, cancelled, expired.
+	Status string `json:"status"`
+}
+
+// ProposalDetail is part of responses.
+type ProposalDetail struct {
+	// Amount of the payroll or claim, without fees.
+	Amount Decimal `json:"amount"`
+	// The claim that a member created from it; empty for none.
+	ClaimID string `json:"claim_id"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// When it ends unless a member has answered, UTC.
+	ExpiresAt time.Time `json:"expires_at"`
+	// Type of the object. One of: payroll, claim.
+	Kind string `json:"kind"`
+	// What the app says about it.
+	Note string `json:"note"`
+	// Number of payees; 0 for a claim.
+	Payees int64 `json:"payees"`
+	// The payroll that a member created from it; empty for none.
+	PayrollID string `json:"payroll_id"`
+	// ID of the proposal.
+	ProposalID string `json:"proposal_id"`
+	// Page on which a member reviews, confirms or declines it.
+	ReviewURL string `json:"review_url"`
+	// State of the object. One of: open, confirmed, declined, cancelled, expired.
+	Status string `json:"status"`
+	// When it last changed, UTC.
+	Updated time.Time `json:"updated"`
+}
+
+// ProposalGetParams are query parameters. Zero values are not sent.
+type ProposalGetParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *ProposalGetParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
+// ProposalListParams are query parameters. Zero values are not sent.
+type ProposalListParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// State of the object. One of: open, confirmed, declined, cancelled, expired.
+	Status string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *ProposalListParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// ProposalPage is part of responses.
+type ProposalPage struct {
+	// Proposals of the page.
+	Data []ProposalDetail `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// ProposalRefParams is part of requests.
+type ProposalRefParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the proposal.
+	ProposalID string `json:"proposal_id"`
 }
 
 // RateItem is part of responses.

@@ -1306,6 +1306,31 @@ CREATE INDEX payrolls_by_state ON payrolls (company_id, state, payroll_id);
 CREATE INDEX payrolls_by_id ON payrolls (payroll_id);
 CREATE INDEX payrolls_awaiting_transfer ON payrolls (created_at) WHERE state = 'pending' AND funding_method = 'bank';
 
+-- A payroll or claim that an app proposes and a member creates.
+-- Writer: internal/proposal
+CREATE TABLE proposals (
+    company_id  TEXT   NOT NULL,
+    proposal_id TEXT   NOT NULL,
+    kind        TEXT   NOT NULL CHECK (kind IN ('payroll', 'claim')),
+    state       TEXT   NOT NULL CHECK (state IN ('open', 'confirmed', 'declined', 'cancelled', 'expired')),
+    content     TEXT   NOT NULL, -- JSON, encrypted; '' once it is not open
+    digest      TEXT   NOT NULL, -- of the content
+    note        TEXT   NOT NULL, -- what the app says about it
+    app_id      TEXT   NOT NULL,
+    currency    TEXT   NOT NULL,
+    amount      BIGINT NOT NULL CHECK (amount > 0), -- without fees
+    payees      BIGINT NOT NULL, -- 0 for a claim
+    object_id   TEXT   NOT NULL, -- the payroll or claim that was created, '' for none
+    decided_by  TEXT   NOT NULL, -- the member who confirmed or declined it, '' for none
+    version     BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    updated_at  BIGINT NOT NULL,
+    expires_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, proposal_id)
+);
+CREATE UNIQUE INDEX proposals_open ON proposals (company_id, app_id, digest) WHERE state = 'open';
+CREATE INDEX proposals_by_state ON proposals (company_id, state, proposal_id);
+
 -- A schedule that creates payrolls.
 -- Writer: internal/payroll/schedule
 -- Shared: a worker process selects due schedules of all companies.

@@ -70,7 +70,7 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	return ui.View{Template: "approvals", Title: c.Text("approvals.title"), Data: p}, nil
 }
 
-// awaitingApproval returns the payrolls, withdrawals and refunds that wait for an approval.
+// awaitingApproval returns the payrolls, withdrawals and refunds that wait for an approval, and proposals.
 func awaitingApproval(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, err error) {
 	payrolls, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "",
 		payroll.Filter{Status: payroll.OnHold, PerPage: maxWaiting})
@@ -88,7 +88,11 @@ func awaitingApproval(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.T
 		return nil, err
 	}
 	refunds, err := refundTasks(ctx, c, tx, maxWaiting)
-	return slices.Concat(all, withdrawals, refunds), err
+	if err != nil {
+		return nil, err
+	}
+	proposals, err := proposalTasks(ctx, c, tx, maxWaiting)
+	return slices.Concat(all, withdrawals, refunds, proposals), err
 }
 
 // withdrawalTasks returns the withdrawals that wait for an approval.

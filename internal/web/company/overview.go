@@ -193,7 +193,11 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 	if err != nil {
 		return nil, err
 	}
-	all = append(all, forWithdrawals...)
+	proposed, err := proposalTasks(ctx, c, tx, maxAttention)
+	if err != nil {
+		return nil, err
+	}
+	all = append(append(all, forWithdrawals...), proposed...)
 	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
 		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: maxAttention})
 		if err != nil {

@@ -294,7 +294,8 @@ type previewPage struct {
 	More                         string
 	Proof                        string // URL to prove the second factor; "" if not required
 	Approvals                    string
-	Warnings                     []string // what to check before confirming
+	Warnings                     []string      // what to check before confirming
+	Proposal                     *proposalCard // nil for the user's own draft
 }
 
 // preview shows what a draft would pay. If the draft is invalid, it returns the problems; at returns the form field
@@ -313,16 +314,27 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := previewPage{Steps: creationSteps(c, 1),
-		Draft: string(text), Key: c.Form.Get("key"), Seen: v.Total.String(), PayDate: v.PayDate,
-		Volume: c.FormatMoney(v.Volume),
-		Fees:   c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
+	p := previewOf(c, v, maxPreviewPayments)
+	p.Steps, p.Draft, p.Key = creationSteps(c, 1), string(text), c.Form.Get("key")
+	if p.Key == "" {
+		p.Key = uuid.NewString()
+	}
+	if !hasFreshFactor(c) {
+		p.Proof = c.URL(ui.ProofPath("/payrolls"))
+	}
+	if skipped > 0 {
+		p.Warnings = append(p.Warnings, c.Text("preview.skipped", c.FormatCount(skipped)))
+	}
+	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Data: p}, nil
+}
+
+// previewOf returns what a page shows of a payroll before it is created, with at most that many payments.
+func previewOf(c *ui.Request, v payroll.Preview, most int) previewPage {
+	p := previewPage{Seen: v.Total.String(), PayDate: v.PayDate, Volume: c.FormatMoney(v.Volume),
+		Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
 		Funding: c.FormatMoney(v.Funding), Method: c.Text("funding.from_balance"),
 		Payments: ui.Table{Caption: c.Text("payroll.payments"),
 			Heads: c.Columns("payment.payee|a", "preview.outputs|e", "payroll.fees#|hide", "payment.amount#|b")},
-	}
-	if p.Key == "" {
-		p.Key = uuid.NewString()
 	}
 	switch {
 	case v.FundingMethod == payroll.MethodBank:
@@ -335,7 +347,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 	if !v.Rate.IsZero() {
 		p.Rate = c.Text("payroll.rate.is", string(v.Rate.Base()), c.FormatNumber(v.Rate.String()), string(v.Rate.Quote()))
 	}
-	for _, it := range v.Items[:min(len(v.Items), maxPreviewPayments)] {
+	for _, it := range v.Items[:min(len(v.Items), most)] {
 		who := ui.Cell{Text: it.Name, Kind: "person"}
 		if it.Description != "" {
 			who.Lines = []ui.Cell{{Text: it.Description}}
@@ -356,37 +368,31 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 		}
 		p.Payments.Rows = append(p.Payments.Rows, []ui.Cell{who, outs, c.AmountCell(it.Fee), c.AmountCell(it.Amount)})
 	}
-	if !hasFreshFactor(c) {
-		p.Proof = c.URL(ui.ProofPath("/payrolls"))
-	}
 	if v.Approvals > 0 {
 		p.Approvals = c.Text("preview.approval")
 	}
-	p.Warnings = warnings(c, d, v.Items)
-	if skipped > 0 {
-		p.Warnings = append(p.Warnings, c.Text("preview.skipped", c.FormatCount(skipped)))
+	p.Warnings = warnings(c, v.Items)
+	if len(v.Items) > most {
+		p.More = c.Text("preview.more", c.FormatCount(int64(most)), c.FormatCount(int64(len(v.Items))))
 	}
-	if len(v.Items) > maxPreviewPayments {
-		p.More = c.Text("preview.more", c.FormatCount(int64(maxPreviewPayments)), c.FormatCount(int64(len(v.Items))))
-	}
-	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Data: p}, nil
+	return p
 }
 
 // maxWarnings is the number of warnings that a preview lists.
 const maxWarnings = 20
 
 // warnings names payees who are paid more than once, and amounts of more than ten times the median.
-func warnings(c *ui.Request, d draft, items []payroll.Item) (all []string) {
+func warnings(c *ui.Request, items []payroll.Item) (all []string) {
 	times, units := map[string]int64{}, make([]int64, 0, len(items))
-	for i, it := range items {
-		times[d.Items[i].Payee]++
+	for _, it := range items {
+		times[it.PayeeID]++
 		units = append(units, it.Amount.Units())
 	}
 	slices.Sort(units)
-	for i, it := range items {
-		if n := times[d.Items[i].Payee]; n > 1 {
+	for _, it := range items {
+		if n := times[it.PayeeID]; n > 1 {
 			all = append(all, c.Text("preview.twice", it.Name, c.FormatCount(n)))
-			times[d.Items[i].Payee] = 0 // name each payee once
+			times[it.PayeeID] = 0 // name each payee once
 		}
 		if len(items) >= 3 && it.Amount.Units()/10 > units[len(units)/2] {
 			all = append(all, c.Text("preview.large", it.Name, c.FormatMoney(it.Amount)))

@@ -3,6 +3,7 @@ package company
 import (
 	"slices"
 
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -49,6 +50,11 @@ var Routes = slices.Concat(recipientPages.Routes("/recipients/{id}", ui.Manager,
 		FormPage: showEdit, Notice: "saved"},
 	{Method: "POST", Path: "/payrolls/{id}/cancel", Access: ui.Manager, Factor: ui.ProvenFactor, Handler: cancelPayroll,
 		Notice: "canceled"},
+	{Method: "GET", Path: proposal.Path + "{id}", Access: ui.Manager, Factor: ui.ProvenFactor, Handler: showProposal},
+	{Method: "POST", Path: proposal.Path + "{id}/confirm", Access: ui.Manager, Factor: ui.FreshFactor,
+		Handler: confirmProposal, FormPage: showProposal},
+	{Method: "POST", Path: proposal.Path + "{id}/decline", Access: ui.Manager, Factor: ui.ProvenFactor,
+		Handler: declineProposal, FormPage: showProposal, Notice: "declined"},
 	{Method: "GET", Path: schedulesPath, Access: ui.Member, Handler: listSchedules},
 	{Method: "POST", Path: schedulesPath + "/new", Kind: ui.ReadOnlyForm, Access: ui.Manager, Factor: ui.ProvenFactor,
 		MaxBody: draftLimit, Handler: showNewSchedule},

@@ -40,6 +40,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
@@ -211,13 +212,16 @@ func NewFixture(t *testing.T, d *db.DB, roles ...string) *Fixture {
 		t.Fatal(err)
 	}
 	claims := &claim.Service{Config: claim.Config{Network: "regtest"}}
+	proposals, err := proposal.New(payrolls, claims, sealer)
+	testkit.Check(t, err)
 	links, err := paymentlink.New(claims, "")
 	testkit.Check(t, err)
 	OpenSite(t, x.Site, ui.Deps{
 		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID, x.Other.ID}, Payroll: payrolls,
 		Schedules: schedules,
 		KYC:       &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
-		Claims:    claims, Links: links, Vendor: &vendorbill.Service{Payroll: payrolls, Sealer: sealer},
+		Claims:    claims, Links: links, Proposals: proposals,
+		Vendor: &vendorbill.Service{Payroll: payrolls, Sealer: sealer},
 	})
 	return x
 }

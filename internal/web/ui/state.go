@@ -33,6 +33,7 @@ var looks = map[string]map[string]look{
 		"action_required": urgent, "returned": returned, "on_hold": held, "cancelled": ended},
 	"payroll.funding": {"none": idle, "detected": warns, "partial": warns, "confirming": loading, "funded": done,
 		"late": late, "over": {"green", "plus"}},
+	"proposal.state": {"open": decides, "confirmed": done, "declined": ended, "cancelled": ended, "expired": expired},
 	"schedule.state": {"active": done, "paused": held, "ended": ended},
 	"run.state":      {"planned": idle, "skipped": ended, "waiting": held, "created": done},
 	"output.state": {"queued": idle, "prepared": {"blue", "pencil"}, "sent": sending, "in_doubt": {"amber", "search"},

@@ -40,6 +40,7 @@ import (
 	"github.com/stipend/stipend/internal/paymentlink"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -67,6 +68,8 @@ type Deps struct {
 	Links *paymentlink.Service
 	// Backoffice authenticates staff and runs the back office. If nil, there are no staff pages.
 	Backoffice *backoffice.Service
+	// Proposals has the payrolls and claims that apps proposed.
+	Proposals *proposal.Service
 	// Schedules creates payrolls that repeat.
 	Schedules *schedule.Service
 	// Withdrawals pays company balances out to the companies' own destinations.

@@ -50,6 +50,7 @@ ErrorCode = Literal[
     "payer_deleted",  # The payer is deleted.
     "payload_too_large",  # The body is too large.
     "profile_incomplete",  # The profile is incomplete.
+    "proposal_blocked",  # The proposal could not be created.
     "quote_locked",  # The quote is locked.
     "rate_limited",  # Too many requests.
     "rate_unavailable",  # No exchange rate is available.
@@ -104,6 +105,8 @@ EVENT_DATA: dict[str, type] = {
     "payroll.quote_refreshed": t.PayrollQuoteData,  # A payroll has a new quote that replaces an expired one.
     "payroll.status_update": t.PayrollData,  # A payroll's state or funding state changed.
     "payroll.updated": t.PayrollData,  # A payroll was changed: its payees, amounts or reference before its funding, or its metadata.
+    "proposal.created": t.ProposalData,  # An app proposed a payroll or a claim, which waits for a member.
+    "proposal.status_update": t.ProposalData,  # A member confirmed or declined a proposal, the app canceled it, or it expired.
     "recipient.created": t.RecipientData,  # A recipient was created, or a user was linked to the company.
     "recipient.status_update": t.RecipientData,  # A recipient's state changed.
     "refund.created": t.RefundData,  # A refund of a claim was created.
@@ -152,6 +155,7 @@ EventData = Union[
     t.PayoutReturnedData,
     t.PayrollData,
     t.PayrollQuoteData,
+    t.ProposalData,
     t.RecipientData,
     t.RefundData,
     t.ScheduleData,

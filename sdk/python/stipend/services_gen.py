@@ -26,6 +26,7 @@ class Services:
     invoices: InvoicesService
     payers: PayersService
     payrolls: PayrollsService
+    proposals: ProposalsService
     recipients: RecipientsService
     reference: ReferenceService
     sandbox: SandboxService
@@ -47,6 +48,7 @@ class Services:
         self.invoices = InvoicesService(t)
         self.payers = PayersService(t)
         self.payrolls = PayrollsService(t)
+        self.proposals = ProposalsService(t)
         self.recipients = RecipientsService(t)
         self.reference = ReferenceService(t)
         self.sandbox = SandboxService(t)
@@ -146,7 +148,7 @@ class ClaimsService(Service):
 
         Returns the state of a claim, its latest quote and the payments received.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.ClaimStatus, "GET", "/api/merchant/claim/status", query=params)
 
@@ -155,7 +157,7 @@ class ClaimsService(Service):
 
         Returns the company's claims, newest first. Filters combine.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.ClaimPage, "GET", "/api/merchant/claims", query=params)
 
@@ -177,7 +179,7 @@ class ClaimsService(Service):
 
         Returns the company's payment links, newest first.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.LinkPage, "GET", "/api/merchant/payment-links", query=params)
 
@@ -201,7 +203,7 @@ class ClaimsService(Service):
 
         Returns a payment link with the number of its paid and open claims.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.PaymentLink, "GET", self._path("/api/merchant/payment-links/{payment_link_id}", payment_link_id=payment_link_id))
 
@@ -239,7 +241,7 @@ class ClaimsService(Service):
 
         Returns the company's settlements, newest first.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.SettlementPage, "GET", "/api/merchant/settlements", query=params)
 
@@ -269,7 +271,7 @@ class ClaimsService(Service):
         it: `opening_amount` + `claims_amount` - `fees_amount` - `refunds_amount` - `earned_amount` =
         `closing_amount`. The page lists the changes, oldest first.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.SettlementStatement, "GET", self._path("/api/merchant/settlements/{settlement_id}", settlement_id=settlement_id), query=params)
 
@@ -383,7 +385,7 @@ class CompaniesService(Service):
 
         Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.PaymentPage, "GET", "/api/company/payments", query=params)
 
@@ -863,7 +865,7 @@ class PayrollsService(Service):
         Accepts the body of create, applies every rule and returns all amounts, but creates nothing. `blockers`
         lists the problems for which creation would be rejected.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.PayrollPreview, "POST", "/api/company/payroll/preview", body=params, key=idempotency_key)
 
@@ -914,7 +916,7 @@ class PayrollsService(Service):
 
         Returns the company's schedules, newest first.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.SchedulePage, "GET", "/api/company/payroll/schedules", query=params)
 
@@ -927,7 +929,7 @@ class PayrollsService(Service):
 
         Returns a schedule with its payees, its last 24 runs and the next six.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.ScheduleDetail, "GET", self._path("/api/company/payroll/schedules/{schedule_id}", schedule_id=schedule_id), query=params)
 
@@ -948,7 +950,7 @@ class PayrollsService(Service):
 
         Returns the company's payrolls, newest first. Filters combine.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.PayrollPage, "GET", "/api/company/payrolls", query=params)
 
@@ -961,7 +963,7 @@ class PayrollsService(Service):
 
         Returns a payroll with its payments, their outputs, the deposits that funded it and its history.
 
-        Requires the scope `c_company_workers_pay`.
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.PayrollDetail, "GET", self._path("/api/company/payrolls/{payroll_id}", payroll_id=payroll_id), query=params)
 
@@ -992,6 +994,65 @@ class PayrollsService(Service):
         Requires the scope `c_company_workers_pay`.
         """
         return self._call(t.PayrollPreview, "POST", "/api/vendor/payroll/quotes", body=params, key=idempotency_key)
+
+
+class ProposalsService(Service):
+    """The operations on proposals."""
+
+    def list(self, **params: Unpack[t.ProposalListParams]) -> t.ProposalPage:
+        """List proposals.
+
+        Returns the company's proposals, newest first.
+
+        Requires the scope `c_company_propose` or `c_company_workers_pay`.
+        """
+        return self._call(t.ProposalPage, "GET", "/api/company/proposals", query=params)
+
+    def all(self, **params: Unpack[t.ProposalListParams]) -> Iterator[t.ProposalDetail]:
+        """Iterates over the items of all pages of `list`."""
+        return self._each(self.list, **params)
+
+    def cancel(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ProposalRefParams]) -> t.ProposalDetail:
+        """Cancel a proposal.
+
+        Withdraws an open proposal of the app. Members can no longer confirm it.
+
+        Requires the scope `c_company_propose`.
+        """
+        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/cancel", body=params, key=idempotency_key)
+
+    def propose_claim(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimProposeParams]) -> t.ProposalDetail:
+        """Propose a claim.
+
+        Stores a claim for a member of the company to review, and returns the address of the page. Nothing is
+        created until the member confirms it. Accepts the body of creating a claim, and a note for the member. A
+        proposal ends after 7 days, and a company has at most 20 open ones. Proposing the same again returns the
+        open proposal.
+
+        Requires the scope `c_company_propose`.
+        """
+        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/claim", body=params, key=idempotency_key)
+
+    def propose_payroll(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollProposeParams]) -> t.ProposalDetail:
+        """Propose a payroll.
+
+        Stores a payroll for a member of the company to review, and returns the address of the page. Nothing is
+        created or paid until the member confirms it. Accepts the body of creating a payroll, with up to 1,000
+        payees, and a note for the member. A proposal ends after 7 days, and a company has at most 20 open ones.
+        Proposing the same again returns the open proposal.
+
+        Requires the scope `c_company_propose`.
+        """
+        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/payroll", body=params, key=idempotency_key)
+
+    def get(self, proposal_id: str, /, **params: Unpack[t.ProposalGetParams]) -> t.ProposalDetail:
+        """Get a proposal.
+
+        Returns a proposal with its state and, once a member has confirmed it, the ID of what was created.
+
+        Requires the scope `c_company_propose` or `c_company_workers_pay`.
+        """
+        return self._call(t.ProposalDetail, "GET", self._path("/api/company/proposals/{proposal_id}", proposal_id=proposal_id), query=params)
 
 
 class RecipientsService(Service):

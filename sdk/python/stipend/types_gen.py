@@ -17,27 +17,27 @@ __all__ = [
     "BillCreateParams", "BillRefParams", "BrandingTheme", "BrandingThemes", "ClaimCancelled", "ClaimCreateParams",
     "ClaimData", "ClaimExportParams", "ClaimGetBrandingParams", "ClaimGetSettingsParams",
     "ClaimGetSettlementParams", "ClaimGetStatusParams", "ClaimListParams", "ClaimListPaymentLinksParams",
-    "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment", "ClaimPrice", "ClaimQuote", "ClaimQuoteData",
-    "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus", "ClaimSummary",
-    "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
-    "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice", "CompanyInvoicePage",
-    "CompanyListInvoicesParams", "CompanyListPaymentsParams", "CompanyListSecurityEventsParams",
-    "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData", "Correction", "CorrectionData",
-    "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer", "DebitChangeParams", "DebitPage",
-    "DebitParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest", "DeliveryTry",
-    "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationDeleted",
-    "DestinationGetFieldsParams", "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams",
-    "DestinationListParams", "DestinationShare", "DirectDebitData", "DirectDebitMandateData", "DocumentItem",
-    "DocumentList", "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes",
-    "EndpointData", "EventItem", "EventListParams", "EventPage", "FieldDependency", "FieldOption",
-    "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams", "FundingAccountListParams",
-    "FundingDetails", "FundingDetectedData", "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer",
-    "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams",
-    "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem", "InvitationPage", "InviteParams",
-    "InvitedParams", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail", "InvoiceGetParams",
-    "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage", "InvoiceRefParams",
-    "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams", "JournalAccounts",
-    "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
+    "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment", "ClaimPrice", "ClaimProposeParams", "ClaimQuote",
+    "ClaimQuoteData", "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus",
+    "ClaimSummary", "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams",
+    "CompanyExportYearReportParams", "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice",
+    "CompanyInvoicePage", "CompanyListInvoicesParams", "CompanyListPaymentsParams",
+    "CompanyListSecurityEventsParams", "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData",
+    "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer",
+    "DebitChangeParams", "DebitPage", "DebitParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage",
+    "DeliveryRequest", "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData",
+    "DestinationDeleted", "DestinationGetFieldsParams", "DestinationGetParams", "DestinationHistory",
+    "DestinationListChangesParams", "DestinationListParams", "DestinationShare", "DirectDebitData",
+    "DirectDebitMandateData", "DocumentItem", "DocumentList", "DocumentListParams", "DocumentListTypesParams",
+    "DocumentType", "DocumentTypes", "EndpointData", "EventItem", "EventListParams", "EventPage",
+    "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams",
+    "FundingAccountListParams", "FundingDetails", "FundingDetectedData", "FundingList", "FundingOpenParams",
+    "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail",
+    "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem",
+    "InvitationPage", "InviteParams", "InvitedParams", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail",
+    "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage",
+    "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams",
+    "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
     "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer", "MandateProof", "MandateRevokeParams",
     "Mandates", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
     "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "Owed", "OwnerDetail",
@@ -47,13 +47,14 @@ __all__ = [
     "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput",
     "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated",
     "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams", "PayrollGetScheduleParams",
-    "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollQuote",
-    "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
-    "PayrollUpdateParams", "PreviewItem", "PreviewShare", "RateItem", "RateList", "RecipientAllocationsParams",
-    "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated", "RecipientData",
-    "RecipientDestination", "RecipientDestinationCorrectParams", "RecipientDestinationCreateParams",
-    "RecipientDestinationCreated", "RecipientDestinationDeleteParams", "RecipientDestinationList",
-    "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
+    "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollProposeParams",
+    "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
+    "PayrollUpdateParams", "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams",
+    "ProposalListParams", "ProposalPage", "ProposalRefParams", "RateItem", "RateList",
+    "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
+    "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
+    "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
+    "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
     "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
@@ -470,6 +471,41 @@ class ClaimPrice:
     """Start of the quote's validity, UTC."""
     valid_to: datetime
     """Expiry of the price, UTC."""
+
+
+class ClaimProposeParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """Amount due in the denomination currency, with at most its decimals; greater than 0."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    denomination_currency: Required[str]
+    """Currency of the price."""
+    description: str
+    """Description of the purchase, shown at the checkout."""
+    expires_in: int
+    """Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never
+    outlasts the claim.
+    """
+    external_id: str
+    """Your order number, unique per company; up to 255 characters."""
+    funding_currency: str
+    """Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the
+    service can receive; see `payment_options`.
+    """
+    line_items: Sequence[LineItemParams]
+    """What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    note: str
+    """What the member who reviews it should know."""
+    notification_email: str
+    """Email address of the payer, who gets a receipt there when the claim is paid."""
+    payer_id: Required[str]
+    """ID of the payer (`pyr_…`), or the merchant's own reference for its customer."""
+    redirect_url: str
+    """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
+    return_url: str
+    """URL to which the checkout returns; must have one of the origins in the merchant settings."""
 
 
 @dataclass(frozen=True)
@@ -3349,6 +3385,43 @@ class PayrollPreview:
     """
 
 
+class PayrollProposeParams(TypedDict, total=False):
+    calendar: str
+    """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+    Default: the company's country or, if its holidays are not known, `weekdays`.
+    """
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: str
+    """Currency of amount_fiat."""
+    external_id: str
+    """Your own reference of the payroll, unique per company."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method."""
+    funding_network: str
+    """Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+    /api/currencies.
+    """
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    note: str
+    """What the member who reviews it should know."""
+    pay_date: str
+    """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
+    is funded later, it is paid at once.
+    """
+    time_zone: str
+    """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
+    to_pay: Required[Sequence[ToPayItemParams]]
+    """1 to 10,000 payees with their amounts."""
+    working_day: Literal["none", "before", "after"]
+    """What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it,
+    or on the first one `after` it. Default: `none`.
+    """
+
+
 @dataclass(frozen=True)
 class PayrollQuote:
     funding_amount: Decimal
@@ -3515,6 +3588,91 @@ class PreviewShare:
     """Currency that the destination receives."""
     volume_input_in_input_currency: Decimal
     """Sum of the payees' amounts without fees, in the payroll's currency."""
+
+
+@dataclass(frozen=True)
+class ProposalData:
+    amount: Decimal
+    """Amount of the payroll or claim, without fees."""
+    company_id: str
+    """ID of the company."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    kind: Literal["payroll", "claim"]
+    """What it proposes."""
+    proposal_id: str
+    """ID of the proposal."""
+    status: Literal["open", "confirmed", "declined", "cancelled", "expired"]
+    """State of the object."""
+    claim_id: Optional[str] = None
+    """The claim that a member created from it. Absent for others."""
+    payroll_id: Optional[str] = None
+    """The payroll that a member created from it. Absent for others."""
+    previous_status: Optional[Literal["open"]] = None
+    """The state before. Absent when it was created."""
+
+
+@dataclass(frozen=True)
+class ProposalDetail:
+    amount: Decimal
+    """Amount of the payroll or claim, without fees."""
+    claim_id: str
+    """The claim that a member created from it; empty for none."""
+    company_id: str
+    """ID of the company."""
+    created: datetime
+    """When it was created, UTC."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    expires_at: datetime
+    """When it ends unless a member has answered, UTC."""
+    kind: Literal["payroll", "claim"]
+    """Type of the object."""
+    note: str
+    """What the app says about it."""
+    payees: int
+    """Number of payees; 0 for a claim."""
+    payroll_id: str
+    """The payroll that a member created from it; empty for none."""
+    proposal_id: str
+    """ID of the proposal."""
+    review_url: str
+    """Page on which a member reviews, confirms or declines it."""
+    status: Literal["open", "confirmed", "declined", "cancelled", "expired"]
+    """State of the object."""
+    updated: datetime
+    """When it last changed, UTC."""
+
+
+class ProposalGetParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+
+
+class ProposalListParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    status: Literal["open", "confirmed", "declined", "cancelled", "expired"]
+    """State of the object."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
+
+
+@dataclass(frozen=True)
+class ProposalPage:
+    data: list[ProposalDetail]
+    """Proposals of the page."""
+    meta: Meta
+    """Position of the page in the list."""
+
+
+class ProposalRefParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    proposal_id: Required[str]
+    """ID of the proposal."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ export const errorCodes = {
 	payer_deleted: "The payer is deleted.",
 	payload_too_large: "The body is too large.",
 	profile_incomplete: "The profile is incomplete.",
+	proposal_blocked: "The proposal could not be created.",
 	quote_locked: "The quote is locked.",
 	rate_limited: "Too many requests.",
 	rate_unavailable: "No exchange rate is available.",
@@ -135,6 +136,10 @@ export interface EventTypes {
 	"payroll.status_update": T.PayrollData;
 	/** A payroll was changed: its payees, amounts or reference before its funding, or its metadata. */
 	"payroll.updated": T.PayrollData;
+	/** An app proposed a payroll or a claim, which waits for a member. */
+	"proposal.created": T.ProposalData;
+	/** A member confirmed or declined a proposal, the app canceled it, or it expired. */
+	"proposal.status_update": T.ProposalData;
 	/** A recipient was created, or a user was linked to the company. */
 	"recipient.created": T.RecipientData;
 	/** A recipient's state changed. */
@@ -216,6 +221,8 @@ export const eventData: Record<string, string> = {
 	"payroll.quote_refreshed": "PayrollQuoteData",
 	"payroll.status_update": "PayrollData",
 	"payroll.updated": "PayrollData",
+	"proposal.created": "ProposalData",
+	"proposal.status_update": "ProposalData",
 	"recipient.created": "RecipientData",
 	"recipient.status_update": "RecipientData",
 	"refund.created": "RefundData",

@@ -16,6 +16,7 @@ export class Stipend {
 	readonly invoices: InvoicesService;
 	readonly payers: PayersService;
 	readonly payrolls: PayrollsService;
+	readonly proposals: ProposalsService;
 	readonly recipients: RecipientsService;
 	readonly reference: ReferenceService;
 	readonly sandbox: SandboxService;
@@ -38,6 +39,7 @@ export class Stipend {
 		this.invoices = new InvoicesService(t);
 		this.payers = new PayersService(t);
 		this.payrolls = new PayrollsService(t);
+		this.proposals = new ProposalsService(t);
 		this.recipients = new RecipientsService(t);
 		this.reference = new ReferenceService(t);
 		this.sandbox = new SandboxService(t);
@@ -149,7 +151,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Returns the state of a claim, its latest quote and the payments received.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	getStatus(params: T.ClaimGetStatusParams, options?: RequestOptions): Promise<T.ClaimStatus> {
 		return this.t.call("GET", "/api/merchant/claim/status", { query: params }, options);
@@ -160,7 +162,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Returns the company's claims, newest first. Filters combine.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	list(params: T.ClaimListParams = {}, options?: RequestOptions): Promise<T.ClaimPage> {
 		return this.t.call("GET", "/api/merchant/claims", { query: params }, options);
@@ -187,7 +189,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Returns the company's payment links, newest first.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	listPaymentLinks(params: T.ClaimListPaymentLinksParams = {}, options?: RequestOptions): Promise<T.LinkPage> {
 		return this.t.call("GET", "/api/merchant/payment-links", { query: params }, options);
@@ -216,7 +218,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Returns a payment link with the number of its paid and open claims.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	getPaymentLink(paymentLinkId: string, options?: RequestOptions): Promise<T.PaymentLink> {
 		return this.t.call("GET", path`/api/merchant/payment-links/${paymentLinkId}`, {}, options);
@@ -262,7 +264,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Returns the company's settlements, newest first.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	listSettlements(params: T.ClaimListSettlementsParams = {}, options?: RequestOptions): Promise<T.SettlementPage> {
 		return this.t.call("GET", "/api/merchant/settlements", { query: params }, options);
@@ -296,7 +298,7 @@ export class ClaimsService extends Service {
 	 * `opening_amount` + `claims_amount` - `fees_amount` - `refunds_amount` - `earned_amount` = `closing_amount`. The
 	 * page lists the changes, oldest first.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	getSettlement(settlementId: string, params: T.ClaimGetSettlementParams = {}, options?: RequestOptions): Promise<T.SettlementStatement> {
 		return this.t.call("GET", path`/api/merchant/settlements/${settlementId}`, { query: params }, options);
@@ -429,7 +431,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	listPayments(params: T.CompanyListPaymentsParams = {}, options?: RequestOptions): Promise<T.PaymentPage> {
 		return this.t.call("GET", "/api/company/payments", { query: params }, options, "PaymentPage");
@@ -986,7 +988,7 @@ export class PayrollsService extends Service {
 	 * Accepts the body of create, applies every rule and returns all amounts, but creates nothing. `blockers` lists
 	 * the problems for which creation would be rejected.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	preview(params: T.PayrollCreateParams, options?: RequestOptions): Promise<T.PayrollPreview> {
 		return this.t.call("POST", "/api/company/payroll/preview", { body: params, shape: "PayrollCreateParams" }, options, "PayrollPreview");
@@ -1046,7 +1048,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Returns the company's schedules, newest first.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	listSchedules(params: T.PayrollListSchedulesParams = {}, options?: RequestOptions): Promise<T.SchedulePage> {
 		return this.t.call("GET", "/api/company/payroll/schedules", { query: params }, options);
@@ -1062,7 +1064,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Returns a schedule with its payees, its last 24 runs and the next six.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	getSchedule(scheduleId: string, params: T.PayrollGetScheduleParams = {}, options?: RequestOptions): Promise<T.ScheduleDetail> {
 		return this.t.call("GET", path`/api/company/payroll/schedules/${scheduleId}`, { query: params }, options, "ScheduleDetail");
@@ -1086,7 +1088,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Returns the company's payrolls, newest first. Filters combine.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	list(params: T.PayrollListParams = {}, options?: RequestOptions): Promise<T.PayrollPage> {
 		return this.t.call("GET", "/api/company/payrolls", { query: params }, options, "PayrollPage");
@@ -1102,7 +1104,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Returns a payroll with its payments, their outputs, the deposits that funded it and its history.
 	 *
-	 * Requires the scope `c_company_workers_pay`.
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
 	 */
 	get(payrollId: string, params: T.PayrollGetParams = {}, options?: RequestOptions): Promise<T.PayrollDetail> {
 		return this.t.call("GET", path`/api/company/payrolls/${payrollId}`, { query: params }, options, "PayrollDetail");
@@ -1140,6 +1142,74 @@ export class PayrollsService extends Service {
 	 */
 	quoteForVendors(params: T.VendorQuoteParams, options?: RequestOptions): Promise<T.PayrollPreview> {
 		return this.t.call("POST", "/api/vendor/payroll/quotes", { body: params, shape: "VendorQuoteParams" }, options, "PayrollPreview");
+	}
+}
+
+/** The operations on proposals. */
+export class ProposalsService extends Service {
+	/**
+	 * List proposals.
+	 *
+	 * Returns the company's proposals, newest first.
+	 *
+	 * Requires the scope `c_company_propose` or `c_company_workers_pay`.
+	 */
+	list(params: T.ProposalListParams = {}, options?: RequestOptions): Promise<T.ProposalPage> {
+		return this.t.call("GET", "/api/company/proposals", { query: params }, options, "ProposalPage");
+	}
+
+	/** Iterates over the items of all pages of `list`. */
+	all(params: T.ProposalListParams = {}, options?: RequestOptions): AsyncGenerator<T.ProposalDetail, void, undefined> {
+		return each((next) => this.list({ ...params, ...next }, options));
+	}
+
+	/**
+	 * Cancel a proposal.
+	 *
+	 * Withdraws an open proposal of the app. Members can no longer confirm it.
+	 *
+	 * Requires the scope `c_company_propose`.
+	 */
+	cancel(params: T.ProposalRefParams, options?: RequestOptions): Promise<T.ProposalDetail> {
+		return this.t.call("POST", "/api/company/proposals/cancel", { body: params }, options, "ProposalDetail");
+	}
+
+	/**
+	 * Propose a claim.
+	 *
+	 * Stores a claim for a member of the company to review, and returns the address of the page. Nothing is created
+	 * until the member confirms it. Accepts the body of creating a claim, and a note for the member. A proposal ends
+	 * after 7 days, and a company has at most 20 open ones. Proposing the same again returns the open proposal.
+	 *
+	 * Requires the scope `c_company_propose`.
+	 */
+	proposeClaim(params: T.ClaimProposeParams, options?: RequestOptions): Promise<T.ProposalDetail> {
+		return this.t.call("POST", "/api/company/proposals/claim", { body: params, shape: "ClaimProposeParams" }, options, "ProposalDetail");
+	}
+
+	/**
+	 * Propose a payroll.
+	 *
+	 * Stores a payroll for a member of the company to review, and returns the address of the page. Nothing is created
+	 * or paid until the member confirms it. Accepts the body of creating a payroll, with up to 1,000 payees, and a
+	 * note for the member. A proposal ends after 7 days, and a company has at most 20 open ones. Proposing the same
+	 * again returns the open proposal.
+	 *
+	 * Requires the scope `c_company_propose`.
+	 */
+	proposePayroll(params: T.PayrollProposeParams, options?: RequestOptions): Promise<T.ProposalDetail> {
+		return this.t.call("POST", "/api/company/proposals/payroll", { body: params, shape: "PayrollProposeParams" }, options, "ProposalDetail");
+	}
+
+	/**
+	 * Get a proposal.
+	 *
+	 * Returns a proposal with its state and, once a member has confirmed it, the ID of what was created.
+	 *
+	 * Requires the scope `c_company_propose` or `c_company_workers_pay`.
+	 */
+	get(proposalId: string, params: T.ProposalGetParams = {}, options?: RequestOptions): Promise<T.ProposalDetail> {
+		return this.t.call("GET", path`/api/company/proposals/${proposalId}`, { query: params }, options, "ProposalDetail");
 	}
 }
 

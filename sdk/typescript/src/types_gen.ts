@@ -378,6 +378,43 @@ export interface ClaimPrice {
 	valid_to: string;
 }
 
+export interface ClaimProposeParams {
+	/** Amount due in the denomination currency, with at most its decimals; greater than 0. */
+	amount: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency of the price. */
+	denomination_currency: string;
+	/** Description of the purchase, shown at the checkout. */
+	description?: string;
+	/**
+	 * Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts the
+	 * claim.
+	 */
+	expires_in?: number;
+	/** Your order number, unique per company; up to 255 characters. */
+	external_id?: string;
+	/**
+	 * Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
+	 * receive; see `payment_options`.
+	 */
+	funding_currency?: string;
+	/** What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount. */
+	line_items?: LineItemParams[];
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** What the member who reviews it should know. */
+	note?: string;
+	/** Email address of the payer, who gets a receipt there when the claim is paid. */
+	notification_email?: string;
+	/** ID of the payer (`pyr_…`), or the merchant's own reference for its customer. */
+	payer_id: string;
+	/** Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two. */
+	redirect_url?: string;
+	/** URL to which the checkout returns; must have one of the origins in the merchant settings. */
+	return_url?: string;
+}
+
 export interface ClaimQuote {
 	/** Page where the payer pays. */
 	checkout_url: string;
@@ -3139,6 +3176,47 @@ export interface PayrollPreview {
 	volume_input_in_input_currency: Decimal;
 }
 
+export interface PayrollProposeParams {
+	/**
+	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	 * Default: the company's country or, if its holidays are not known, `weekdays`.
+	 */
+	calendar?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency of amount_fiat. */
+	currency?: string;
+	/** Your own reference of the payroll, unique per company. */
+	external_id?: string;
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/** Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method. */
+	funding_method?: string;
+	/**
+	 * Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+	 * /api/currencies.
+	 */
+	funding_network?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** What the member who reviews it should know. */
+	note?: string;
+	/**
+	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	 * funded later, it is paid at once.
+	 */
+	pay_date?: string;
+	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
+	time_zone?: string;
+	/** 1 to 10,000 payees with their amounts. */
+	to_pay: ToPayItem[];
+	/**
+	 * What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
+	 * the first one `after` it. Default: `none`.
+	 */
+	working_day?: "none" | "before" | "after";
+}
+
 export interface PayrollQuote {
 	/** Amount to pay in the funding currency. */
 	funding_amount: Decimal;
@@ -3301,6 +3379,88 @@ export interface PreviewShare {
 	output_currency: string;
 	/** Sum of the payees' amounts without fees, in the payroll's currency. */
 	volume_input_in_input_currency: Decimal;
+}
+
+export interface ProposalData {
+	/** Amount of the payroll or claim, without fees. */
+	amount: Decimal;
+	/** The claim that a member created from it. Absent for others. */
+	claim_id?: string;
+	/** ID of the company. */
+	company_id: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** What it proposes. */
+	kind: "payroll" | "claim";
+	/** The payroll that a member created from it. Absent for others. */
+	payroll_id?: string;
+	/** The state before. Absent when it was created. */
+	previous_status?: "open";
+	/** ID of the proposal. */
+	proposal_id: string;
+	/** State of the object. */
+	status: "open" | "confirmed" | "declined" | "cancelled" | "expired";
+}
+
+export interface ProposalDetail {
+	/** Amount of the payroll or claim, without fees. */
+	amount: Decimal;
+	/** The claim that a member created from it; empty for none. */
+	claim_id: string;
+	/** ID of the company. */
+	company_id: string;
+	/** When it was created, UTC. */
+	created: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** When it ends unless a member has answered, UTC. */
+	expires_at: string;
+	/** Type of the object. */
+	kind: "payroll" | "claim";
+	/** What the app says about it. */
+	note: string;
+	/** Number of payees; 0 for a claim. */
+	payees: number;
+	/** The payroll that a member created from it; empty for none. */
+	payroll_id: string;
+	/** ID of the proposal. */
+	proposal_id: string;
+	/** Page on which a member reviews, confirms or declines it. */
+	review_url: string;
+	/** State of the object. */
+	status: "open" | "confirmed" | "declined" | "cancelled" | "expired";
+	/** When it last changed, UTC. */
+	updated: string;
+}
+
+export interface ProposalGetParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+}
+
+export interface ProposalListParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** State of the object. */
+	status?: "open" | "confirmed" | "declined" | "cancelled" | "expired";
+	/** Page number, from 1. */
+	page?: number;
+	/** At most 100; larger values mean 100. */
+	per_page?: number;
+}
+
+export interface ProposalPage {
+	/** Proposals of the page. */
+	data: ProposalDetail[];
+	/** Position of the page in the list. */
+	meta: Meta;
+}
+
+export interface ProposalRefParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the proposal. */
+	proposal_id: string;
 }
 
 export interface RateItem {
@@ -5550,6 +5710,7 @@ export const decimals: Record<string, Record<string, string>> = {
 	BankTransfer: { amount: "#" },
 	BillCreateParams: { amount: "#" },
 	ClaimCreateParams: { amount: "#", line_items: "LineItemParams" },
+	ClaimProposeParams: { amount: "#", line_items: "LineItemParams" },
 	ClaimRefundParams: { amount: "#" },
 	CompanyDetail: { ubos: "OwnerDetail" },
 	CompanyInvoice: { amount_due: "#", paid: "#", subtotal: "#", tax: "#", total: "#" },
@@ -5603,6 +5764,7 @@ export const decimals: Record<string, Record<string, string>> = {
 	PayrollDetail: { bank_transfer: "BankTransfer", deposits: "PayrollDeposit", fees: "#", funded_amount: "#", payments: "PaymentDetail", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollPage: { data: "PayrollSummary" },
 	PayrollPreview: { fees: "#", funding_amount: "#", payments: "PreviewItem", rate: "#", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
+	PayrollProposeParams: { to_pay: "ToPayItem" },
 	PayrollQuote: { funding_amount: "#", rate: "#" },
 	PayrollQuoteData: { denomination_amount: "#", funding_amount: "#", rate: "#" },
 	PayrollRefreshed: { quotes: "PayrollQuote" },
@@ -5610,6 +5772,9 @@ export const decimals: Record<string, Record<string, string>> = {
 	PayrollUpdateParams: { to_pay: "ToPayItem" },
 	PreviewItem: { amount_fiat: "#", fees: "#", outputs: "PreviewShare", receive_amount: "#" },
 	PreviewShare: { volume_input_in_input_currency: "#" },
+	ProposalData: { amount: "#" },
+	ProposalDetail: { amount: "#" },
+	ProposalPage: { data: "ProposalDetail" },
 	RateItem: { rate: "#" },
 	RateList: { rates: "RateItem" },
 	RecipientAllocationsParams: { allocations: "Allocation" },

@@ -1,0 +1,436 @@
+// Package proposal stores payrolls and claims that a program proposes and a person creates.
+//
+// An app with the scope c_company_propose describes a payroll or a claim. Nothing is created: the request is checked as
+// far as possible, and stored. A member who may create it opens it on a page, sees what it would do, and confirms or
+// declines it. Confirming creates the object in the member's name.
+//
+//	open → confirmed, declined, cancelled, expired
+//
+// Invariants:
+//
+//   - Only a session of a person confirms. No operation of the API does.
+//   - Leaving open, creating the object and storing its ID is one transaction, guarded by the state. So a proposal
+//     creates one object at most, however often and by how many members it is confirmed.
+//   - The content never changes, and is bound by its digest. What a member saw of a payroll is bound by [Shown]: if
+//     payees, destinations, amounts or fees have changed since, the member sees them again first.
+//   - The content is encrypted while the proposal is open, and deleted afterwards.
+//   - A company has at most MaxOpen open proposals, and each ends after Life.
+package proposal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Kind is what a proposal creates.
+type Kind string
+
+// The kinds.
+const (
+	Payroll Kind = "payroll"
+	Claim   Kind = "claim"
+)
+
+// State is the state of a proposal.
+type State string
+
+// The states.
+const (
+	Open      State = "open"
+	Confirmed State = "confirmed" // a member created what it proposes
+	Declined  State = "declined"  // a member refused it
+	Canceled  State = "cancelled" // the app withdrew it
+	Expired   State = "expired"   // nobody answered in time
+)
+
+const (
+	// Life is the time that members have to answer a proposal.
+	Life = 7 * 24 * time.Hour
+	// MaxOpen is the maximum number of open proposals of a company.
+	MaxOpen = 20
+	// MaxNote is the maximum length of a note in characters.
+	MaxNote = 500
+
+	// MaxPayees is the maximum number of payees of a proposed payroll, which a person must be able to review.
+	MaxPayees = 1000
+	// Path is the path of the pages of proposals, which the ID follows.
+	Path = "/proposals/"
+
+	// JobExpire ends a proposal that nobody answered.
+	JobExpire = "proposal.expire"
+)
+
+// Errors that a caller sees.
+var (
+	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such proposal.")
+	ErrEnded    = apierr.New(apierr.Conflict, "invalid_state",
+		"The proposal is no longer open: it was confirmed, declined or canceled, or it has expired.")
+	errTooMany = apierr.New(apierr.Conflict, "invalid_state",
+		"The company has 20 open proposals. Ask a member to answer them, or cancel some.")
+	errBlocked = apierr.New(apierr.Invalid, "proposal_blocked",
+		"What is proposed could not be created. Correct what errors lists, and propose again.")
+	// ErrPerson is returned to a program that tries to confirm a proposal.
+	ErrPerson = apierr.New(apierr.Forbidden, "role_required", "Only a member of the company can answer a proposal.")
+	// ErrChanged is returned if the proposal would not create what the member saw.
+	ErrChanged = apierr.New(apierr.Conflict, "preview_changed",
+		"The amounts or destinations have changed. Review them again before you confirm.")
+	errOld = apierr.New(apierr.Conflict, "invalid_state",
+		"The proposal was made before an update of this service. Decline it, and ask the app to propose again.")
+)
+
+// Proposal is a proposal as stored.
+type Proposal struct {
+	CompanyID, ID        string
+	Kind                 Kind
+	State                State
+	Note                 string // what the app says about it
+	AppID                string
+	Amount               money.Amount // without fees
+	Payees               int64        // 0 for a claim
+	ObjectID             string       // the payroll or claim that was created, "" for none
+	DecidedBy            string       // the member who confirmed or declined it, "" for none
+	Version              int64
+	CreatedAt, UpdatedAt time.Time
+	ExpiresAt            time.Time
+
+	digest, sealed string
+}
+
+// Content is what a proposal proposes. One of its members is set.
+type Content struct {
+	Payroll *payroll.CreateParams `json:",omitempty"`
+	Claim   *claim.CreateParams   `json:",omitempty"`
+}
+
+// Service stores and answers proposals.
+type Service struct {
+	payrolls *payroll.Service
+	claims   *claim.Service
+	sealer   *identity.Sealer
+}
+
+// New returns a Service. It returns an error if a dependency is missing.
+func New(p *payroll.Service, c *claim.Service, s *identity.Sealer) (*Service, error) {
+	if p == nil || c == nil || s == nil {
+		return nil, errors.New("proposal: the services of payrolls and claims and the sealer are required")
+	}
+	return &Service{p, c, s}, nil
+}
+
+// ProposePayroll stores a proposed payroll. It fails if the payroll could not be created now. An app that proposes the
+// same again gets the open proposal.
+func (s *Service) ProposePayroll(ctx context.Context, tx *db.Tx, by identity.Principal, p payroll.CreateParams,
+	note string) (Proposal, error) {
+	v, err := s.payrolls.Preview(ctx, tx, by, p)
+	if err != nil {
+		return Proposal{}, err
+	}
+	if len(p.ToPay) > MaxPayees {
+		v.Blockers = append(v.Blockers, apierr.Field{Code: "invalid_parameter", In: "body", Pointer: "/to_pay",
+			Message: "A proposed payroll can have at most 1,000 payees."})
+	}
+	if len(v.Blockers) > 0 {
+		return Proposal{}, errBlocked.With(v.Blockers...)
+	}
+	n := Proposal{Kind: Payroll, Amount: v.Volume, Payees: int64(len(v.Items)), Note: note}
+	return s.propose(ctx, tx, by, p.CompanyID, n, Content{Payroll: &p})
+}
+
+// ProposeClaim stores a proposed claim. It fails if the claim could not be created now. An app that proposes the same
+// again gets the open proposal.
+func (s *Service) ProposeClaim(ctx context.Context, tx *db.Tx, by identity.Principal, p claim.CreateParams,
+	note string) (Proposal, error) {
+	c, err := s.claims.Validate(ctx, tx, by, p)
+	if f, ok := apierr.As(err); ok && (f.Kind == apierr.Invalid || f.Kind == apierr.Conflict) {
+		if len(f.Fields) == 0 {
+			f = f.At("body", "")
+		}
+		return Proposal{}, errBlocked.With(f.Fields...)
+	}
+	if err != nil {
+		return Proposal{}, err
+	}
+	return s.propose(ctx, tx, by, p.CompanyID, Proposal{Kind: Claim, Amount: c.Amount, Note: note}, Content{Claim: &p})
+}
+
+func (s *Service) propose(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, n Proposal,
+	content Content) (Proposal, error) {
+	company, err := by.Company(companyID)
+	if err != nil {
+		return Proposal{}, err
+	}
+	var list apierr.List
+	n.Note = identity.Line(&list, "/note", strings.Join(strings.Fields(n.Note), " "), 0, MaxNote)
+	if err := list.Err(); err != nil {
+		return Proposal{}, err
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		return Proposal{}, err
+	}
+	n.CompanyID, n.AppID, n.digest = company, by.AppID, digest(text)
+	same, err := openWith(ctx, tx, n)
+	if err == nil && same.live(tx) {
+		return same, nil
+	}
+	if err == nil { // its job has not run yet
+		err = s.end(ctx, tx, &same, Expired, "")
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return Proposal{}, err
+	}
+	open, err := countOpen(ctx, tx, company)
+	switch {
+	case err != nil:
+		return Proposal{}, err
+	case open >= MaxOpen:
+		return Proposal{}, errTooMany
+	}
+	n.ID, n.State, n.Version, n.CreatedAt, n.UpdatedAt = tx.NewID("pps"), Open, 1, tx.Now(), tx.Now()
+	n.ExpiresAt = tx.Now().Add(Life)
+	if n.sealed, err = s.sealer.Seal(place(n.ID), text); err != nil {
+		return Proposal{}, err
+	}
+	if err := insert(ctx, tx, &n); err != nil {
+		return Proposal{}, err
+	}
+	db.History(tx, company, n.ID, n.Version, "", string(n.State), "proposed by "+n.AppID)
+	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobExpire, Payload: expiry{n.ID}, RunAt: n.ExpiresAt})
+	return n, webhook.Emit(tx, webhook.ProposalCreated.Event(company, n.ID, n.Version, n.data("")))
+}
+
+func place(id string) identity.SealContext {
+	return identity.SealContext{Table: "proposals", Column: "content", Row: id}
+}
+
+func digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// live reports whether a proposal can be answered.
+func (n *Proposal) live(tx *db.Tx) bool { return n.State == Open && tx.Now().Before(n.ExpiresAt) }
+
+// Get returns a proposal of the principal's company.
+func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Proposal{}, err
+	}
+	return shown(tx)(find(ctx, tx, company, id))
+}
+
+// shown corrects the state of a proposal that has expired and whose job has not run yet.
+func shown(tx *db.Tx) func(Proposal, error) (Proposal, error) {
+	return func(n Proposal, err error) (Proposal, error) {
+		if n.State == Open && !n.live(tx) {
+			n.State = Expired
+		}
+		return n, err
+	}
+}
+
+// List returns the proposals of the principal's company, newest first, and their total number. An empty state means
+// all.
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, state State, page, perPage int) (
+	all []Proposal, total int64, err error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, 0, err
+	}
+	if all, total, err = list(ctx, tx, company, state, page, perPage); err != nil {
+		return nil, 0, err
+	}
+	for i := range all {
+		all[i], _ = shown(tx)(all[i], nil)
+	}
+	return all, total, nil
+}
+
+// Content returns what an open proposal proposes.
+func (s *Service) Content(n Proposal) (c Content, err error) {
+	if n.State != Open {
+		return c, ErrEnded
+	}
+	text, err := s.sealer.Open(place(n.ID), n.sealed)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		return c, err
+	}
+	// Another version of the program may have other members. What it would lose must not be created without it.
+	again, err := json.Marshal(c)
+	if err == nil && digest(again) != n.digest {
+		err = errOld
+	}
+	return c, err
+}
+
+// Shown returns a digest of what a member sees of a proposed payroll: payees, destinations, amounts and fees.
+func Shown(n Proposal, v payroll.Preview) (string, error) {
+	seen := []any{n.digest, v.Volume.String(), v.Fees.String(), v.Total.String(), v.FundingMethod, v.FundingCurrency,
+		v.PayDate}
+	for _, it := range v.Items {
+		seen = append(seen, it.PayeeID, it.Amount.String(), it.Fee.String())
+		for _, share := range it.Shares {
+			seen = append(seen, share.Destination.ID, share.Destination.Hint(), share.Amount.String(), share.Receive.String(),
+				share.Receive.Asset())
+		}
+	}
+	text, err := json.Marshal(seen)
+	return digest(text), err
+}
+
+// Confirm creates what a proposal proposes, in the name of the member, and returns the proposal with the ID of the
+// object. shown is the value of [Shown] for a payroll that the member saw. A second Confirm has no effect.
+func (s *Service) Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, id, shown string) (Proposal, error) {
+	n, err := s.lock(ctx, tx, by, id)
+	switch {
+	case err != nil:
+		return n, err
+	case n.State == Confirmed:
+		return n, nil
+	case !n.live(tx):
+		return n, ErrEnded
+	}
+	c, err := s.Content(n)
+	if err != nil {
+		return n, err
+	}
+	if c.Payroll != nil {
+		v, err := s.payrolls.Preview(ctx, tx, by, *c.Payroll)
+		if err != nil {
+			return n, err
+		}
+		now, err := Shown(n, v)
+		switch {
+		case err != nil:
+			return n, err
+		case now != shown:
+			return n, ErrChanged
+		}
+		made, err := s.payrolls.Create(ctx, tx, by, *c.Payroll)
+		if err != nil {
+			return n, err
+		}
+		n.ObjectID = made.ID
+	} else {
+		made, err := s.claims.Create(ctx, tx, by, *c.Claim)
+		if err != nil {
+			return n, err
+		}
+		n.ObjectID = made.ID
+	}
+	return n, s.end(ctx, tx, &n, Confirmed, by.UserID)
+}
+
+// Decline ends an open proposal. A second Decline has no effect.
+func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
+	n, err := s.lock(ctx, tx, by, id)
+	switch {
+	case err != nil || n.State == Declined:
+		return n, err
+	case !n.live(tx):
+		return n, ErrEnded
+	}
+	return n, s.end(ctx, tx, &n, Declined, by.UserID)
+}
+
+// lock returns a proposal for a member's answer, and locks it until the transaction ends.
+func (s *Service) lock(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Proposal{}, err
+	}
+	if by.Kind != identity.KindSession || by.UserID == "" {
+		return Proposal{}, ErrPerson
+	}
+	return lock(ctx, tx, company, id)
+}
+
+// Cancel withdraws an open proposal of the principal's app. A second Cancel has no effect.
+func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return Proposal{}, err
+	}
+	n, err := lock(ctx, tx, company, id)
+	switch {
+	case err != nil:
+		return n, err
+	case n.AppID != by.AppID:
+		return Proposal{}, ErrNotFound
+	case n.State == Canceled:
+		return n, nil
+	case !n.live(tx):
+		return n, ErrEnded
+	}
+	return n, s.end(ctx, tx, &n, Canceled, "")
+}
+
+// expiry is the payload of JobExpire.
+type expiry struct {
+	ProposalID string `json:"proposal_id"`
+}
+
+// Expire ends a proposal that nobody answered in time (job proposal.expire).
+func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in expiry
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	n, err := lock(ctx, tx, j.CompanyID, in.ProposalID)
+	if errors.Is(err, ErrNotFound) || err == nil && n.State != Open {
+		return nil
+	}
+	if err == nil && n.live(tx) {
+		job.Enqueue(tx, job.New{CompanyID: j.CompanyID, Kind: JobExpire, Payload: in, RunAt: n.ExpiresAt})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return s.end(ctx, tx, &n, Expired, "")
+}
+
+// end changes an open proposal to its last state, and deletes its content.
+func (s *Service) end(ctx context.Context, tx *db.Tx, n *Proposal, to State, by string) error {
+	n.State, n.DecidedBy, n.UpdatedAt, n.sealed = to, by, tx.Now(), ""
+	if err := n.finish(ctx, tx); err != nil {
+		return err
+	}
+	reason := "by " + by
+	if by == "" {
+		reason = ""
+	}
+	db.History(tx, n.CompanyID, n.ID, n.Version, string(Open), string(to), reason)
+	return webhook.Emit(tx, webhook.ProposalStatusUpdate.Event(n.CompanyID, n.ID, n.Version, n.data(Open)))
+}
+
+// data returns the payload of an event.
+func (n *Proposal) data(from State) webhook.ProposalData {
+	d := webhook.ProposalData{ProposalID: n.ID, CompanyID: n.CompanyID, Kind: string(n.Kind), Status: string(n.State),
+		PreviousStatus: string(from), Currency: n.Amount.Asset(), Amount: n.Amount}
+	switch {
+	case n.ObjectID != "" && n.Kind == Payroll:
+		d.PayrollID = n.ObjectID
+	case n.ObjectID != "":
+		d.ClaimID = n.ObjectID
+	}
+	return d
+}
