@@ -44,6 +44,34 @@ func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, erro
 	return all[0], nil
 }
 
+// Reach describes whether an app still acts for a company.
+type Reach struct {
+	App     string // name of the app
+	Allowed bool   // it has a valid API key of the company, or a consent in effect, with the scope
+}
+
+// ReachOf returns the reach of an app, which may be another company's, with a scope. It returns apierr.NotFoundErr for an
+// unknown app.
+func ReachOf(ctx context.Context, tx *db.Tx, companyID, appID string, scope Scope) (Reach, error) {
+	owner, name, scopes, err := selectReach(ctx, tx, appID)
+	r := Reach{App: name}
+	if err != nil || !scopes.Has(scope) {
+		return r, err
+	}
+	if owner == companyID {
+		keys, err := APIKeys(ctx, tx, companyID, appID)
+		if err != nil {
+			return r, err
+		}
+		for _, k := range keys {
+			r.Allowed = r.Allowed || k.Active(tx.Now())
+		}
+	}
+	granted, err := grantedScopes(ctx, tx, companyID, appID)
+	r.Allowed = r.Allowed || granted.Has(scope)
+	return r, err
+}
+
 // IssueAPIKey creates an API key of a company's app and returns it. The key itself is not stored. It returns
 // ErrKeyLimit if the app has MaxKeys valid keys.
 func IssueAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (token string, err error) {

@@ -247,6 +247,35 @@ func GrantByID(ctx context.Context, tx *db.Tx, companyID, grantID string) (Grant
 	return g, nil
 }
 
+// selectReach returns the owner, the name and the scopes of an app, which has no scopes if it is not active.
+func selectReach(ctx context.Context, tx *db.Tx, appID string) (owner, name string, scopes Scopes, err error) {
+	var text, status string
+	err = tx.QueryRow(ctx, "SELECT company_id, name, scopes, status FROM apps WHERE app_id = $1", appID).
+		Scan(&owner, &name, &text, &status)
+	if status == "active" {
+		scopes = storedScopes(text)
+	}
+	return owner, name, scopes, missing(err)
+}
+
+// grantedScopes returns the scopes of all consents in effect, as GrantByID defines them, that an app has for a company.
+func grantedScopes(ctx context.Context, tx *db.Tx, companyID, appID string) (all Scopes, err error) {
+	rows, err := tx.Query(ctx, `SELECT g.scopes
+		FROM app_grants g
+		LEFT JOIN companies c ON c.company_id = g.company_id
+		WHERE g.company_id = $4 AND g.app_id = $5 AND g.revoked_at = 0 AND g.expires_at > $6 AND `+managedBy,
+		RoleOwner, RoleAdmin, RoleDeveloper, companyID, appID, db.Micros(tx.Now()))
+	sets, err := db.Collect(rows, err, func(r *db.Rows) (string, error) {
+		var text string
+		err := r.Scan(&text)
+		return text, err
+	})
+	for _, text := range sets {
+		all |= storedScopes(text)
+	}
+	return all, err
+}
+
 // RevokeGrant revokes a consent with all its tokens. It is idempotent.
 func RevokeGrant(ctx context.Context, tx *db.Tx, companyID, grantID string) error {
 	tx.Notify(NoticeRevoked)

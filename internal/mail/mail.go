@@ -64,6 +64,7 @@ const (
 	ScheduleRun         = "schedule_run"         // ScheduleRunData
 	DirectDebit         = "direct_debit"         // DirectDebitData
 	InvoiceSent         = "invoice_sent"         // InvoiceSentData
+	ProposalMade        = "proposal_made"        // ProposalMadeData
 )
 
 // The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
@@ -238,6 +239,15 @@ type (
 		Path                    string // path of the page on which to act
 	}
 
+	// ProposalMadeData asks the members of a company who may answer a proposal of an app to review it.
+	ProposalMadeData struct {
+		Name, Company, App string
+		Kind               string // payroll or claim
+		Amount             string // "1200.00 USD"
+		Expires            time.Time
+		Path               string // path of the page of the proposal
+	}
+
 	// EmailChangeData asks the owner of an address to confirm the change of an account's email address.
 	EmailChangeData struct {
 		Name, Address string // Address is the new address
@@ -278,6 +288,7 @@ func (d SignUpData) link() string        { return "/sign-up/" + d.Token }
 func (d PasswordResetData) link() string { return "/password/" + d.Token }
 func (d MemberInvitedData) link() string { return "/join/" + d.Token }
 func (d ScheduleRunData) link() string   { return d.Path }
+func (d ProposalMadeData) link() string  { return d.Path }
 func (AccountExistsData) link() string   { return "/sign-in" }
 func (d ClaimPaidData) link() string     { return "/pay/" + d.ClaimID }
 
@@ -391,6 +402,7 @@ var dataOf = map[string]reflect.Type{
 	ScheduleRun:         reflect.TypeFor[ScheduleRunData](),
 	DirectDebit:         reflect.TypeFor[DirectDebitData](),
 	InvoiceSent:         reflect.TypeFor[InvoiceSentData](),
+	ProposalMade:        reflect.TypeFor[ProposalMadeData](),
 }
 
 // Message is a mail to send after the commit of the transaction.

@@ -68,6 +68,10 @@ var samples = map[string][]any{
 		ScheduleRunData{"Ada", "Acme", "Wages", ScheduleLowBalance, "2030-01-02", "", "5.00 USD", "/schedules/sch_1"},
 		ScheduleRunData{"Ada", "Acme", "Wages", ScheduleBlocked, "2030-01-02", "", "It is inactive.", "/schedules/sch_1"},
 	},
+	ProposalMade: {
+		ProposalMadeData{"Ada", "Acme", "Books", "payroll", "120.00 USD", at, "/proposals/pps_1"},
+		ProposalMadeData{"Ada", "Acme", "Books", "claim", "120.00 EUR", at, "/proposals/pps_2"},
+	},
 	EmailChange:     {EmailChangeData{"Ada", "new@example.com", "tok", at}},
 	DestinationLink: {DestinationLinkData{"Ada", "Acme", "tok", at}},
 	DestinationCode: {DestinationCodeData{"Ada", "Acme", "123456", at}},
@@ -149,6 +153,8 @@ func expected(data any) []string {
 		return []string{d.Company, d.Role, "https://pay.example.com/invitation/tok", "2030-01-02 03:04 UTC"}
 	case ScheduleRunData:
 		return []string{d.Name, d.Company, d.Schedule, d.PayDate, d.Total, d.Detail, "https://pay.example.com" + d.Path}
+	case ProposalMadeData:
+		return []string{d.Name, d.Company, d.App, d.Amount, "2030-01-02 03:04 UTC", "https://pay.example.com" + d.Path}
 	case InvitationRequestedData:
 		return []string{d.Company, d.Email}
 	case PaymentSentData:

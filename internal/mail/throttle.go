@@ -26,7 +26,8 @@ const (
 )
 
 // limited are the templates with limits.
-var limited = []string{Invitation, InvitationRequested, DestinationChanged, MemberInvited, CompanyChanged, InvoiceSent}
+var limited = []string{Invitation, InvitationRequested, DestinationChanged, MemberInvited, CompanyChanged, InvoiceSent,
+	ProposalMade}
 
 // admission is the result of checking the limits for a mail.
 type admission struct {

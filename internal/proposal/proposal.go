@@ -13,6 +13,8 @@
 //     creates one object at most, however often and by how many members it is confirmed.
 //   - The content never changes, and is bound by its digest. What a member saw of a payroll is bound by [Shown]: if
 //     payees, destinations, amounts or fees have changed since, the member sees them again first.
+//   - An app that has lost its access proposes nothing: neither its consent nor an API key of it is in effect, and a
+//     proposal that it left behind can only be declined.
 //   - The content is encrypted while the proposal is open, and deleted afterwards.
 //   - A company has at most MaxOpen open proposals, and each ends after Life.
 package proposal
@@ -27,10 +29,12 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/webhook"
@@ -88,6 +92,10 @@ var (
 	// ErrChanged is returned if the proposal would not create what the member saw.
 	ErrChanged = apierr.New(apierr.Conflict, "preview_changed",
 		"The amounts or destinations have changed. Review them again before you confirm.")
+	// ErrDisconnected is returned for a proposal of an app that has lost its access since.
+	ErrDisconnected = apierr.New(apierr.Conflict, "invalid_state",
+		"The app that proposed this no longer has access to the company. Decline the proposal. If you want it after all, "+
+			"connect the app again.")
 	errOld = apierr.New(apierr.Conflict, "invalid_state",
 		"The proposal was made before an update of this service. Decline it, and ask the app to propose again.")
 )
@@ -210,7 +218,40 @@ func (s *Service) propose(ctx context.Context, tx *db.Tx, by identity.Principal,
 	}
 	db.History(tx, company, n.ID, n.Version, "", string(n.State), "proposed by "+n.AppID)
 	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobExpire, Payload: expiry{n.ID}, RunAt: n.ExpiresAt})
+	if err := n.notify(ctx, tx); err != nil {
+		return Proposal{}, err
+	}
 	return n, webhook.Emit(tx, webhook.ProposalCreated.Event(company, n.ID, n.Version, n.data("")))
+}
+
+// notify mails the members who may answer a proposal. The mail has nothing that the app wrote except its name.
+func (n *Proposal) notify(ctx context.Context, tx *db.Tx) error {
+	company, err := identity.CompanyByID(ctx, tx, n.CompanyID)
+	if err != nil {
+		return err
+	}
+	from, err := identity.ReachOf(ctx, tx, n.CompanyID, n.AppID, identity.CompanyPropose)
+	if err != nil {
+		return err
+	}
+	members, err := auth.Members(ctx, tx, n.CompanyID)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if !identity.Manages(m.Role) || !mail.Valid(m.Email) {
+			continue
+		}
+		if err := mail.Enqueue(ctx, tx, mail.Message{
+			CompanyID: n.CompanyID, To: m.Email, Template: mail.ProposalMade, Language: mail.LanguageOf(company.Country),
+			Key: n.ID + "/" + m.UserID, Data: mail.ProposalMadeData{Name: m.Name, Company: company.Name, App: from.App,
+				Kind: string(n.Kind), Amount: n.Amount.String() + " " + string(n.Amount.Asset()), Expires: n.ExpiresAt,
+				Path: Path + n.ID},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func place(id string) identity.SealContext {
@@ -307,6 +348,13 @@ func (s *Service) Confirm(ctx context.Context, tx *db.Tx, by identity.Principal,
 		return n, nil
 	case !n.live(tx):
 		return n, ErrEnded
+	}
+	from, err := identity.ReachOf(ctx, tx, n.CompanyID, n.AppID, identity.CompanyPropose)
+	switch {
+	case err != nil:
+		return n, err
+	case !from.Allowed:
+		return n, ErrDisconnected
 	}
 	c, err := s.Content(n)
 	if err != nil {

@@ -35,12 +35,16 @@ func showProposal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	app, err := identity.AppByID(ctx, tx, n.CompanyID, n.AppID)
+	app, err := identity.ReachOf(ctx, tx, n.CompanyID, n.AppID, identity.CompanyPropose)
 	if err != nil {
 		return ui.View{}, err
 	}
-	card := proposalCard{Path: proposal.Path + n.ID, App: app.Name, Note: n.Note, Made: c.FormatTime(n.CreatedAt),
-		Ends: c.FormatTime(n.ExpiresAt), Open: n.State == proposal.Open, Confirms: n.State == proposal.Open}
+	card := proposalCard{Path: proposal.Path + n.ID, App: app.App, Note: n.Note, Made: c.FormatTime(n.CreatedAt),
+		Ends: c.FormatTime(n.ExpiresAt), Open: n.State == proposal.Open,
+		Confirms: n.State == proposal.Open && app.Allowed}
+	if card.Open && !app.Allowed {
+		c.Problem = proposal.ErrDisconnected
+	}
 	view := ui.View{Template: "proposal", Title: c.Text("proposal.title." + string(n.Kind)),
 		State: c.StateCell("proposal.state", string(n.State))}
 	if card.Open && n.Kind == proposal.Payroll {
