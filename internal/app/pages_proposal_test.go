@@ -40,7 +40,7 @@ func TestAProposalCreatesWhatItsPageShowed(t *testing.T) {
 			`"address":"0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}}`)
 		before := o.d.effects()
 		got := o.Submit(stale, path+"/confirm")
-		if got.Status != http.StatusConflict || !got.Contains("The amounts or destinations have changed.") ||
+		if got.Status != http.StatusConflict || !got.Contains("Amounts or destinations have changed.") ||
 			!got.Contains("d359") {
 			t.Fatalf("confirmed a stale page: %d\n%s", got.Status, got.Text)
 		}

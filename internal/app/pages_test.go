@@ -241,7 +241,7 @@ func TestPayrollByForm(t *testing.T) {
 			t.Fatalf("the preview created %d payrolls", n)
 		}
 		changed := o.Submit(preview, "/payrolls", "seen", "1.00")
-		if changed.Status != http.StatusConflict || !strings.Contains(changed.Text, "The total has changed") ||
+		if changed.Status != http.StatusConflict || !strings.Contains(changed.Text, "Amounts or destinations have changed") ||
 			o.d.count("SELECT COUNT(*) FROM payrolls") != 0 {
 			t.Errorf("a form with a different total than the preview showed: got status %d\n%s", changed.Status, changed.Text)
 		}

@@ -50,8 +50,8 @@ type Reach struct {
 	Allowed bool   // it has a valid API key of the company, or a consent in effect, with the scope
 }
 
-// ReachOf returns the reach of an app, which may be another company's, with a scope. It returns apierr.NotFoundErr for an
-// unknown app.
+// ReachOf returns the reach of an app, which may be another company's, with a scope. It returns apierr.NotFoundErr for
+// an unknown app.
 func ReachOf(ctx context.Context, tx *db.Tx, companyID, appID string, scope Scope) (Reach, error) {
 	owner, name, scopes, err := selectReach(ctx, tx, appID)
 	r := Reach{App: name}

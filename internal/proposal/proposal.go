@@ -93,7 +93,7 @@ var (
 	ErrChanged = apierr.New(apierr.Conflict, "preview_changed",
 		"The amounts or destinations have changed. Review them again before you confirm.")
 	// ErrDisconnected is returned for a proposal of an app that has lost its access since.
-	ErrDisconnected = apierr.New(apierr.Conflict, "invalid_state",
+	ErrDisconnected = apierr.New(apierr.Conflict, "app_disconnected",
 		"The app that proposed this no longer has access to the company. Decline the proposal. If you want it after all, "+
 			"connect the app again.")
 	errOld = apierr.New(apierr.Conflict, "invalid_state",

@@ -43,7 +43,7 @@ func showProposal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		Ends: c.FormatTime(n.ExpiresAt), Open: n.State == proposal.Open,
 		Confirms: n.State == proposal.Open && app.Allowed}
 	if card.Open && !app.Allowed {
-		c.Problem = proposal.ErrDisconnected
+		c.Problem = wholePage(proposal.ErrDisconnected)
 	}
 	view := ui.View{Template: "proposal", Title: c.Text("proposal.title." + string(n.Kind)),
 		State: c.StateCell("proposal.state", string(n.State))}
@@ -54,7 +54,7 @@ func showProposal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			shown.Title, shown.State = view.Title, view.State
 			return shown, err
 		}
-		c.Problem, card.Confirms = f, false
+		c.Problem, card.Confirms = wholePage(f), false
 	}
 	p := proposalPage{Proposal: card, Amount: c.FormatMoney(n.Amount)}
 	switch {
@@ -66,7 +66,7 @@ func showProposal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if card.Open && n.Kind == proposal.Claim {
 		content, err := c.Proposals.Content(n)
 		if f, ok := apierr.As(err); ok {
-			c.Problem, p.Proposal.Confirms = f, false
+			c.Problem, p.Proposal.Confirms = wholePage(f), false
 		} else if err != nil {
 			return ui.View{}, err
 		} else {
@@ -75,6 +75,14 @@ func showProposal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	}
 	view.Data = p
 	return view, nil
+}
+
+// wholePage returns a problem without a field as one of the whole page.
+func wholePage(f *apierr.Fault) *apierr.Fault {
+	if len(f.Fields) == 0 {
+		return f.At("body", "")
+	}
+	return f
 }
 
 // previewProposal renders a proposed payroll as the page of a new payroll does.

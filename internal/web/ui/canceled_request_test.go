@@ -45,7 +45,7 @@ func TestCanceledRequestIsNotAnError(t *testing.T) {
 		}
 	}
 	h.Close()
-	if log := h.Logs.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "503") ||
+	if log := h.Logs.String(); strings.Contains(log, "ERROR") || strings.Contains(log, "status=503") ||
 		strings.Count(log, "status=499") != 2 {
 		t.Errorf("log:\n%s", log)
 	}
