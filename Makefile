@@ -73,6 +73,15 @@ generate: ## make what is made from the code: the contract and the Postman colle
 	@go run ./tools/generate contract
 	@go run ./tools/generate sdk
 
+.PHONY: release
+release: ## build the files of a release in dist/: binaries, packages, image, lists of parts, checksums (VERSION=v1.2.3)
+	@cd tools/release && go run . $(if $(VERSION),-version $(VERSION))
+
+.PHONY: test-release
+test-release: ## test that releases are reproducible and complete, and the files in deploy/
+	@tools/install.sh deploy
+	@cd tools/release && go vet ./... && go test -count=1 ./...
+
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures
 	@tools/install.sh postgres
@@ -86,4 +95,4 @@ tools: ## install what tests and checks need into .tools/
 .PHONY: clean
 clean: ## remove what the commands above have built
 	@tools/postgres-stop.sh
-	@rm -rf bin .tools
+	@rm -rf bin dist .tools

@@ -15,6 +15,7 @@
 #   guides       curl and jq, for the commands in docs/guides
 #   mcp          the official client of the Model Context Protocol from npm (tools/npm/mcp); needs node and npm
 #   oauth        the npm packages openid-client, oauth4webapi and simple-oauth2, which must complete our authorization flow; needs node and npm
+#   deploy       systemd-analyze and promtool from Debian, which check the files in deploy/
 #   x402         the npm packages @x402/fetch and @x402/evm, which must pay our claims; needs node and npm
 #
 # Go verifies its modules by the checksum database, apt its packages by signatures; packages of npm have pinned hashes, in
@@ -22,7 +23,7 @@
 #
 # Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
 # installed as packages of the system.
-# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp] [x402]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp] [deploy] [x402]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -311,6 +312,25 @@ guides() {
 	fi
 }
 
+# deploy installs the checkers of the files in deploy/ as packages of the system. The package of Prometheus would start
+# its server, so only promtool is extracted, into .tools/bin.
+deploy() {
+	command -v systemd-analyze >/dev/null || apt systemd || {
+		say "no systemd-analyze: install the package systemd"
+		exit 1
+	}
+	[ -x "$tools/bin/promtool" ] && return
+	say "fetching promtool from Debian"
+	mkdir -p "$tools/bin" "$tools/prometheus"
+	(
+		cd "$tools/prometheus"
+		apt-get download prometheus >&2 || { apt-get update >&2 && apt-get download prometheus >&2; }
+		dpkg-deb -x prometheus_*.deb package
+		cp package/usr/bin/promtool "$tools/bin/promtool"
+	)
+	rm -r "$tools/prometheus"
+}
+
 # x402 uses its own directory, as oauth does.
 x402() {
 	if ! command -v npm >/dev/null; then
@@ -342,6 +362,7 @@ for tool; do
 	webhooks) webhooks ;;
 	oauth) oauth ;;
 	mcp) mcp ;;
+	deploy) deploy ;;
 	x402) x402 ;;
 	iso20022) iso20022 ;;
 	guides) guides ;;

@@ -27,7 +27,7 @@ func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
 
 func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	dir := t.TempDir()
-	data, backup := filepath.Join(dir, "data"), filepath.Join(dir, "backup")
+	data, backup := filepath.Join(dir, "data"), filepath.Join(dir, "backup.age")
 	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), node: node(t),
 		paid: map[string]bool{}, created: map[int]payroll{}}
 	w.start(time.Hour)
@@ -42,18 +42,24 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 			t.Fatal(err)
 		}
 	}
-	w.stop()
-	testkit.Check(t, os.CopyFS(backup, os.DirFS(data)))
-	w.start(time.Hour)
+	key, public := newBackupKey(t, w.binary, dir)
+	w.command("backup", "--to", backup, "--recipient", public)
 	w.until("everybody is paid", func() bool { return w.step(0) == nil && w.fulfilled() })
 	w.until("another payroll is created", func() bool { return w.fund(1) == nil })
 	given := w.created[1].Quote.Details.Address // paid in the mempool and in the next block
 	before := w.onChain()
 	w.stop()
 
+	if out, err := w.try("restore", backup, "--identity", key); err == nil || !strings.Contains(out, "move the file away") {
+		t.Errorf("a restore replaces a database: %s %v", out, err)
+	}
 	testkit.Check(t, os.RemoveAll(data))
-	testkit.Check(t, os.CopyFS(data, os.DirFS(backup)))
-	w.command("restored")
+	if out := w.command("restore", backup, "--identity", key, "--check"); !strings.Contains(out, "can be restored") {
+		t.Errorf("the check says %s", out)
+	}
+	if out := w.command("restore", backup, "--identity", key); !strings.Contains(out, "Payouts are paused.") {
+		t.Errorf("the restore says %s", out)
+	}
 	w.start(time.Hour)
 	w.until("the payroll is funded and released", func() bool {
 		return w.mine() == nil && w.detail(w.created[0]).Status == "released"
@@ -114,6 +120,21 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	w.until("and it is paid", func() bool { return w.step(2) == nil && w.detail(w.created[2]).Status == "fulfilled" })
 	w.stop()
 	w.command("ledger", "check")
+}
+
+// newBackupKey returns the file of a new key of backups, and the public key.
+func newBackupKey(t *testing.T, binary, dir string) (name, public string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), binary, "keys", "backup").Output()
+	testkit.Check(t, err)
+	name = filepath.Join(dir, "backup-key.txt")
+	testkit.Check(t, os.WriteFile(name, out, 0o600))
+	for word := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(word, "age1") {
+			public = word
+		}
+	}
+	return name, public
 }
 
 // A standby that lagged behind replaces a database that failed just after everyone was paid. The service reconnects

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -334,13 +333,4 @@ func Migrate(ctx context.Context, at Storage) (engine string, err error) {
 	}
 	defer d.Close()
 	return d.Engine().String(), d.Migrate(ctx)
-}
-
-// Version returns the version that the Go tool recorded in the program.
-func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "devel"
-	}
-	return info.Main.Version
 }

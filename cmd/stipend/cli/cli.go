@@ -44,7 +44,9 @@ type CLI struct {
 	Companies   CompaniesCmd     `cmd:"" help:"Freeze and unfreeze companies."`
 	Staff       StaffCmd         `cmd:"" help:"Accounts of the operator's staff, who sign in at /operations."`
 	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists in use, hits and decisions."`
-	Restored    RestoredCmd      `cmd:"" help:"Prepare a database that was restored from a backup."`
+	Backup      BackupCmd        `cmd:"" help:"Write an encrypted copy of the embedded database, while it is used."`
+	Restore     RestoreCmd       `cmd:"" help:"Restore the embedded database from a backup, without paying anybody twice."`
+	Restored    RestoredCmd      `cmd:"" help:"Prepare a PostgreSQL database that was restored from a backup."`
 	Erase       EraseCmd         `cmd:"" help:"Erase the personal data of a person or company."`
 	Keys        KeysCmd          `cmd:"" help:"Create and show keys."`
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`

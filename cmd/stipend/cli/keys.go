@@ -19,6 +19,8 @@ import (
 type KeysCmd struct {
 	New  KeysNewCmd  `cmd:"" help:"Create production keys and print them once, as environment variables."`
 	Show KeysShowCmd `cmd:"" help:"Show the keys of a configuration without their secrets."`
+
+	Backup KeysBackupCmd `cmd:"" help:"Create a key that decrypts backups, and print it once."`
 }
 
 // KeysNewCmd creates keys.

@@ -1,0 +1,313 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/ledger"
+)
+
+// backupTaken is the setting of a copy that says when it was made.
+const backupTaken = "backup.taken"
+
+// KeysBackupCmd creates the key of backups.
+type KeysBackupCmd struct{}
+
+// Help returns the details of the help.
+func (KeysBackupCmd) Help() string {
+	return `Only the secret key decrypts a backup. Keep it offline, not on the machine that makes backups: that one needs
+only the public key, which begins with age1.
+
+  stipend keys backup > backup-key.txt && chmod 600 backup-key.txt`
+}
+
+// Run prints a new key pair in the format of age-keygen.
+func (KeysBackupCmd) Run(std Streams) error {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "# created: %s\n# public key: %s\n%s\n", time.Now().Format(time.RFC3339), key.Recipient(), key)
+	return nil
+}
+
+// BackupCmd backs up an embedded database.
+type BackupCmd struct {
+	app.Storage
+	To        string   `required:"" placeholder:"FILE" help:"New file of the backup; - writes it to stdout."`
+	Recipient []string `required:"" placeholder:"KEY" help:"Public key (age1…) of who may restore it; several with commas."`
+}
+
+// Help returns the details of the help.
+func (BackupCmd) Help() string {
+	return `It copies an SQLite database while the service uses it. The copy is consistent: it has everything that was
+committed when the command began. The command opens the copy, checks its structure and its ledger, encrypts it
+with age, and then gives the file its name. It needs as much free space in the data directory as the database has.
+
+  stipend keys backup > backup-key.txt             # once; keep it offline
+  stipend backup --to backup.age --recipient age1…
+  stipend restore backup.age --check --identity backup-key.txt
+
+The backup does not contain the keys of the wallet or the data key. For PostgreSQL: docs/operating.md.`
+}
+
+// Run makes the backup. It returns ledger.ErrWrong, after it has written the backup, if the ledger does not balance.
+func (c BackupCmd) Run(ctx context.Context, std Streams) error {
+	var recipients []age.Recipient
+	for _, text := range c.Recipient {
+		some, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil {
+			return fmt.Errorf("--recipient %q is not a public key of age: create one with stipend keys backup", text)
+		}
+		recipients = append(recipients, some...)
+	}
+	path, embedded := c.path()
+	if !embedded {
+		return db.ErrNotEmbedded
+	}
+	out := std.Out
+	if c.To != "-" {
+		out = std.Err
+		if _, err := os.Stat(c.To); err == nil {
+			return fmt.Errorf("%s exists; name a new file", c.To)
+		}
+	}
+	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
+		work, err := os.MkdirTemp(filepath.Dir(path), ".backup-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		copied := filepath.Join(work, "stipend.db")
+		if err := d.Backup(ctx, copied); err != nil {
+			return err
+		}
+		report, err := checkCopy(ctx, copied, func(ctx context.Context, tx *db.Tx) error {
+			return db.SetSetting(ctx, tx, backupTaken, tx.Now().UTC().Format(time.RFC3339))
+		})
+		if err != nil {
+			return err
+		}
+		size, err := c.encrypt(std, copied, recipients)
+		if err != nil {
+			return err
+		}
+		if c.To != "-" {
+			fmt.Fprintf(std.Out, "Backed up to %s: %d bytes, with %d journals.\n", c.To, size, report.Journals)
+		}
+		return ledgerResult(out, report, "The backup is complete, but its ledger does not balance.")
+	})
+}
+
+// ledgerResult prints the problems of a ledger below a sentence, and returns ledger.ErrWrong if there are any.
+func ledgerResult(w io.Writer, r ledger.Report, sentence string) error {
+	if len(r.Problems) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, sentence)
+	for _, p := range r.Problems {
+		fmt.Fprintf(w, "WRONG: %s\n", p)
+	}
+	return ledger.ErrWrong
+}
+
+// checkCopy opens a copied database that nobody else uses, migrates it, checks its structure and its ledger, and changes
+// it by a transaction.
+func checkCopy(
+	ctx context.Context, path string, change func(context.Context, *db.Tx) error,
+) (report ledger.Report, err error) {
+	d, err := db.Open(ctx, db.Options{URL: "sqlite:" + path})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := d.CheckFile(ctx); err != nil {
+		return report, err
+	}
+	if err := d.Migrate(ctx); err != nil {
+		return report, err
+	}
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		report, err = ledger.Check(ctx, tx)
+		return err
+	}); err != nil {
+		return report, err
+	}
+	return report, d.Write(ctx, change)
+}
+
+// encrypt writes the copy, encrypted, to its destination, and returns the number of bytes. A file gets its name when it
+// is complete.
+func (c BackupCmd) encrypt(std Streams, copied string, recipients []age.Recipient) (int64, error) {
+	from, err := os.Open(copied)
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	if c.To == "-" {
+		return 0, encryptTo(std.Out, from, recipients)
+	}
+	part, err := os.CreateTemp(filepath.Dir(c.To), "."+filepath.Base(c.To)+".")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(part.Name())
+	if err := errors.Join(encryptTo(part, from, recipients), part.Sync(), part.Close()); err != nil {
+		return 0, err
+	}
+	size, err := os.Stat(part.Name())
+	if err != nil {
+		return 0, err
+	}
+	if err := os.Rename(part.Name(), c.To); err != nil {
+		return 0, err
+	}
+	return size.Size(), db.Sync(c.To)
+}
+
+func encryptTo(w io.Writer, from io.Reader, recipients []age.Recipient) error {
+	encrypted, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(encrypted, from); err != nil {
+		return err
+	}
+	return encrypted.Close()
+}
+
+// path returns the file of an embedded database.
+func (c BackupCmd) path() (string, bool) { return embeddedPath(c.Storage) }
+
+func embeddedPath(s app.Storage) (string, bool) {
+	path, embedded := strings.CutPrefix(s.URL(), "sqlite:")
+	return strings.TrimPrefix(path, "//"), embedded
+}
+
+// RestoreCmd restores an embedded database.
+type RestoreCmd struct {
+	app.Storage
+	RecoveryFlags
+	File     string `arg:"" help:"Backup, from: stipend backup; - reads stdin."`
+	Identity string `required:"" placeholder:"FILE" help:"File with the secret key, from: stipend keys backup."`
+	Check    bool   `help:"Only check that the backup can be restored, and keep nothing."`
+}
+
+// Help returns the details of the help.
+func (RestoreCmd) Help() string {
+	return `It decrypts the backup beside the database's place, migrates it to this program's schema, and checks its
+structure and its ledger. It then prepares it like stipend restored: payouts are paused, because the backup does
+not know which were made since, and addresses and numbers of bank files that may have been used since are skipped.
+Only then the database gets its name, so that a service can never start on an unprepared one. It never replaces
+a database: move the old one away, with its files -wal and -shm.`
+}
+
+// Run restores the database and prints what to do next.
+func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
+	path, embedded := embeddedPath(c.Storage)
+	if !embedded {
+		return db.ErrNotEmbedded
+	}
+	keys, err := c.keys()
+	if err != nil && !c.Check {
+		return err
+	}
+	identities, err := readIdentities(c.Identity)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{path, path + "-wal", path + "-journal"} {
+		if _, err := os.Stat(name); err == nil && !c.Check {
+			return fmt.Errorf("%s exists, and may have payments that the backup lacks: stop the service, and move the file away",
+				name)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(path), ".restore-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	restored := filepath.Join(work, "stipend.db")
+	if err := c.decrypt(std, restored, identities); err != nil {
+		return err
+	}
+	var taken, next string
+	report, err := checkCopy(ctx, restored, func(ctx context.Context, tx *db.Tx) (err error) {
+		if taken, err = db.Setting(ctx, tx, backupTaken); err != nil || c.Check {
+			return err
+		}
+		next, err = c.prepare(ctx, tx, keys)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.Check {
+		fmt.Fprintf(std.Out, "This backup of %s can be restored: %d journals.\n", taken, report.Journals)
+		return ledgerResult(std.Out, report, "Its ledger does not balance.")
+	}
+	if err := db.Sync(restored); err != nil {
+		return err
+	}
+	// Unlike a rename, a link never replaces a database that a service has just created.
+	if err := os.Link(restored, path); err != nil {
+		return err
+	}
+	if err := db.Sync(path); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "Restored the backup of %s to %s: %d journals.\n%s\n", taken, path, report.Journals, next)
+	return ledgerResult(std.Out, report, "The ledger does not balance. Do not resume payouts before you know why.")
+}
+
+func readIdentities(name string) ([]age.Identity, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--identity: %w", err)
+	}
+	defer f.Close()
+	identities, err := age.ParseIdentities(f)
+	if err != nil {
+		return nil, fmt.Errorf("--identity: %s has no secret key of age: %w", name, err)
+	}
+	return identities, nil
+}
+
+// decrypt writes the database of the backup to a new file.
+func (c RestoreCmd) decrypt(std Streams, path string, identities []age.Identity) error {
+	from := std.In
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = f
+	}
+	plain, err := age.Decrypt(from, identities...)
+	if err != nil {
+		return fmt.Errorf("the backup cannot be decrypted: is it complete, and is the key its own? (%w)", err)
+	}
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, plain)
+	if err = errors.Join(err, to.Close()); err != nil {
+		return fmt.Errorf("the backup is damaged or incomplete: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+// Command release builds the files of a release: binaries for each platform in archives, Debian packages, an OCI image,
+// lists of their parts, checksums, and a signature.
+//
+// Everything is built without a C compiler, a daemon or root, and the same commit, version and Go release give the same
+// bytes on every machine. Only the signature needs a secret, which the environment has: STIPEND_RELEASE_KEY is the
+// file or the content of a minisign secret key, and STIPEND_RELEASE_PASSWORD its password, if it has one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	source := flags.String("source", "../..", "directory of the repository")
+	out := flags.String("out", "../../dist", "directory of the release, which is emptied first")
+	version := flags.String("version", "", "version, such as v1.2.3; default: the tag of the commit, or v0.0.0-COMMIT")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	r, err := describe(ctx, *source, *version)
+	if err != nil {
+		return err
+	}
+	r.Out, r.Key, r.Password = *out, os.Getenv("STIPEND_RELEASE_KEY"), os.Getenv("STIPEND_RELEASE_PASSWORD")
+	files, err := r.Make(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		fmt.Println(filepath.Join(r.Out, name))
+	}
+	if r.Key == "" {
+		fmt.Fprintln(os.Stderr, "release: not signed, because STIPEND_RELEASE_KEY is not set")
+	}
+	return nil
+}
+
+// describe returns the release of the commit that is checked out.
+func describe(ctx context.Context, source, version string) (Release, error) {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", source}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	commit, err := git("rev-parse", "HEAD")
+	if err != nil {
+		return Release{}, fmt.Errorf("read the commit: %w", err)
+	}
+	changed, err := git("status", "--porcelain", "--untracked-files=no")
+	if err != nil {
+		return Release{}, err
+	}
+	if changed != "" {
+		return Release{}, errors.New("files differ from the commit: commit or restore them first")
+	}
+	date, err := git("show", "-s", "--format=%cI", "HEAD")
+	if err != nil {
+		return Release{}, err
+	}
+	at, err := time.Parse(time.RFC3339, date)
+	if err != nil {
+		return Release{}, err
+	}
+	if version == "" {
+		if version, err = git("describe", "--tags", "--exact-match", "--match=v*", "HEAD"); err != nil {
+			version = "v0.0.0-" + commit[:12]
+		}
+	}
+	return Release{Source: source, Version: version, Commit: commit, Time: at.UTC(), Targets: targets}, nil
+}
