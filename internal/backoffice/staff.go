@@ -237,14 +237,6 @@ func End(ctx context.Context, tx *db.Tx, token string) error {
 	return endSession(ctx, tx, identity.SessionDigest(token))
 }
 
-// AuditEntry is an entry of the audit log.
-type AuditEntry struct {
-	ID                                  string
-	At                                  time.Time
-	StaffID, Name                       string // StaffID is "" for the command line
-	Action, CompanyID, ObjectID, Reason string
-}
-
 // RecordCommand adds an action on the command line to the audit log.
 func RecordCommand(ctx context.Context, tx *db.Tx, action, object, reason string) error {
 	return record(ctx, tx, StaffMember{}, AuditEntry{Action: action, ObjectID: object, Reason: reason})

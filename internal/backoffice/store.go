@@ -125,28 +125,55 @@ func Forget(ctx context.Context, d *db.DB) error {
 	})
 }
 
-func record(ctx context.Context, tx *db.Tx, by StaffMember, a AuditEntry) error {
-	return tx.Insert(ctx, "staff_actions", []string{
-		"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason",
-	},
-		[][]any{{tx.NewID("act"), db.Micros(tx.Now()), by.ID, by.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason}})
-}
-
 // AuditLog returns a page of the audit log, newest first, and the number of entries.
 func AuditLog(ctx context.Context, tx *db.Tx, page, perPage int) (entries []AuditEntry, total int64, err error) {
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM staff_actions").Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	rows, err := tx.Query(ctx, `SELECT action_id, at, staff_id, name, action, company_id, object_id, reason
-		FROM staff_actions
-		ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`, int64(perPage), int64(max(page, 1)-1)*int64(perPage))
-	entries, err = db.Collect(rows, err, func(r *db.Rows) (a AuditEntry, err error) {
+	rows, err := tx.Query(ctx, auditColumns+` ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`,
+		int64(perPage), int64(max(page, 1)-1)*int64(perPage))
+	entries, err = collectAudit(rows, err)
+	return entries, total, err
+}
+
+const auditColumns = `SELECT sequence, action_id, at, staff_id, name, action, company_id, object_id, reason, previous, hash
+	FROM staff_actions`
+
+func collectAudit(rows *db.Rows, err error) ([]AuditEntry, error) {
+	return db.Collect(rows, err, func(r *db.Rows) (a AuditEntry, err error) {
 		var at int64
-		err = r.Scan(&a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason)
+		err = r.Scan(&a.Sequence, &a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason,
+			&a.Previous, &a.Hash)
 		a.At = db.Time(at)
 		return a, err
 	})
-	return entries, total, err
+}
+
+// AuditAfter returns entries of the audit log in their order, from the one after a sequence number on.
+func AuditAfter(ctx context.Context, tx *db.Tx, sequence int64, limit int) ([]AuditEntry, error) {
+	rows, err := tx.Query(ctx, auditColumns+` WHERE sequence > $1 ORDER BY sequence LIMIT $2`, sequence, int64(limit))
+	return collectAudit(rows, err)
+}
+
+// auditSequence is the setting with the number of the newest entry. Its row is locked from the addition of an entry to
+// the end of the transaction, so that entries have the order of their commits.
+const auditSequence = "audit.sequence"
+
+func insertAudit(ctx context.Context, tx *db.Tx, a AuditEntry) error {
+	return tx.Insert(ctx, "staff_actions", []string{
+		"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason", "sequence", "previous", "hash",
+	}, [][]any{{
+		a.ID, db.Micros(a.At), a.StaffID, a.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason, a.Sequence, a.Previous, a.Hash,
+	}})
+}
+
+// auditHash returns the hash of an entry, "" if there is none with this number.
+func auditHash(ctx context.Context, tx *db.Tx, sequence int64) (hash string, err error) {
+	err = tx.QueryRow(ctx, "SELECT hash FROM staff_actions WHERE sequence = $1", sequence).Scan(&hash)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return hash, err
 }
 
 func insertReport(ctx context.Context, tx *db.Tx, r Report, text []byte) error {

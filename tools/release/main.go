@@ -37,7 +37,15 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r.Out, r.Key, r.Password = *out, os.Getenv("STIPEND_RELEASE_KEY"), os.Getenv("STIPEND_RELEASE_PASSWORD")
+	clean, err := os.MkdirTemp("", "stipend-source-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(clean)
+	if err := export(ctx, *source, r.Commit, clean); err != nil {
+		return err
+	}
+	r.Source, r.Out, r.Key, r.Password = clean, *out, os.Getenv("STIPEND_RELEASE_KEY"), os.Getenv("STIPEND_RELEASE_PASSWORD")
 	files, err := r.Make(ctx)
 	if err != nil {
 		return err
@@ -49,6 +57,20 @@ func run(ctx context.Context, args []string) error {
 		fmt.Fprintln(os.Stderr, "release: not signed, because STIPEND_RELEASE_KEY is not set")
 	}
 	return nil
+}
+
+// export copies the files of a commit to a directory, so that nothing else is in the release.
+func export(ctx context.Context, source, commit, dir string) error {
+	archive := filepath.Join(dir, ".tar")
+	for _, c := range []*exec.Cmd{
+		exec.CommandContext(ctx, "git", "-C", source, "archive", "--format=tar", "--output="+archive, commit),
+		exec.CommandContext(ctx, "tar", "-C", dir, "-xf", archive),
+	} {
+		if text, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("copy the files of the commit: %w\n%s", err, text)
+		}
+	}
+	return os.Remove(archive)
 }
 
 // describe returns the release of the commit that is checked out.
@@ -81,5 +103,5 @@ func describe(ctx context.Context, source, version string) (Release, error) {
 			version = "v0.0.0-" + commit[:12]
 		}
 	}
-	return Release{Source: source, Version: version, Commit: commit, Time: at.UTC(), Targets: targets}, nil
+	return Release{Version: version, Commit: commit, Time: at.UTC(), Targets: targets}, nil
 }

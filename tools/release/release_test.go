@@ -69,9 +69,11 @@ func TestReleaseIsReproducible(t *testing.T) {
 	check(t, err)
 	key, err := minisign.EncryptKey("secret", private)
 	check(t, err)
-	make1 := func(env ...string) (string, []string) {
+	source, elsewhere := copySource(t, t.TempDir()), filepath.Join(t.TempDir(), "elsewhere")
+	check(t, os.CopyFS(elsewhere, os.DirFS(source)))
+	build := func(source string, env ...string) (string, []string) {
 		r := Release{
-			Source: copySource(t, t.TempDir()), Out: filepath.Join(t.TempDir(), "dist"), Version: "v1.2.3-rc.1",
+			Source: source, Out: filepath.Join(t.TempDir(), "dist"), Version: "v1.2.3-rc.1",
 			Commit: strings.Repeat("ab", 20), Time: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC),
 			Targets: []Target{{"linux", "amd64"}}, Key: string(key) + "\n", Password: "secret", Env: env,
 		}
@@ -79,8 +81,8 @@ func TestReleaseIsReproducible(t *testing.T) {
 		check(t, err)
 		return r.Out, names
 	}
-	one, names := make1()
-	two, again := make1("GOCACHE=" + t.TempDir())
+	one, names := build(source)
+	two, again := build(elsewhere, "GOCACHE="+t.TempDir())
 	want := []string{
 		"SHA256SUMS", "SHA256SUMS.minisig", "stipend_1.2.3-rc.1_linux_amd64.cdx.json",
 		"stipend_1.2.3-rc.1_linux_amd64.deb", "stipend_1.2.3-rc.1_linux_amd64.tar.gz", "stipend_1.2.3-rc.1_oci.tar",

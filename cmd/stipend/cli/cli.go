@@ -43,6 +43,7 @@ type CLI struct {
 	Reconcile   ReconcileCmd     `cmd:"" help:"Compare the ledger with nodes and banks; exit code 1 on a difference."`
 	Companies   CompaniesCmd     `cmd:"" help:"Freeze and unfreeze companies."`
 	Staff       StaffCmd         `cmd:"" help:"Accounts of the operator's staff, who sign in at /operations."`
+	Audit       AuditCmd         `cmd:"" help:"Check and export the audit log of the staff."`
 	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists in use, hits and decisions."`
 	Backup      BackupCmd        `cmd:"" help:"Write an encrypted copy of the embedded database, while it is used."`
 	Restore     RestoreCmd       `cmd:"" help:"Restore the embedded database from a backup, without paying anybody twice."`

@@ -53,7 +53,7 @@ func TestParkedJobsAtTheMachine(t *testing.T) {
 		lists("")
 		var acts []string
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			rows, err := tx.Query(ctx, "SELECT action || ' ' || object_id FROM staff_actions ORDER BY at, action_id")
+			rows, err := tx.Query(ctx, "SELECT action || ' ' || object_id FROM staff_actions ORDER BY sequence")
 			acts, err = db.Collect(rows, err, func(r *db.Rows) (act string, err error) { return act, r.Scan(&act) })
 			return err
 		}); err != nil || strings.Join(acts, ", ") != "jobs.retry job_stuck, jobs.retry " {

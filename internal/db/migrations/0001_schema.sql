@@ -2639,7 +2639,7 @@ CREATE TABLE staff_sessions (
     PRIMARY KEY (digest)
 );
 
--- Audit log of staff. Rows are only added.
+-- Audit log of staff. Rows are only added, and each contains the hash of the one before, so that a change is found.
 -- Shared: belongs to the operator, not to a company.
 -- Writer: internal/backoffice
 CREATE TABLE staff_actions (
@@ -2651,9 +2651,13 @@ CREATE TABLE staff_actions (
     company_id TEXT   NOT NULL,
     object_id  TEXT   NOT NULL,
     reason     TEXT   NOT NULL,
+    sequence   BIGINT NOT NULL CHECK (sequence > 0), -- without gaps
+    previous   TEXT   NOT NULL, -- hash of the row before, '' of the first
+    hash       TEXT   NOT NULL, -- SHA-256 of the row as exported, hexadecimal
     PRIMARY KEY (action_id)
 );
 CREATE INDEX staff_actions_by_time ON staff_actions (at, action_id);
+CREATE UNIQUE INDEX staff_actions_by_sequence ON staff_actions (sequence);
 
 -- Actions that one staff member requests and another approves.
 -- Shared: belongs to the operator, not to a company.
