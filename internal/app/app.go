@@ -117,6 +117,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if s.data, err = lockDatabase(s.cfg.URL()); err != nil {
 		return err
 	}
+	s.metrics = newMetrics()
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
@@ -161,6 +162,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if s.db, err = db.Open(ctx, db.Options{
 		URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox, Connections: connectionsOfJobs,
+		ObserveBatch: s.metrics.observeBatch,
 	}); err != nil {
 		return err
 	}
@@ -237,7 +239,10 @@ func (s *Service) checkReady(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("stopping")
 	}
-	return s.requestDB.Ping(ctx)
+	if err := s.requestDB.Ping(ctx); err != nil {
+		return fmt.Errorf("the database does not answer: %w", err)
+	}
+	return nil
 }
 
 // problems returns what staff must investigate: frozen accounts.

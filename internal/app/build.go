@@ -102,7 +102,6 @@ func (s *Service) build(ctx context.Context) error {
 	if s.policy, err = s.cfg.webhookPolicy(); err != nil {
 		return err
 	}
-	s.metrics = newMetrics()
 	s.requests = requestlog.New(s.db, time.Now, s.log)
 	s.bodies = ratelimit.DefaultBodyBudget()
 	s.rates = s.newRefresher()

@@ -2,7 +2,10 @@ package app
 
 import (
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/identity"
@@ -19,6 +22,22 @@ const RequestConnections = connectionsOfRequests
 
 // CheckInterval returns the interval between checks for due work.
 func (c Config) CheckInterval() time.Duration { return c.checkInterval() }
+
+// MetricNames returns the names of the metrics that a process may serve.
+func MetricNames() (names []string) {
+	descriptions := make(chan *prometheus.Desc, 1000)
+	m := newMetrics()
+	for _, c := range []prometheus.Collector{m.requests, m.jobs, m.webhooks, m.batches, m.commits, stored{}, pools{}} {
+		c.Describe(descriptions)
+	}
+	close(descriptions)
+	for d := range descriptions {
+		_, name, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ = strings.Cut(name, `"`)
+		names = append(names, name)
+	}
+	return append(names, "stipend_clock_skew_seconds", "stipend_build_info")
+}
 
 // SetSkew sets the clock difference as if the service had just measured it.
 func (s *Service) SetSkew(skew time.Duration) { s.setSkew(skew) }

@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -14,20 +16,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
 // metrics are the metrics of a process.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
-	skew     atomic.Int64 // nanoseconds, see followClock
+	jobs     *prometheus.HistogramVec
+	webhooks *prometheus.HistogramVec
+	batches  prometheus.Histogram // functions in a shared commit
+	commits  prometheus.Histogram // its duration
+	skew     atomic.Int64         // nanoseconds, see followClock
 }
 
 func newMetrics() *metrics {
@@ -37,11 +48,32 @@ func newMetrics() *metrics {
 			Name: "stipend_request_seconds", Help: "Time to answer a request, by route and status.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}, []string{"method", "route", "status"}),
+		jobs: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "stipend_job_seconds", Help: "Time to run a job, by kind and outcome: succeeded or failed.",
+			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60},
+		}, []string{"kind", "outcome"}),
+		webhooks: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "stipend_webhook_seconds", Help: "Time of an attempt to deliver an event, by outcome.",
+			Buckets: []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 15},
+		}, []string{"outcome"}),
+		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "stipend_commit_functions", Help: "Write functions that shared a commit.",
+			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
+		}),
+		commits: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "stipend_commit_seconds", Help: "Time to execute and commit a batch of write functions.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5},
+		}),
 	}
 	skew := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stipend_clock_skew_seconds", Help: "By how much the database server's clock is ahead of this process's.",
 	}, func() float64 { return time.Duration(m.skew.Load()).Seconds() })
-	m.registry.MustRegister(m.requests, skew, collectors.NewGoCollector(),
+	b := ReadBuild()
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stipend_build_info", Help: "1, with the version and the commit of the program.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit},
+	}, func() float64 { return 1 })
+	m.registry.MustRegister(m.requests, m.jobs, m.webhooks, m.batches, m.commits, skew, build, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -50,10 +82,23 @@ func (m *metrics) observe(method, route string, status int, took time.Duration) 
 	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
+func (m *metrics) observeJob(kind, outcome string, took time.Duration) {
+	m.jobs.WithLabelValues(kind, outcome).Observe(took.Seconds())
+}
+
+func (m *metrics) observeWebhook(outcome string, took time.Duration) {
+	m.webhooks.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+func (m *metrics) observeBatch(functions int, took time.Duration) {
+	m.batches.Observe(float64(functions))
+	m.commits.Observe(took.Seconds())
+}
+
 // serveMonitoring serves the metrics at /metrics, and /healthz and /readyz apart from the connections of clients.
 func (s *Service) serveMonitoring(chains []string) http.Handler {
 	m := s.metrics
-	m.registry.MustRegister(stored{s.db, chains})
+	m.registry.MustRegister(stored{s.db, chains}, pools{"jobs": s.db, "requests": s.requestDB, "watchers": s.watcherDB})
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +108,9 @@ func (s *Service) serveMonitoring(chains []string) http.Handler {
 		body, err := httpapi.Readiness(r.Context(), s.checkReady, s.problems)
 		if err != nil {
 			s.log.Warn("not ready", "error", err)
-			writeJSON(w, http.StatusServiceUnavailable, `{"status":"not_ready"}`)
+			// Clients of the API do not learn the reason; this address is the operator's.
+			reason, _ := json.Marshal(err.Error()) // a string can be encoded
+			writeJSON(w, http.StatusServiceUnavailable, `{"status":"not_ready","reason":`+string(reason)+`}`)
 			return
 		}
 		writeJSON(w, http.StatusOK, string(body))
@@ -104,13 +151,67 @@ var (
 	hitsOpen  = gauge("screening_hits_open", "Hits on sanctions lists that wait for a decision, at most 1000.")
 	differing = gauge("ledger_differences", "Accounts that are frozen because their balance differs from their lines.")
 	owing     = gauge("debts", "Debts of companies after received money was reversed.")
+
+	jobsByKind = gauge("jobs", "Jobs that are not done, by kind and state: waiting or dead.", "kind", "state")
+	jobDue     = gauge("job_due_seconds",
+		"When the oldest waiting job of a kind was due, or will be, in seconds since 1970.", "kind")
+	payrolls = gauge("payrolls", "Payrolls for which something is still to be done, by state.", "state")
+	payouts  = gauge("payouts", "Payouts that are not finished, by rail and state.", "rail", "state")
+	oldest   = gauge("payout_oldest_seconds",
+		"When the oldest unfinished payout of a rail and state was queued, in seconds since 1970.", "rail", "state")
+	paused          = gauge("payouts_paused", "1 while payouts are paused.")
+	webhooksWaiting = gauge("webhooks_waiting", "Deliveries of events that wait for an attempt.")
+	webhookOldest   = gauge("webhook_oldest_seconds",
+		"When the oldest waiting delivery was created, in seconds since 1970.")
+	priceObserved  = gauge("price_observed_seconds", "When the newest price was observed, in seconds since 1970.")
+	reconciled     = gauge("reconciliation_seconds", "When the ledger was last compared, in seconds since 1970.")
+	reconciledWith = gauge("reconciliation_differences", "Differences that the last comparison of the ledger found.")
+	auditEntries   = gauge("audit_entries", "Entries of the audit log of staff.")
+
+	connections = gauge("db_connections", "Connections to the database, by pool and state: in_use, idle or max.", "pool",
+		"state")
+	connectionWaits = prometheus.NewDesc("stipend_db_waits_total", "Acquisitions of a connection that had to wait.",
+		[]string{"pool"}, nil)
+	connectionWaited = prometheus.NewDesc("stipend_db_wait_seconds_total", "Time that was waited for connections.",
+		[]string{"pool"}, nil)
+	writing = gauge("db_writes", "Writes in progress or waiting for a commit.", "pool")
 )
+
+// pools collects the state of the connections of each handle to the database, by its use.
+type pools map[string]*db.DB
+
+// Describe implements prometheus.Collector.
+func (pools) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{connections, connectionWaits, connectionWaited, writing} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. On SQLite all handles are the same one, which is reported once.
+func (p pools) Collect(ch chan<- prometheus.Metric) {
+	seen := map[*db.DB]bool{}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		d := p[name]
+		if seen[d] {
+			continue
+		}
+		seen[d] = true
+		s := d.Stats()
+		for state, n := range map[string]int{"in_use": s.InUse, "idle": s.Idle, "max": s.Max} {
+			ch <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(n), name, state)
+		}
+		ch <- prometheus.MustNewConstMetric(connectionWaits, prometheus.CounterValue, float64(s.Waits), name)
+		ch <- prometheus.MustNewConstMetric(connectionWaited, prometheus.CounterValue, s.Waited.Seconds(), name)
+		ch <- prometheus.MustNewConstMetric(writing, prometheus.GaugeValue, float64(s.Writing), name)
+	}
+}
 
 // Describe implements prometheus.Collector.
 func (stored) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		jobsWaiting, jobsDead, chainHeight, chainTip, chainAlarm, chainWatched, listWritten, hitsOpen,
-		differing, owing,
+		differing, owing, jobsByKind, jobDue, payrolls, payouts, oldest, paused, webhooksWaiting, webhookOldest,
+		priceObserved, reconciled, reconciledWith, auditEntries,
 	} {
 		ch <- d
 	}
@@ -120,7 +221,7 @@ func (stored) Describe(ch chan<- *prometheus.Desc) {
 func (c stored) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	send := func(d *prometheus.Desc, value float64, labels ...string) {
+	var send sender = func(d *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
 	_ = c.d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -165,14 +266,101 @@ func (c stored) Collect(ch chan<- prometheus.Metric) {
 		}
 		send(differing, float64(len(frozen)))
 		debts, err := ledger.Debts(ctx, tx)
-		if err == nil {
-			send(owing, float64(len(debts)))
+		if err != nil {
+			return err
 		}
-		return err
+		send(owing, float64(len(debts)))
+		if err := sendBacklogs(ctx, tx, send); err != nil {
+			return err
+		}
+		return sendOperations(ctx, tx, send)
 	})
 }
 
-func sendChain(send func(*prometheus.Desc, float64, ...string), name string, state chain.Health) {
+// sender sends the value of a gauge with its labels.
+type sender func(*prometheus.Desc, float64, ...string)
+
+// at sends a time, unless it is zero.
+func (send sender) at(d *prometheus.Desc, t time.Time, labels ...string) {
+	if !t.IsZero() {
+		send(d, float64(t.UnixMicro())/1e6, labels...)
+	}
+}
+
+// sendBacklogs sends what waits: jobs, payrolls, payouts and webhooks.
+func sendBacklogs(ctx context.Context, tx *db.Tx, send sender) error {
+	backlogs, err := job.Backlogs(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, b := range backlogs {
+		send(jobsByKind, float64(b.Waiting), b.Kind, "waiting")
+		send(jobsByKind, float64(b.Dead), b.Kind, "dead")
+		send.at(jobDue, b.Due, b.Kind)
+	}
+	open, err := payroll.OpenCounts(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, state := range []payroll.State{
+		payroll.Pending, payroll.Received, payroll.Released, payroll.OnHold, payroll.PartiallyFulfilled,
+		payroll.ActionRequired, payroll.Returned,
+	} {
+		send(payrolls, float64(open[state]), string(state))
+	}
+	outputs, err := payout.OpenCounts(ctx, tx)
+	if err != nil {
+		return err
+	}
+	for _, o := range outputs {
+		send(payouts, float64(o.Outputs), string(o.Rail), string(o.State))
+		send.at(oldest, o.QueuedAt, string(o.Rail), string(o.State))
+	}
+	waiting, since, err := delivery.Backlog(ctx, tx)
+	if err != nil {
+		return err
+	}
+	send(webhooksWaiting, float64(waiting))
+	send.at(webhookOldest, since)
+	return nil
+}
+
+// sendOperations sends whether payouts are paused, and the ages of prices and of the last comparison of the ledger.
+func sendOperations(ctx context.Context, tx *db.Tx, send sender) error {
+	reason, err := payout.Paused(ctx, tx)
+	if err != nil {
+		return err
+	}
+	stopped := 0.0
+	if reason != "" {
+		stopped = 1
+	}
+	send(paused, stopped)
+	prices, err := rates.List(ctx, tx)
+	if err != nil {
+		return err
+	}
+	var newest time.Time
+	for _, p := range prices {
+		if p.ObservedAt.After(newest) {
+			newest = p.ObservedAt
+		}
+	}
+	send.at(priceObserved, newest)
+	reports, err := backoffice.Reports(ctx, tx, 1)
+	if err != nil {
+		return err
+	}
+	for _, r := range reports {
+		send.at(reconciled, r.At)
+		send(reconciledWith, float64(len(r.Differences)))
+	}
+	entries, err := backoffice.AuditEntries(ctx, tx)
+	send(auditEntries, float64(entries))
+	return err
+}
+
+func sendChain(send sender, name string, state chain.Health) {
 	if !state.TipTime.IsZero() {
 		send(chainTip, float64(state.TipTime.Unix()), name)
 	}

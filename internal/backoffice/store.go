@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -158,6 +159,15 @@ func AuditAfter(ctx context.Context, tx *db.Tx, sequence int64, limit int) ([]Au
 // auditSequence is the setting with the number of the newest entry. Its row is locked from the addition of an entry to
 // the end of the transaction, so that entries have the order of their commits.
 const auditSequence = "audit.sequence"
+
+// AuditEntries returns the number of entries that were written to the audit log.
+func AuditEntries(ctx context.Context, tx *db.Tx) (int64, error) {
+	newest, err := db.Setting(ctx, tx, auditSequence)
+	if err != nil || newest == "" {
+		return 0, err
+	}
+	return strconv.ParseInt(newest, 10, 64)
+}
 
 func insertAudit(ctx context.Context, tx *db.Tx, a AuditEntry) error {
 	return tx.Insert(ctx, "staff_actions", []string{

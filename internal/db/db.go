@@ -61,6 +61,8 @@ type Options struct {
 	Connections int32
 	// QueueTimeout bounds how long a write may wait in the queue before it fails with ErrRetryLater. Zero means no limit.
 	QueueTimeout time.Duration
+	// ObserveBatch receives the number of functions in each shared commit and how long it took. Nil means nothing.
+	ObserveBatch func(functions int, took time.Duration)
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -142,6 +144,7 @@ func (d *DB) WithPool(ctx context.Context, opt Options) (*DB, error) {
 		return d, nil
 	}
 	opt.URL, opt.Clock, opt.AdjustableClock = d.opt.URL, d.opt.Clock, d.opt.AdjustableClock
+	opt.ObserveBatch = d.opt.ObserveBatch
 	b := newDB(opt)
 	b.listeners, b.hasTimelines = d.listeners, d.hasTimelines
 	if err := b.openPostgres(ctx); err != nil {

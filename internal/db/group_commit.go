@@ -160,6 +160,9 @@ func (d *DB) execute(batch []*request) {
 	defer func() {
 		average := d.batchTime.Load()
 		d.batchTime.Store(average + (int64(time.Since(began))-average)/4)
+		if d.opt.ObserveBatch != nil {
+			d.opt.ObserveBatch(len(batch), time.Since(began))
+		}
 	}()
 	live := batch[:0]
 	for _, r := range batch {

@@ -188,15 +188,25 @@ type Runner struct {
 	log      *slog.Logger
 	holder   string
 	wake     chan struct{}
+	observe  Observer
 	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; replaced in tests
 }
 
+// Observer receives the kind of each job that ran, its outcome ("succeeded" or "failed") and how long it took. Jobs that
+// shared a transaction took equal parts of its time.
+type Observer func(kind, outcome string, took time.Duration)
+
 // NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program
 // may know them.
-func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger) *Runner {
+func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger, observers ...Observer) *Runner {
 	r := &Runner{
 		d: d, table: table, periodic: periodic, log: log,
 		holder: rand.Text(), wake: make(chan struct{}, 1), ticks: newTicker,
+		observe: func(kind, outcome string, took time.Duration) {
+			for _, o := range observers {
+				o(kind, outcome, took)
+			}
+		},
 	}
 	for kind, e := range table {
 		if e.handlers() != 1 {
@@ -404,19 +414,25 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 // that a bad job does not affect the others. It returns the first error.
 func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
 	net := r.table[jobs[0].Kind].Net
+	began := time.Now()
 	if net == nil && len(jobs) > 1 && r.runInTx(ctx, jobs, batchTimeout) == nil {
+		for _, j := range jobs {
+			r.observe(j.Kind, "succeeded", time.Since(began)/time.Duration(len(jobs)))
+		}
 		return nil
 	}
 	for i, j := range jobs {
 		var err error
+		began, outcome := time.Now(), "succeeded"
 		if net == nil {
 			err = r.runInTx(ctx, jobs[i:i+1], singleTimeout)
 		} else {
 			err = r.runNet(ctx, net, j)
 		}
 		if err != nil {
-			err = r.failed(ctx, j, err)
+			outcome, err = "failed", r.failed(ctx, j, err)
 		}
+		r.observe(j.Kind, outcome, time.Since(began))
 		if first == nil {
 			first = err
 		}

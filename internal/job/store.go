@@ -82,6 +82,28 @@ func Count(ctx context.Context, tx *db.Tx) (pending, dead int64, err error) {
 	return pending, dead, err
 }
 
+// Backlog describes the jobs of a kind that are not done.
+type Backlog struct {
+	Kind          string
+	Waiting, Dead int64
+	Due           time.Time // when the oldest waiting job was due, or will be; zero if none waits
+}
+
+// Backlogs returns the backlog of each kind that has jobs.
+func Backlogs(ctx context.Context, tx *db.Tx) ([]Backlog, error) {
+	rows, err := tx.Query(ctx, `SELECT kind, SUM(CASE WHEN dead_at = 0 THEN 1 ELSE 0 END),
+		SUM(CASE WHEN dead_at <> 0 THEN 1 ELSE 0 END), COALESCE(MIN(CASE WHEN dead_at = 0 THEN run_at END), 0)
+		FROM jobs GROUP BY kind ORDER BY kind`)
+	return db.Collect(rows, err, func(r *db.Rows) (b Backlog, err error) {
+		var due int64
+		err = r.Scan(&b.Kind, &b.Waiting, &b.Dead, &due)
+		if due > 0 {
+			b.Due = db.Time(due)
+		}
+		return b, err
+	})
+}
+
 // Dead is a job that failed too often. It is run again only if staff retry it.
 type Dead struct {
 	Job

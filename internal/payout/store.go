@@ -456,6 +456,27 @@ func Counts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
 	return counts, err
 }
 
+// OpenCount is the number of outputs of a rail in a state.
+type OpenCount struct {
+	Rail     RailName
+	State    State
+	Outputs  int64
+	QueuedAt time.Time // when the oldest of them was queued
+}
+
+// OpenCounts counts the outputs that are not finished: those that are queued, being paid, or wait for a correction.
+func OpenCounts(ctx context.Context, tx *db.Tx) ([]OpenCount, error) {
+	const columns = "SELECT rail, state, COUNT(*), MIN(queued_at) FROM outputs "
+	rows, err := tx.Query(ctx, columns+"WHERE state = 'queued' GROUP BY rail, state UNION ALL "+
+		columns+"WHERE state IN ('prepared', 'sent', 'in_doubt', 'failed', 'returned') GROUP BY rail, state")
+	return db.Collect(rows, err, func(r *db.Rows) (c OpenCount, err error) {
+		var at int64
+		err = r.Scan(&c.Rail, &c.State, &c.Outputs, &at)
+		c.QueuedAt = db.Time(at)
+		return c, err
+	})
+}
+
 // LockQueue returns a company's queue for a rail, locked for the rest of the transaction. It inserts the row if there
 // is none.
 func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) (Queue, error) {

@@ -877,3 +877,19 @@ func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
 		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)
 	})
 }
+
+// OpenCounts returns the number of payrolls by state, for states in which something is still to be done.
+func OpenCounts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
+	counts := map[State]int64{}
+	rows, err := tx.Query(ctx, `SELECT state, COUNT(*) FROM payrolls
+		WHERE state IN ('pending', 'received', 'released', 'on_hold', 'partially_fulfilled', 'action_required', 'returned')
+		GROUP BY state`)
+	_, err = db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+		var state string
+		var n int64
+		err := r.Scan(&state, &n)
+		counts[State(state)] = n
+		return struct{}{}, err
+	})
+	return counts, err
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -306,5 +307,69 @@ func TestComposeFileIsValid(t *testing.T) {
 		if p.HostIP != "127.0.0.1" {
 			t.Errorf("port %s is published on %q", p.Published, p.HostIP)
 		}
+	}
+}
+
+// Each alert has a test with recorded series that make it fire, and one with series that do not.
+func TestAlerts(t *testing.T) {
+	promtool, err := filepath.Abs(repository + "/.tools/bin/promtool")
+	check(t, err)
+	dir := repository + "/deploy/prometheus"
+	output(t, dir, promtool, "check", "rules", "alerts.yml")
+	output(t, dir, promtool, "test", "rules", "alerts_test.yml")
+	rules, err := os.ReadFile(dir + "/alerts.yml")
+	check(t, err)
+	tests, err := os.ReadFile(dir + "/alerts_test.yml")
+	check(t, err)
+	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)$`).FindAllSubmatch(rules, -1)
+	if len(alerts) < 20 {
+		t.Fatalf("%d alerts were found", len(alerts))
+	}
+	for _, a := range alerts {
+		for _, kind := range []string{"fires", "quiet"} {
+			if !bytes.Contains(tests, []byte("- name: "+string(a[1])+" "+kind+"\n")) {
+				t.Errorf("no test says when %s %s", a[1], kind)
+			}
+		}
+	}
+}
+
+// The dashboard is a document that Grafana can import: panels with expressions, in a grid without overlaps.
+func TestDashboard(t *testing.T) {
+	data, err := os.ReadFile(repository + "/deploy/grafana/stipend.json")
+	check(t, err)
+	var board struct {
+		Title  string
+		Panels []struct {
+			ID      int
+			Type    string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+	}
+	check(t, json.Unmarshal(data, &board))
+	taken, ids := map[[2]int]bool{}, map[int]bool{}
+	for _, p := range board.Panels {
+		if ids[p.ID] || p.GridPos.X+p.GridPos.W > 24 || p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %d is not valid", p.ID)
+		}
+		ids[p.ID] = true
+		for x := range p.GridPos.W {
+			for y := range p.GridPos.H {
+				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
+				if taken[at] {
+					t.Fatalf("panel %d covers another", p.ID)
+				}
+				taken[at] = true
+			}
+		}
+		for _, target := range p.Targets {
+			if target.Expr == "" {
+				t.Errorf("panel %d shows nothing", p.ID)
+			}
+		}
+	}
+	if len(board.Panels) < 20 {
+		t.Errorf("%d panels", len(board.Panels))
 	}
 }

@@ -1304,6 +1304,8 @@ CREATE TABLE payrolls (
 CREATE UNIQUE INDEX payrolls_external ON payrolls (company_id, external_id) WHERE external_id <> '';
 CREATE INDEX payrolls_by_state ON payrolls (company_id, state, payroll_id);
 CREATE INDEX payrolls_by_id ON payrolls (payroll_id);
+CREATE INDEX payrolls_open ON payrolls (state)
+    WHERE state IN ('pending', 'received', 'released', 'on_hold', 'partially_fulfilled', 'action_required', 'returned');
 CREATE INDEX payrolls_awaiting_transfer ON payrolls (created_at) WHERE state = 'pending' AND funding_method = 'bank';
 
 -- A payroll or claim that an app proposes and a member creates.
@@ -1897,6 +1899,9 @@ CREATE INDEX outputs_queue ON outputs (company_id, rail, queued_at, output_id) W
 CREATE INDEX outputs_of_batch ON outputs (company_id, batch_id) WHERE batch_id <> '';
 CREATE INDEX outputs_of_transaction ON outputs (company_id, txid) WHERE txid <> '';
 CREATE INDEX outputs_queue_by_asset ON outputs (company_id, rail, asset, queued_at, output_id) WHERE state = 'queued';
+-- Staff and metrics count what is being paid or waits for a correction.
+CREATE INDEX outputs_open ON outputs (state, rail, queued_at)
+    WHERE state IN ('prepared', 'sent', 'in_doubt', 'failed', 'returned');
 
 -- One queue per company and rail.
 -- Writer: internal/payout

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -74,6 +75,9 @@ type Options struct {
 	// Jitter returns a duration that is added to a pause, so that deliveries that failed together are not repeated
 	// together. Nil means up to a tenth of the pause.
 	Jitter func(time.Duration) time.Duration
+	// Observe receives the outcome of each attempt, "succeeded" or the class of its failure, and how long it took. Nil
+	// means nothing.
+	Observe func(outcome string, took time.Duration)
 }
 
 // Sender adds events to queues, and delivers them. Several processes can run a sender on the same database.
@@ -576,7 +580,11 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bo
 func (s *Sender) attempt(ctx context.Context, l snapshot, d due) response {
 	s.requests.Add(1)
 	defer s.requests.Add(-1)
-	return s.client.send(ctx, l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
+	r := s.client.send(ctx, l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
+	if s.Observe != nil {
+		s.Observe(cmp.Or(r.failure, "succeeded"), r.took)
+	}
+	return r
 }
 
 // workers are the goroutines that send to one endpoint. Their number grows with its responses, so that an endpoint

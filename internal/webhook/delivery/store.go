@@ -546,3 +546,14 @@ func pruneDeliveries(ctx context.Context, d *db.DB, upTo int64) error {
 	}
 	return err
 }
+
+// Backlog returns the number of deliveries that wait, and when the oldest of them was created, zero if there is none.
+func Backlog(ctx context.Context, tx *db.Tx) (waiting int64, oldest time.Time, err error) {
+	var at int64
+	err = tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(MIN(created_at), 0) FROM webhook_deliveries
+		WHERE state = 'pending'`).Scan(&waiting, &at)
+	if at > 0 {
+		oldest = db.Time(at)
+	}
+	return waiting, oldest, err
+}
