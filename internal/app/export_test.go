@@ -39,6 +39,9 @@ func MetricNames() (names []string) {
 	return append(names, "stipend_clock_skew_seconds", "stipend_build_info")
 }
 
+// SetStopping makes the service answer as if it began or had not begun to stop.
+func (s *Service) SetStopping(stopping bool) { s.stopping.Store(stopping) }
+
 // SetSkew sets the clock difference as if the service had just measured it.
 func (s *Service) SetSkew(skew time.Duration) { s.setSkew(skew) }
 
