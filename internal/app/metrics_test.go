@@ -61,9 +61,13 @@ func TestDeployedFilesNameExistingMetrics(t *testing.T) {
 func TestMetricsShowWhatWaits(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		s := boot(t, url)
+		d := newAPIClient(t, s)
+		made := d.payTwo("25.00")
+		d.deposit(made.PayrollID, "exact", "")
+		d.fulfilled(made.PayrollID)
 		_, body := get(t, s.Ready().MetricsURL)
 		for _, want := range []string{
-			`stipend_payrolls{state="released"} 0`, "stipend_payouts_paused 0", "stipend_webhooks_waiting 0",
+			`stipend_payrolls{state="on_hold"} 0`, "stipend_payouts_paused 0", "stipend_webhooks_waiting ",
 			`stipend_db_connections{pool="jobs",state="max"} 8`, "stipend_commit_functions_count ",
 			`stipend_job_seconds_bucket{`, "stipend_price_observed_seconds ", "stipend_audit_entries 0",
 			`stipend_build_info{`, `stipend_db_writes{pool="jobs"} `,

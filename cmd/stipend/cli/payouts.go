@@ -186,6 +186,9 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 		}
 		return write(ctx, d, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 			o, err := mark(ctx, tx, t)
+			if err == nil {
+				err = backoffice.RecordCommand(ctx, tx, "payouts.paid", o.ID, "paid by transaction "+o.TxID)
+			}
 			return fmt.Sprintf("%s was paid %s %s by %s, output %d.", o.ID, o.Amount, o.Amount.Asset(), o.TxID, o.Vout), err
 		})
 	})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
@@ -94,6 +95,9 @@ func (c RecoveryFlags) prepare(ctx context.Context, tx *db.Tx, keys recoveryKeys
 	}
 	if err := payout.SetPaused(ctx, tx,
 		"the database was restored from a backup; find the payouts made since, then resume"); err != nil {
+		return "", err
+	}
+	if err := backoffice.RecordCommand(ctx, tx, "database.restored", "", "the database was restored from a backup"); err != nil {
 		return "", err
 	}
 	queued, err := payout.Counts(ctx, tx)
