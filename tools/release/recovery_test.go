@@ -106,7 +106,7 @@ func TestPointInTimeRecovery(t *testing.T) {
 	s.run("mkdir", wal)
 	s.run(filepath.Join(s.bin, "initdb"), "--pgdata="+data, "--username=stipend", "--auth=trust", "--encoding=UTF8",
 		"--locale=C")
-	s.run("sh", "-c", fmt.Sprintf(`printf "%%s\n" "archive_mode = on" "archive_command = '%s %%%%p %%%%f %s'" >>%s`,
+	s.run("sh", "-c", fmt.Sprintf(`printf "%%s\n" "archive_mode = on" "archive_command = '%s %%p %%f %s'" >>%s`,
 		archive, wal, filepath.Join(data, "postgresql.conf")))
 	s.start(data)
 	s.sql("CREATE DATABASE stipend")
