@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/stipend/stipend/internal/app"
@@ -38,7 +37,7 @@ func (c AuditVerifyCmd) Run(ctx context.Context, std Streams) error {
 	found := c.Head == ""
 	visit := func(a backoffice.AuditEntry) error {
 		found = found || a.Hash == c.Head
-		return nil
+		return ctx.Err()
 	}
 	var chain backoffice.AuditChain
 	var err error
@@ -66,7 +65,7 @@ func (c AuditVerifyCmd) Run(ctx context.Context, std Streams) error {
 func (c AuditVerifyCmd) verifyFile(
 	std Streams, visit func(backoffice.AuditEntry) error,
 ) (backoffice.AuditChain, error) {
-	var from io.Reader = std.In
+	from := std.In
 	if c.File != "-" {
 		f, err := os.Open(c.File)
 		if err != nil {
