@@ -101,6 +101,7 @@ var (
 	}
 	environment = map[string]string{
 		"bench":              "hands its own to the program that it builds",
+		"tools/release":      "has the key of signatures from it, and hands it to the compiler",
 		"internal/db/dbtest": "finds the PostgreSQL server to test on",
 	}
 	sqlText = map[string]string{

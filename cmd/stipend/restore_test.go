@@ -50,7 +50,8 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 	before := w.onChain()
 	w.stop()
 
-	if out, err := w.try("restore", backup, "--identity", key); err == nil || !strings.Contains(out, "move the file away") {
+	if out, err := w.try("restore", backup, "--identity", key); err == nil ||
+		!strings.Contains(out, "move the file away") {
 		t.Errorf("a restore replaces a database: %s %v", out, err)
 	}
 	testkit.Check(t, os.RemoveAll(data))

@@ -137,8 +137,8 @@ func AuditLog(ctx context.Context, tx *db.Tx, page, perPage int) (entries []Audi
 	return entries, total, err
 }
 
-const auditColumns = `SELECT sequence, action_id, at, staff_id, name, action, company_id, object_id, reason, previous, hash
-	FROM staff_actions`
+const auditColumns = `SELECT sequence, action_id, at, staff_id, name, action, company_id, object_id, reason, previous,
+	hash FROM staff_actions`
 
 func collectAudit(rows *db.Rows, err error) ([]AuditEntry, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (a AuditEntry, err error) {

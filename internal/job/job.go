@@ -192,8 +192,8 @@ type Runner struct {
 	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; replaced in tests
 }
 
-// Observer receives the kind of each job that ran, its outcome ("succeeded" or "failed") and how long it took. Jobs that
-// shared a transaction took equal parts of its time.
+// Observer receives the kind of each job that ran, its outcome ("succeeded" or "failed") and how long it took. Jobs
+// that shared a transaction took equal parts of its time.
 type Observer func(kind, outcome string, took time.Duration)
 
 // NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program

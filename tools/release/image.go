@@ -22,8 +22,8 @@ import (
 // imageUser is the user of the image, who owns its data directory and is not root.
 const imageUser = 65532
 
-// image writes an OCI image layout with an image for each binary as one tar file, which `docker load`, `podman load` and
-// `skopeo` read.
+// image writes an OCI image layout with an image for each binary as one tar file, which `docker load`, `podman load`
+// and `skopeo` read.
 func (r Release) image(work string, binaries []binary) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, b := range binaries {

@@ -45,7 +45,8 @@ func run(ctx context.Context, args []string) error {
 	if err := export(ctx, *source, r.Commit, clean); err != nil {
 		return err
 	}
-	r.Source, r.Out, r.Key, r.Password = clean, *out, os.Getenv("STIPEND_RELEASE_KEY"), os.Getenv("STIPEND_RELEASE_PASSWORD")
+	r.Source, r.Out = clean, *out
+	r.Key, r.Password = os.Getenv("STIPEND_RELEASE_KEY"), os.Getenv("STIPEND_RELEASE_PASSWORD")
 	files, err := r.Make(ctx)
 	if err != nil {
 		return err

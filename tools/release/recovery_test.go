@@ -122,8 +122,10 @@ func TestPointInTimeRecovery(t *testing.T) {
 
 	s.run(script("restore.sh"), base, wal, data, moment)
 	s.start(data)
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
 	for s.sql("SELECT pg_is_in_recovery()") != "f" {
-		time.Sleep(10 * time.Millisecond)
+		<-look.C
 	}
 	command := func(args ...string) string {
 		return output(t, "", binary, append(args, "--database-url", url)...)

@@ -300,7 +300,8 @@ func TestComposeFileIsValid(t *testing.T) {
 	check(t, err)
 	service, err := project.GetService("stipend")
 	check(t, err)
-	if url := *service.Environment["STIPEND_DATABASE_URL"]; url != "postgres://stipend:secret@postgres/stipend?sslmode=disable" {
+	const want = "postgres://stipend:secret@postgres/stipend?sslmode=disable"
+	if url := *service.Environment["STIPEND_DATABASE_URL"]; url != want {
 		t.Errorf("the service connects to %s", url)
 	}
 	for _, p := range service.Ports {

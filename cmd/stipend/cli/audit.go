@@ -80,7 +80,7 @@ func (c AuditVerifyCmd) verifyFile(
 // AuditExportCmd prints the audit log.
 type AuditExportCmd struct {
 	app.Storage
-	After int64 `placeholder:"N" help:"Only entries after this number, the sequence of the last line of an earlier export."`
+	After int64 `placeholder:"N" help:"Only entries after this number: the sequence of the last line exported before."`
 }
 
 // Run checks the whole log, and prints the entries.

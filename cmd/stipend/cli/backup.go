@@ -45,7 +45,7 @@ func (KeysBackupCmd) Run(std Streams) error {
 type BackupCmd struct {
 	app.Storage
 	To        string   `required:"" placeholder:"FILE" help:"New file of the backup; - writes it to stdout."`
-	Recipient []string `required:"" placeholder:"KEY" help:"Public key (age1…) of who may restore it; several with commas."`
+	Recipient []string `required:"" placeholder:"KEY" help:"Public key (age1…) that encrypts it; several with commas."`
 }
 
 // Help returns the details of the help.
@@ -121,8 +121,8 @@ func ledgerResult(w io.Writer, r ledger.Report, sentence string) error {
 	return ledger.ErrWrong
 }
 
-// checkCopy opens a copied database that nobody else uses, migrates it, checks its structure and its ledger, and changes
-// it by a transaction.
+// checkCopy opens a copied database that nobody else uses, migrates it, checks its structure and its ledger, and
+// changes it by a transaction.
 func checkCopy(
 	ctx context.Context, path string, change func(context.Context, *db.Tx) error,
 ) (report ledger.Report, err error) {

@@ -97,7 +97,7 @@ func (c RecoveryFlags) prepare(ctx context.Context, tx *db.Tx, keys recoveryKeys
 		"the database was restored from a backup; find the payouts made since, then resume"); err != nil {
 		return "", err
 	}
-	if err := backoffice.RecordCommand(ctx, tx, "database.restored", "", "the database was restored from a backup"); err != nil {
+	if err := backoffice.RecordCommand(ctx, tx, "database.restored", "", "stipend restored"); err != nil {
 		return "", err
 	}
 	queued, err := payout.Counts(ctx, tx)

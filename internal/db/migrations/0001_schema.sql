@@ -1861,6 +1861,7 @@ CREATE TABLE vendor_document_chunks (
 -- ======
 
 -- Outgoing payments: one share of a payment, refund or withdrawal to one destination.
+-- Shared: staff and metrics count what is open, of all companies.
 -- Writer: internal/payout
 CREATE TABLE outputs (
     company_id      TEXT    NOT NULL,
