@@ -32,7 +32,7 @@ func TestAnInvoiceIsPaidFromItsPageInABrowser(t *testing.T) {
 			o.d.ok("POST", "/api/user/funding/account", `{"user_id":"`+who+`","currency":"EUR","terms_version":"2026-01"}`)
 			const to = "books@northwind.example"
 			payer := text("/api/user/payer/create", `{"user_id":"`+who+`","name":"Northwind","email":"`+to+
-				`","company_type":"client","payroll_invoice_currency":"EUR"}`, "external_company_id")
+				`","company_type":"client","payroll_invoice_currency":"EUR","is_company":true}`, "external_company_id")
 			invoice := func(more string) string {
 				return text("/api/user/invoice/create", `{"user_id":"`+who+`","external_company_id":"`+payer+`"`+more+
 					`,"items":[{"description":"Design","quantity":2,"unit_price":60,"tax_rate":20}]}`, "invoice_id")

@@ -280,7 +280,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 		o.says(o.Get("/invoices"), "No invoices here yet.")
 		payer := o.d.ok("POST", "/api/user/payer/create",
 			`{"user_id":"`+ada+`","name":"Northwind","company_type":"client",`+
-				`"payroll_invoice_currency":"USD"}`).read(t)["external_company_id"].(string)
+				`"payroll_invoice_currency":"USD","is_company":true}`).read(t)["external_company_id"].(string)
 		id := o.d.ok("POST", "/api/user/invoice/create",
 			`{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],`+
 				`"notes":"Thanks"}`).read(t)["invoice_id"].(string)

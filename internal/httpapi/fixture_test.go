@@ -310,7 +310,7 @@ func (b *fixture) worker(name string) string {
 func (b *fixture) billed(userID string) string {
 	b.t.Helper()
 	made, _ := ask[members](b, "POST", "/api/user/payer/create", `{"user_id":"`+userID+`","name":"Northwind",`+
-		`"company_type":"client","payroll_invoice_currency":"USD"}`)
+		`"company_type":"client","payroll_invoice_currency":"USD","is_company":true}`)
 	return made["external_company_id"].(string)
 }
 

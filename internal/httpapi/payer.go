@@ -25,6 +25,7 @@ type (
 		Region         *string  `json:"region,omitempty" maxLength:"100"`
 		Zip            *string  `json:"zip,omitempty" maxLength:"20"`
 		Country        *string  `json:"country,omitempty" maxLength:"2" doc:"2-letter ISO code."`
+		IsCompany      bool     `json:"is_company,omitempty"`
 	}
 
 	payerUpdateInput struct{ Body payerUpdateBody }
@@ -86,6 +87,7 @@ type (
 		Region            string   `json:"region"`
 		Zip               string   `json:"zip"`
 		Country           string   `json:"country"`
+		IsCompany         bool     `json:"is_company"`
 		Status            string   `json:"status" enum:"active,deleted"`
 		Created           Time     `json:"created"`
 	}
@@ -97,6 +99,7 @@ func createPayer(ctx context.Context, tx *db.Tx, c *request, in *payerCreateInpu
 		Name: b.Name, Email: b.Email, Type: b.CompanyType, Currency: b.Currency, Website: b.Website,
 		Occupation: b.Occupation, PaymentAmount: (*string)(b.PaymentAmount), StreetAddress: b.StreetAddress,
 		StreetAddress2: b.StreetAddress2, City: b.City, Region: b.Region, Zip: b.Zip, Country: b.Country,
+		IsCompany: b.IsCompany,
 	})
 	return showPayer(p), err
 }
@@ -139,7 +142,8 @@ func showPayer(p payer.Payer) *payerDetail {
 	d := &payerDetail{
 		ExternalCompanyID: p.ID, Name: p.Name, Email: p.Email, CompanyType: p.Type, Currency: string(p.Currency),
 		Website: p.Website, Occupation: p.Occupation, StreetAddress: p.StreetAddress, StreetAddress2: p.StreetAddress2,
-		City: p.City, Region: p.Region, Zip: p.Zip, Country: p.Country, Status: string(p.Status), Created: Time(p.CreatedAt),
+		City: p.City, Region: p.Region, Zip: p.Zip, Country: p.Country, IsCompany: p.IsCompany, Status: string(p.Status),
+		Created: Time(p.CreatedAt),
 	}
 	if p.PaymentAmount != "" {
 		d.PaymentAmount = (*Decimal)(&p.PaymentAmount)

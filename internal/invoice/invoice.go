@@ -56,7 +56,10 @@ const (
 var (
 	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such invoice.")
 	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The invoice's state does not allow this.")
-	ErrNumber   = apierr.New(apierr.Conflict, "external_id_conflict", "Another invoice has this number.")
+	// ErrOtherPayer reports an invoice that payrolls do not pay.
+	ErrOtherPayer = apierr.New(apierr.Conflict, "invalid_state",
+		"The invoice is to another payer. A company pays only invoices to itself: those whose payer has is_company.")
+	ErrNumber = apierr.New(apierr.Conflict, "external_id_conflict", "Another invoice has this number.")
 )
 
 // Invoice is one invoice of a user.
@@ -407,14 +410,14 @@ func (v *Invoice) void(ctx context.Context, tx *db.Tx) error {
 	return ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
 }
 
-// OfCompany returns a page of the invoices created by users who acted for the principal's company, newest first,
-// without content, and their total number.
+// OfCompany returns a page of the bills of the principal's company and of the invoices that people wrote to it, newest
+// first, without content, and their total number. Invoices to other payers are not among them.
 func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Invoice, int64, error) {
 	company, err := by.Company("")
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, "company_id <> '' AND company_id = ?", company, f)
+	return list(ctx, tx, "company_id <> '' AND company_id = ? AND "+toCompany, company, f)
 }
 
 // OneOfCompany returns one invoice of OfCompany.
@@ -463,16 +466,19 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	return list(ctx, tx, "user_id = ?", user.ID, f)
 }
 
-// CheckPayable returns ErrState if the invoice is not owed or is in a payroll, and payer.ErrDeleted if its payer was
-// deleted.
-func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx) error {
+// CheckPayable returns ErrState if the invoice is not owed or is in a payroll, payer.ErrDeleted if its payer was
+// deleted, and ErrOtherPayer if its payer is not the company, which would pay it.
+func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx, companyID string) error {
 	if !v.Payable() {
 		return ErrState.Detailf("The invoice is %s and cannot be paid.", v.Status)
 	}
 	if v.Bill() {
 		return nil
 	}
-	_, err := payer.Use(ctx, tx, v.UserID, v.PayerID)
+	to, err := payer.Use(ctx, tx, v.UserID, v.PayerID)
+	if err == nil && !(to.IsCompany && to.CompanyID == companyID && v.CompanyID == companyID) {
+		err = ErrOtherPayer
+	}
 	return err
 }
 
@@ -485,13 +491,13 @@ func (v *Invoice) hold(ctx context.Context, tx *db.Tx,
 	return count(ctx, tx, v.UserID, v.PayerID)
 }
 
-// Take assigns an invoice to a payroll. It returns the errors of CheckPayable.
-func Take(ctx context.Context, tx *db.Tx, userID, id, payrollID, paymentID string) error {
+// Take assigns an invoice to a payroll of a company. It returns the errors of CheckPayable.
+func Take(ctx context.Context, tx *db.Tx, companyID, userID, id, payrollID, paymentID string) error {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
 		return err
 	}
-	if err := v.CheckPayable(ctx, tx); err != nil {
+	if err := v.CheckPayable(ctx, tx, companyID); err != nil {
 		return err
 	}
 	v.PayrollID, v.PaymentID = payrollID, paymentID

@@ -159,7 +159,7 @@ func run(t *testing.T, f func(b *env)) {
 		b.payer = fixture.Do(b.Fixture, func(ctx context.Context, tx *db.Tx) (payer.Payer, error) {
 			name, kind, currency := "Client", payer.Client, "EUR"
 			return payer.Create(ctx, tx, b.sealer, b.By, b.user,
-				payer.Changes{Name: &name, Type: &kind, Currency: &currency})
+				payer.Changes{Name: &name, Type: &kind, Currency: &currency, IsCompany: true})
 		}).ID
 		f(b)
 	})
@@ -204,7 +204,7 @@ func (b *env) do(id, step string) error {
 	return b.DB.Write(b.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 		switch name {
 		case "take":
-			err = Take(ctx, tx, b.user, id, "prl_1", payment.PaymentID)
+			err = Take(ctx, tx, b.By.CompanyID, b.user, id, "prl_1", payment.PaymentID)
 		case "settle":
 			err = payment.Settle(ctx, tx)
 		case "reopen":

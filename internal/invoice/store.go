@@ -124,8 +124,8 @@ func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 }
 
 func findOfCompany(ctx context.Context, tx *db.Tx, companyID, id string) (Invoice, error) {
-	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE company_id = $1 AND invoice_id = $2",
-		companyID, id).Scan)
+	v, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM invoices WHERE company_id = $1 AND invoice_id = $2 AND "+
+		toCompany, companyID, id).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Invoice{}, ErrNotFound
 	}
@@ -181,7 +181,8 @@ func OwedBy(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Owed, erro
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `SELECT currency, COUNT(*), CAST(SUM(total - paid) AS BIGINT) FROM invoices
-		WHERE company_id <> '' AND company_id = $1 AND status IN ('sent', 'partially_paid') AND `+ofPayees+`
+		WHERE company_id <> '' AND company_id = $1 AND status IN ('sent', 'partially_paid')
+		AND `+ofPayees+` AND `+toCompany+`
 		GROUP BY currency ORDER BY currency`, company)
 	return db.Collect(rows, err, func(r *db.Rows) (o Owed, err error) {
 		var currency string
@@ -195,3 +196,7 @@ func OwedBy(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Owed, erro
 // ofPayees is the condition for invoices of payees of the company.
 const ofPayees = `EXISTS (SELECT 1 FROM recipients p WHERE p.company_id = invoices.company_id
 	AND p.recipient_id = invoices.user_id AND p.status <> 'inactive')`
+
+// toCompany is the condition for bills and for invoices whose payer is their company.
+const toCompany = `(payer_id = '' OR EXISTS (SELECT 1 FROM payers y WHERE y.owner_id = invoices.user_id
+	AND y.payer_id = invoices.payer_id AND y.is_company AND y.company_id = invoices.company_id))`

@@ -398,7 +398,7 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		if !found || named.UserID != t.items[i].userID {
 			continue
 		}
-		if err := list.AddErr(named.CheckPayable(ctx, tx), fmt.Sprintf("/to_pay/%d/invoice_id", i)); err != nil {
+		if err := list.AddErr(named.CheckPayable(ctx, tx, company.ID), fmt.Sprintf("/to_pay/%d/invoice_id", i)); err != nil {
 			return v, err
 		}
 	}

@@ -66,7 +66,7 @@ func (p *Payroll) reserveInvoices(ctx context.Context, tx *db.Tx) error {
 		if !invoice.Is(m.InvoiceID) {
 			continue
 		}
-		err := invoice.Take(ctx, tx, m.UserID, m.InvoiceID, p.ID, m.ID)
+		err := invoice.Take(ctx, tx, p.CompanyID, m.UserID, m.InvoiceID, p.ID, m.ID)
 		if f, isFault := apierr.As(err); isFault {
 			return f.At("body", fmt.Sprintf("/to_pay/%d/invoice_id", m.Position))
 		}
@@ -181,7 +181,7 @@ func ToPay(ctx context.Context, tx *db.Tx, companyID string, invoiceIDs []string
 			list.Add("currency_not_supported", at,
 				fmt.Sprintf("The invoice is in %s and an earlier one in %s. A payroll has one currency.", v.Currency, currency))
 		}
-		err := v.CheckPayable(ctx, tx)
+		err := v.CheckPayable(ctx, tx, companyID)
 		if f, isFault := apierr.As(err); isFault {
 			return nil, "", f.At("body", at)
 		}

@@ -1781,6 +1781,8 @@ CREATE TABLE payers (
     -- invoices in open payrolls; while above 0 the payer cannot be deleted
     being_paid   BIGINT NOT NULL DEFAULT 0 CHECK (being_paid >= 0),
     company_id   TEXT   NOT NULL DEFAULT '', -- the company that is notified, '' for none
+    -- whether the payer is that company, which then lists the invoices to it and pays them by payrolls
+    is_company   BOOLEAN NOT NULL DEFAULT FALSE CHECK (NOT is_company OR company_id <> '' AND company_id <> owner_id),
     version      BIGINT NOT NULL DEFAULT 1,
     created_at   BIGINT NOT NULL,
     updated_at   BIGINT NOT NULL DEFAULT 0,

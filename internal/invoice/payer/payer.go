@@ -45,6 +45,9 @@ var (
 	ErrDeleted  = apierr.New(apierr.Conflict, "payer_deleted", "The payer was deleted and cannot be used.")
 	ErrBusy     = apierr.New(apierr.Conflict, "invalid_state",
 		"An unpaid invoice to this payer is in a payroll. It can be deleted once the payroll has ended.")
+
+	errNotOfUser = apierr.New(apierr.Invalid, "invalid_parameter",
+		"Only a payer of a user can be the company. Name the user in user_id, and use an API key of the company.")
 )
 
 // Payer is one external payer.
@@ -52,6 +55,7 @@ type Payer struct {
 	OwnerID   string
 	ID        string
 	CompanyID string // ID of the company that receives the events; "" for none
+	IsCompany bool   // the payer is that company, which pays the invoices by its payrolls
 	Name      string
 	Email     string
 	Type      string      // type of the payer: Employer or Client
@@ -84,6 +88,7 @@ type Changes struct {
 	Occupation, PaymentAmount            *string
 	StreetAddress, StreetAddress2, City  *string
 	Region, Zip, Country                 *string
+	IsCompany                            bool // the payer is the company of the principal; Create only
 }
 
 // Create adds a payer of the acting user or, for an API key that names no user, of its company. Name, type and
@@ -98,6 +103,12 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		CreatedAt: tx.Now()}
 	if err := p.apply(c); err != nil {
 		return Payer{}, err
+	}
+	if c.IsCompany {
+		if owner.User.ID == "" || p.CompanyID == "" {
+			return Payer{}, errNotOfUser.At("body", "/is_company")
+		}
+		p.IsCompany = true
 	}
 	if err := p.seal(s); err != nil {
 		return Payer{}, err

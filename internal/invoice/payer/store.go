@@ -9,16 +9,16 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = "payer_id, company_id, name, email, company_type, currency, website, details, status, version, " +
+const columns = "payer_id, company_id, is_company, name, email, company_type, currency, website, details, status, version, " +
 	"created_at"
 
 const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-	$9, $10, $11, $12, $12)`
+	$9, $10, $11, $12, $13, $13)`
 
 func values(p Payer) []any {
 	return []any{
-		p.OwnerID, p.ID, p.CompanyID, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed, string(p.Status),
-		p.Version, db.Micros(p.CreatedAt),
+		p.OwnerID, p.ID, p.CompanyID, p.IsCompany, p.Name, p.Email, p.Type, string(p.Currency), p.Website, p.sealed,
+		string(p.Status), p.Version, db.Micros(p.CreatedAt),
 	}
 }
 
@@ -42,8 +42,8 @@ func scan(ownerID string, scan func(...any) error) (Payer, error) {
 	p := Payer{OwnerID: ownerID}
 	var currency, status string
 	var created int64
-	err := scan(&p.ID, &p.CompanyID, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status, &p.Version,
-		&created)
+	err := scan(&p.ID, &p.CompanyID, &p.IsCompany, &p.Name, &p.Email, &p.Type, &currency, &p.Website, &p.sealed, &status,
+		&p.Version, &created)
 	p.Currency, p.Status, p.CreatedAt = money.Asset(currency), Status(status), db.Time(created)
 	return p, err
 }

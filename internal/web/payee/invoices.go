@@ -102,7 +102,7 @@ func showNewInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	for _, p := range payers {
-		if p.CompanyID == "" || !slices.Contains(companies, p.CompanyID) {
+		if !p.IsCompany || !slices.Contains(companies, p.CompanyID) {
 			to.Options = append(to.Options, ui.Option{Value: p.ID, Label: p.Name + " (" + string(p.Currency) + ")"})
 		}
 	}
@@ -189,13 +189,13 @@ func payerOf(ctx context.Context, tx *db.Tx, c *ui.Request, by identity.Principa
 		return "", err
 	}
 	for _, p := range all {
-		if p.CompanyID == paying.ID && p.Name == paying.Name && string(p.Currency) == currency {
+		if p.IsCompany && p.CompanyID == paying.ID && string(p.Currency) == currency {
 			return p.ID, nil
 		}
 	}
 	kind := payer.Client
 	p, err := payer.Create(ctx, tx, c.Sealer, by, c.Session.User.ID, payer.Changes{Name: &paying.Name, Type: &kind,
-		Currency: &currency})
+		Currency: &currency, IsCompany: true})
 	return p.ID, ui.RenameField(err, "/payroll_invoice_currency", "/invoice_currency")
 }
 
