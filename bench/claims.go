@@ -217,7 +217,8 @@ func newClaimBench(ctx context.Context, database string) (*claimBench, error) {
 	claims, err := claim.New(claim.Config{
 		Pool: l.pay.Pool, ChainName: chainName, Network: networkName, Validity: 24 * time.Hour, Withdrawals: withdrawals,
 		Sealer: &identity.Sealer{}, Treasury: &treasury.Treasury{},
-	}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release})
+	}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release,
+		Renewable: allow.Renewal})
 	if err != nil {
 		return nil, err
 	}

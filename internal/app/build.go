@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/income"
+	"github.com/stipend/stipend/internal/invoice/checkout"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub"
@@ -87,6 +88,7 @@ type parts struct {
 	claims      *claim.Service
 	branding    *branding.Service
 	links       *paymentlink.Service
+	checkout    *checkout.Service
 	backoffice  *backoffice.Service
 }
 
@@ -210,7 +212,11 @@ func (s *Service) buildServices() (err error) {
 		PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims), Sealer: s.sealer, Treasury: funds,
 	}, claim.Guards{
 		CheckWatched: s.checkWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
+		Renewable: checkout.Renewable,
 	}); err != nil {
+		return err
+	}
+	if s.checkout, err = checkout.New(s.claims); err != nil {
 		return err
 	}
 	if s.links, err = paymentlink.New(s.claims, s.ready.BaseURL); err != nil {

@@ -67,7 +67,7 @@ func (s *Service) startAPI(background context.Context) error {
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Vendor:  s.vendor,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
-		Proposals: s.proposals, Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
+		Invoices: s.checkout, Proposals: s.proposals, Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
 		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
 		Observe: s.metrics.observe, Done: s.ending, Docs: guides,
 		Contract: identity.NewCompany{

@@ -48,7 +48,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		quote.JobExpired:           {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
 		claim.JobMonitor:           {Batch: s.claims.Monitor},             // claim: waits for confirmations
 		claim.JobRefund:            {Tx: s.claims.Send},                   // claim: a refund was accepted, send it
-		claim.JobLinked:            {Tx: s.links.ClaimChanged},            // claim, paymentlink: a linked claim changed
+		claim.JobLinked:            {Tx: s.linkedClaimChanged},            // claim, paymentlink: a linked claim changed
 		delivery.JobClear:          {Tx: delivery.Clear},                  // webhook: an endpoint stopped
 		delivery.JobReplay:         {Tx: delivery.HandleReplay},           // webhook: a range to send again
 		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
@@ -101,6 +101,14 @@ func (s *Service) payoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 		return backoffice.RefundChanged(ctx, tx, j)
 	}
 	return s.payroll.Settle(ctx, tx, j)
+}
+
+// linkedClaimChanged passes a change of a claim to the payment link or the invoice that created it.
+func (s *Service) linkedClaimChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
+	if identity.IsUser(j.CompanyID) {
+		return s.checkout.ClaimChanged(ctx, tx, j)
+	}
+	return s.links.ClaimChanged(ctx, tx, j)
 }
 
 // fundingReverted reports a company that owes the funding of a released payroll, and freezes it.

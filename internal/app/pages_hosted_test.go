@@ -1,14 +1,21 @@
 package app_test
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -96,6 +103,86 @@ func TestAnInvoiceIsPaidFromItsPageInABrowser(t *testing.T) {
 			shows("IBAN")
 			o.d.ok("POST", "/api/user/invoice/delete", `{"user_id":"`+who+`","invoice_id":"`+void+`"}`)
 			shows("This invoice was canceled.")
+		})
+	}
+}
+
+// A payer without an account pays an invoice in bitcoin on its page, and the payment becomes an income of the person.
+// A late payment waits until the person accepts it on the page of the invoice.
+func TestPayersPayInvoicesInCoinsInABrowser(t *testing.T) {
+	t.Parallel()
+	for name, look := range map[string]webtest.Look{
+		"phone without scripts": {Width: 390, NoScript: true}, "desktop": {Width: 1440},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := openCompanyBrowser(t, dbtest.SQLite(t))
+			base := o.s.Ready().BaseURL
+			p, who := o.payee(webtest.Start(t), "ada@payee.example", look)
+			testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return identity.SetKYCStatus(ctx, tx, who, identity.KYCApproved)
+			}))
+			shows := func(path string, wants ...string) {
+				t.Helper()
+				eventually(t, 60*time.Second, strings.Join(wants, ", "), func() bool {
+					p.Do(chromedp.Navigate(base + path))
+					return !slices.ContainsFunc(wants, func(w string) bool { return !strings.Contains(p.Text(), w) })
+				})
+				if !look.NoScript { // axe is a script
+					p.Audit()
+				}
+			}
+			p.Do(chromedp.Navigate(base + "/account/invoices/new"))
+			p.Fill("#payer_name", "Northwind")
+			p.Send("form[action$='/payers'] button")
+			create := p.Path() + webtest.Evaluate[string](p, "location.search")
+			invoice := func() (id, link string) {
+				t.Helper()
+				p.Do(chromedp.Navigate(base + create))
+				p.Fill("#description_0", "Design")
+				p.Fill("#unit_price_0", "100")
+				p.Send("form[action$='/invoices/new'] button")
+				link = strings.TrimPrefix(webtest.Evaluate[string](p, "document.querySelector('.breaks a').href"), base)
+				return strings.TrimPrefix(p.Path(), "/account/invoices/"), link
+			}
+			open := func(link string) (checkout, address string, sats int64) {
+				t.Helper()
+				p.Do(chromedp.Navigate(base + link))
+				p.Send("form[action$='/pay'] button")
+				if checkout = p.Path(); !strings.HasPrefix(checkout, "/pay/clm_") {
+					t.Fatalf("at %s\n%s", checkout, p.Text())
+				}
+				found := regexp.MustCompile(`bitcoin:(bcrt1\w+)\?amount=([0-9.]+)`).FindStringSubmatch(
+					webtest.Evaluate[string](p, "document.documentElement.outerHTML"))
+				if found == nil {
+					t.Fatalf("no address in\n%s", p.Text())
+				}
+				return checkout, found[1], o.d.sats(json.Number(found[2]))
+			}
+			id, link := invoice()
+			shows(link, "Pay in bitcoin or a stablecoin")
+			checkout, address, sats := open(link)
+			shows(checkout, "100.00", "INV-0001")
+			if again, _, _ := open(link); again != checkout {
+				t.Errorf("a second form leads to %s", again)
+			}
+			testkit.Must(o.s.Bitcoin().Pay(t.Context(), address, sats))
+			shows(checkout, "Paid")
+			shows(link, "This invoice is paid.")
+			eventually(t, 60*time.Second, "one income for the invoice", func() bool {
+				return o.d.count("SELECT COUNT(*) FROM incomes WHERE invoice_id = $1 AND user_id = $2", id, who) == 1
+			})
+
+			id, link = invoice()
+			checkout, address, sats = open(link)
+			o.d.advance(20 * time.Minute)
+			shows(checkout, "This rate has expired")
+			testkit.Must(o.s.Bitcoin().Pay(t.Context(), address, sats))
+			shows(checkout, "Your payment arrived late")
+			shows("/account/invoices/"+id, "Payment in a coin", "Paid late")
+			p.Send("form[action$='/accept'] button")
+			shows("/account/invoices/"+id, "Paid")
+			shows(link, "This invoice is paid.")
 		})
 	}
 }

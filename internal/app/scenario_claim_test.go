@@ -315,7 +315,8 @@ func (d *apiClient) accept(id, link, address string) error {
 		Pool: chain.NewPool(d.s.DB(), app.BitcoinChain, nil), ChainName: app.BitcoinChain, Network: "regtest",
 		Validity: time.Minute, Withdrawals: withdrawals, Sealer: &identity.Sealer{},
 		Treasury: &treasury.Treasury{},
-	}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release})
+	}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release,
+		Renewable: allow.Renewal})
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/identity"
 )
 
 // Checkout is the payer's view of a claim.
@@ -25,7 +24,7 @@ func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Chec
 	if err != nil {
 		return Checkout{}, err
 	}
-	company, err := identity.CompanyByID(ctx, tx, c.CompanyID)
+	company, err := ownerOf(ctx, tx, c.CompanyID)
 	if err != nil {
 		return Checkout{}, err
 	}

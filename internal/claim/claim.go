@@ -88,7 +88,7 @@ const (
 const (
 	JobMonitor = "claim.monitor" // re-evaluates a claim that waits for confirmations; payload [Named]
 	JobRefund  = "claim.refund"  // sends a refund that the payer accepted
-	JobLinked  = "claim.linked"  // a claim of a payment link changed its state, or ended; payload [Linked]
+	JobLinked  = "claim.linked"  // a claim of a link or invoice changed its state, or ended; payload [Linked]
 )
 
 // Named is the payload of a job about a claim.
@@ -96,7 +96,7 @@ type Named struct {
 	ClaimID string `json:"claim_id"`
 }
 
-// Linked is the payload of a job about a claim of a payment link.
+// Linked is the payload of a job about a claim of a payment link or invoice.
 type Linked struct {
 	ClaimID string `json:"claim_id"`
 	LinkID  string `json:"link_id"`
@@ -132,7 +132,7 @@ var (
 // Claim is a request for a payment by one customer of a merchant.
 type Claim struct {
 	ID          string
-	CompanyID   string
+	CompanyID   string // the merchant, or the user whose invoice it pays
 	PayerID     string // ID of a payer, or the merchant's own reference
 	Description string
 	ReturnURL   string // link that the checkout shows after the payment; "" for none
@@ -140,7 +140,7 @@ type Claim struct {
 	ExternalID  string // the merchant's order number, unique per company; "" for none
 	Metadata    map[string]string
 	Items       []LineItem
-	LinkID      string    // payment link that created the claim; "" for none
+	LinkID      string    // payment link or invoice that created the claim; "" for none
 	ExpiresAt   time.Time // from then on the payer gets no new price; zero for never
 	State       State
 	Exception   Exception
@@ -247,6 +247,9 @@ type Guards struct {
 	// ReleaseApproved reports whether the operator allows a refund to be paid out: it is within the release limit, or
 	// two staff members approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
+	// Renewable returns an error if the payer gets no new price for a claim, because the invoice that created it is not
+	// owed any more. linkID is that of [Claim].
+	Renewable func(ctx context.Context, tx *db.Tx, ownerID, linkID string, amount money.Amount) error
 }
 
 // Service creates claims, tracks their payments, and pays refunds and settlements.
@@ -277,8 +280,20 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("claim: Guards.Screen is required")
 	case g.ReleaseApproved == nil:
 		return nil, errors.New("claim: Guards.ReleaseApproved is required")
+	case g.Renewable == nil:
+		return nil, errors.New("claim: Guards.Renewable is required")
 	}
 	return &Service{Config: c, guards: g}, nil
+}
+
+// ownerOf returns the company that owns claims or, for a user whose invoices they pay, a company with the user's name,
+// which has no fee.
+func ownerOf(ctx context.Context, tx *db.Tx, id string) (identity.Company, error) {
+	if !identity.IsUser(id) {
+		return identity.CompanyByID(ctx, tx, id)
+	}
+	u, err := identity.GetUser(ctx, tx, nil, id)
+	return identity.Company{ID: u.ID, Name: u.Name(), Country: u.Country, Status: identity.CompanyActive}, err
 }
 
 // CheckoutURL returns the URL of a claim's checkout page.

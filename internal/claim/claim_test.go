@@ -218,6 +218,7 @@ func newMerchant(x *fixture.Fixture, c chaintest.Chain) *merchant {
 		ReleaseApproved: func(ctx context.Context, tx *db.Tx, companyID, id string, a money.Amount) (bool, error) {
 			return m.guards.ReleaseApproved(ctx, tx, companyID, id, a)
 		},
+		Renewable: allow.Renewal,
 	})
 	if err != nil {
 		x.Fatal(err)

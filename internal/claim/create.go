@@ -40,7 +40,7 @@ type CreateParams struct {
 	Items       []ItemParams
 	ExpiresIn   time.Duration // time in which the payer can get a price; 0 for no end
 	Email       string        // email address for the payer's receipts; "" for none
-	LinkID      string        // payment link that creates the claim; its late money is never accepted automatically
+	LinkID      string        // payment link or invoice that creates it; its late money is never accepted automatically
 }
 
 // ItemParams is a line item of a request. The amount is the text of the JSON number.
@@ -94,7 +94,7 @@ func begin(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams
 	if err != nil {
 		return Claim{}, err
 	}
-	company, err := identity.CompanyByID(ctx, tx, companyID)
+	company, err := ownerOf(ctx, tx, companyID)
 	if err != nil {
 		return Claim{}, err
 	}

@@ -32,11 +32,20 @@ func (s *Service) data(c *Claim, due money.Amount) webhook.ClaimData {
 }
 
 func (s *Service) emitCreated(tx *db.Tx, c *Claim) error {
+	if identity.IsUser(c.CompanyID) { // events are for companies only
+		return nil
+	}
 	return webhook.Emit(tx, webhook.ClaimCreated.Event(c.CompanyID, c.ID, c.Version, s.data(c, c.Amount)))
 }
 
 // emitStatus emits the claim's current state and, if the state changed, an event of the payment.
 func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
+	if c.LinkID != "" && c.State != was.State {
+		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobLinked, Payload: Linked{c.ID, c.LinkID}})
+	}
+	if identity.IsUser(c.CompanyID) { // the events of the invoice tell its company
+		return nil
+	}
 	d := s.data(c, v.left)
 	if c.State != was.State {
 		d.PreviousStatus = string(was.State)
@@ -46,9 +55,6 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	}
 	if c.State == was.State {
 		return nil
-	}
-	if c.LinkID != "" {
-		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobLinked, Payload: Linked{c.ID, c.LinkID}})
 	}
 	id := c.ID
 	p := webhook.PaymentData{UserID: c.PayerID, ClaimID: &id, Status: string(c.State)}
@@ -71,7 +77,7 @@ func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
 	if err != nil || to == "" {
 		return err
 	}
-	company, err := identity.CompanyByID(ctx, tx, c.CompanyID)
+	company, err := ownerOf(ctx, tx, c.CompanyID)
 	if err != nil {
 		return err
 	}
@@ -99,6 +105,9 @@ func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
 
 // emit emits the current state of a refund, without the link, which is a secret, and without the payer's address.
 func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from RefundState) error {
+	if identity.IsUser(r.CompanyID) {
+		return nil
+	}
 	d := webhook.RefundData{
 		RefundID: r.ID, ClaimID: r.ClaimID, CompanyID: r.CompanyID, Status: string(r.State),
 		PreviousStatus: string(from),
@@ -114,6 +123,9 @@ func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from Re
 
 // emit emits the settlement. If it is paid out to a destination, the withdrawal has its own events.
 func (x *Settlement) emit(tx *db.Tx) error {
+	if identity.IsUser(x.CompanyID) {
+		return nil
+	}
 	d := webhook.SettlementData{
 		SettlementID: x.ID, CompanyID: x.CompanyID, Currency: x.Amount.Asset(), Amount: x.Amount.String(),
 		EarnedCurrency: x.Earned.Asset(), Earned: x.Earned.String(), WithdrawalID: x.WithdrawalID,

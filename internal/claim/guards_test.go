@@ -30,13 +30,15 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"CheckWatched":    func(_ *claim.Config, g *claim.Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *claim.Config, g *claim.Guards) { g.Screen = nil },
 		"ReleaseApproved": func(_ *claim.Config, g *claim.Guards) { g.ReleaseApproved = nil },
+		"Renewable":       func(_ *claim.Config, g *claim.Guards) { g.Renewable = nil },
 	} {
 		c := claim.Config{
 			Pool: &chain.Pool{}, ChainName: network, Network: network, Validity: time.Minute,
 			Withdrawals: newWithdrawals(t), Sealer: &identity.Sealer{},
 			Treasury: &treasury.Treasury{},
 		}
-		g := claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release}
+		g := claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release,
+			Renewable: allow.Renewal}
 		if _, err := claim.New(c, g); err != nil {
 			t.Fatal(err)
 		}

@@ -313,6 +313,9 @@ func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, 
 	if c.Ended(tx.Now()) {
 		return *c, ErrEnded
 	}
+	if err := s.guards.Renewable(ctx, tx, c.CompanyID, c.LinkID, c.Amount); err != nil {
+		return *c, err
+	}
 	return s.renew(ctx, tx, c, false)
 }
 

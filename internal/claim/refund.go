@@ -130,7 +130,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Refund{}, "", err
 	}
-	account, err := identity.CompanyByID(ctx, tx, company)
+	account, err := ownerOf(ctx, tx, company)
 	if err != nil {
 		return Refund{}, "", err
 	}
@@ -189,10 +189,11 @@ func (s *Service) mailOffer(ctx context.Context, tx *db.Tx, r Refund, token stri
 		return "", err
 	}
 	to, err = s.payerEmail(c)
-	if err != nil || to == "" || c.LinkID != "" { // nobody has checked an address that a payer typed at a payment link
+	// Nobody has checked an address that a payer typed at a payment link.
+	if err != nil || to == "" || c.LinkID != "" && !identity.IsUser(c.CompanyID) {
 		return "", err
 	}
-	company, err := identity.CompanyByID(ctx, tx, r.CompanyID)
+	company, err := ownerOf(ctx, tx, r.CompanyID)
 	if err != nil {
 		return "", err
 	}

@@ -54,7 +54,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err != nil {
 		return Settlement{}, err
 	}
-	company, err := identity.CompanyByID(ctx, tx, id)
+	company, err := ownerOf(ctx, tx, id)
 	if err != nil {
 		return Settlement{}, err
 	}

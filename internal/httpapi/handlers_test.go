@@ -159,7 +159,8 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		if own.Claim, err = claim.New(claim.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", Validity: 15 * time.Minute, BaseURL: "https://pay.example.com",
 			Withdrawals: own.Withdrawal, Sealer: sealer, Treasury: funds,
-		}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release}); err != nil {
+		}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release,
+			Renewable: allow.Renewal}); err != nil {
 			t.Fatal(err)
 		}
 		if own.Links, err = paymentlink.New(own.Claim, "https://pay.example.com"); err != nil {

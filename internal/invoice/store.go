@@ -17,6 +17,16 @@ const columns = `user_id, invoice_id, company_id, payer_id, number, status, curr
 	issue_date, due_date, document,
 	content, link, metadata, payroll_id, payment_id, version, created_at, updated_at`
 
+// Lock reads an invoice of a user, without content, and makes other changes of it wait until this transaction ends.
+func Lock(ctx context.Context, tx *db.Tx, userID, id string) (Invoice, error) {
+	v, err := scan(tx.QueryRow(ctx, `UPDATE invoices SET version = version WHERE user_id = $1 AND invoice_id = $2
+		RETURNING `+columns, userID, id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return Invoice{}, ErrNotFound
+	}
+	return v, err
+}
+
 // insert inserts an invoice and reports whether its number was free. The unique index decides between concurrent
 // transactions.
 func insert(ctx context.Context, tx *db.Tx, v Invoice) (bool, error) {

@@ -1590,7 +1590,7 @@ CREATE TABLE payment_link_claims (
     UNIQUE (company_id, link_id, opening)
 );
 
--- Claims: amounts that customers owe a merchant.
+-- Claims: amounts that customers owe a merchant or, for an invoice, a user: company_id is then the user.
 -- Shared: the checkout page knows only the claim's id.
 -- Writer: internal/claim
 CREATE TABLE claims (
@@ -1605,7 +1605,7 @@ CREATE TABLE claims (
     metadata      TEXT    NOT NULL, -- JSON object, '' for none
     line_items    TEXT    NOT NULL, -- JSON array, '' for none
     payer_email   TEXT    NOT NULL, -- where receipts go, sealed, '' for none
-    link_id       TEXT    NOT NULL, -- payment link that created the claim, '' for none
+    link_id       TEXT    NOT NULL, -- payment link or invoice that created the claim, '' for none
     expires_at    BIGINT  NOT NULL, -- the payer gets no new price from then on, 0 for never
     currency      TEXT    NOT NULL, -- currency of amount and fee
     amount        BIGINT  NOT NULL CHECK (amount > 0),
@@ -1829,6 +1829,21 @@ CREATE UNIQUE INDEX invoices_by_link ON invoices (link) WHERE link <> '';
 -- A payment pays one invoice.
 CREATE UNIQUE INDEX invoices_by_payment ON invoices (payment_id) WHERE payment_id <> '';
 CREATE INDEX invoices_by_company ON invoices (company_id, created_at, invoice_id) WHERE company_id <> '';
+
+-- The claims by which payers pay invoices of users in coins. An invoice has one claim at a time that takes money.
+-- Writer: internal/invoice/checkout
+CREATE TABLE invoice_claims (
+    user_id     TEXT   NOT NULL,
+    invoice_id  TEXT   NOT NULL,
+    claim_id    TEXT   NOT NULL,
+    number      BIGINT NOT NULL CHECK (number > 0), -- 1 for the first claim of the invoice
+    transfer_id TEXT   NOT NULL, -- credit to the user's balance, '' while there is none
+    currency    TEXT   NOT NULL, -- of counted
+    counted     BIGINT NOT NULL CHECK (counted >= 0), -- part of the credit that counts towards the invoice
+    PRIMARY KEY (user_id, claim_id),
+    UNIQUE (user_id, invoice_id, number),
+    CHECK (counted = 0 OR transfer_id <> '')
+);
 
 -- Bills of vendors, uploaded by a company.
 -- Writer: internal/invoice/vendorbill

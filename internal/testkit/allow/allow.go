@@ -20,5 +20,8 @@ func Address(context.Context, *db.Tx, string, string, string) (bool, error) { re
 // Release approves the release of every amount.
 func Release(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return true, nil }
 
+// Renewal allows a new price for every claim.
+func Renewal(context.Context, *db.Tx, string, string, money.Amount) error { return nil }
+
 // Network reports that payments on a network are noticed in time.
 func Network(context.Context, *db.Tx, string, time.Time) error { return nil }

@@ -290,12 +290,12 @@ func createRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
-	return showRefundLink(c, r, token), nil
+	return ShowRefundLink(c, claimPath(r.ClaimID), r, c.Claims.RefundURL(r.ClaimID, token)), nil
 }
 
-// showRefundLink shows the payer's link once, and says whether the payer was mailed it.
-func showRefundLink(c *ui.Request, r claim.Refund, token string) ui.View {
-	view := showSecret(c, claimPath(r.ClaimID), "claim.refund.link", c.Claims.RefundURL(r.ClaimID, token))
+// ShowRefundLink shows the payer's link once, with the path that leads back, and says whether the payer was mailed it.
+func ShowRefundLink(c *ui.Request, back string, r claim.Refund, link string) ui.View {
+	view := showSecret(c, back, "claim.refund.link", link)
 	p, _ := view.Data.(secretPage)
 	switch {
 	case r.State == claim.RefundAwaiting:
@@ -315,7 +315,7 @@ func offerRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
-	return showRefundLink(c, r, token), nil
+	return ShowRefundLink(c, claimPath(r.ClaimID), r, c.Claims.RefundURL(r.ClaimID, token)), nil
 }
 
 func backToClaim(c *ui.Request, err error) (ui.View, error) {

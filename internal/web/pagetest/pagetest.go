@@ -29,6 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/checkout"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/kyc"
@@ -216,11 +217,13 @@ func NewFixture(t *testing.T, d *db.DB, roles ...string) *Fixture {
 	testkit.Check(t, err)
 	links, err := paymentlink.New(claims, "")
 	testkit.Check(t, err)
+	invoices, err := checkout.New(claims)
+	testkit.Check(t, err)
 	OpenSite(t, x.Site, ui.Deps{
 		DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID, x.Other.ID}, Payroll: payrolls,
 		Schedules: schedules,
 		KYC:       &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(1, 1), Provider: kyc.Sandbox{}},
-		Claims:    claims, Links: links, Proposals: proposals,
+		Claims:    claims, Links: links, Proposals: proposals, Invoices: invoices,
 		Vendor: &vendorbill.Service{Payroll: payrolls, Sealer: sealer},
 	})
 	return x

@@ -7,6 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
+	"github.com/stipend/stipend/internal/invoice/checkout"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -25,6 +26,7 @@ type hostedPage struct {
 	hosted
 	PDFPath, Figure, Subtotal, Tax, Total, Paid string
 	Open, IsPaid, Void, InPayroll               bool
+	Coins                                       string // form that opens the checkout in a coin; "" if not offered
 	Lines                                       ui.Table
 	Bank                                        []bankFact
 }
@@ -95,7 +97,18 @@ func showHosted(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if p.Open && h.HasBank {
 		p.Bank = h.bank(c)
 	}
+	if offered, err := checkout.Offered(ctx, tx, v); err != nil {
+		return ui.View{}, err
+	} else if offered && len(c.Claims.Accepts()) > 0 {
+		p.Coins = c.URL("/invoice/" + v.Token + "/pay")
+	}
 	return ui.View{Template: "hosted", Title: c.Text("invoice.title", v.Number), Data: p}, nil
+}
+
+// payHosted opens the checkout on which the payer of an invoice pays it in a coin.
+func payHosted(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id, err := c.Invoices.Open(ctx, tx, c.Sealer, c.HTTP.PathValue("token"))
+	return ui.View{Redirect: "/pay/" + id}, ui.FormConflict(err)
 }
 
 // hostedPDF is the PDF of an invoice for its payer.

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/web/company"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -220,6 +222,15 @@ type ownInvoicePage struct {
 	Link, PDFPath                        string // Link is the page for the payer
 	Lines                                ui.Table
 	Deletable                            bool
+	Coins                                []coinPayment
+}
+
+// coinPayment is a claim by which the payer pays or paid an invoice in a coin, with the person's choices.
+type coinPayment struct {
+	State                           ui.Cell
+	Amount, Received, Refundable    string // the last two are "" for nothing
+	Checkout                        string
+	AcceptPath, RefundPath, Refunds string // "" if the person cannot do it; Refunds is the key of the button
 }
 
 // showInvoice renders an invoice to the person who sent it.
@@ -236,11 +247,59 @@ func showInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Tax: c.FormatMoney(v.Tax), Total: c.FormatMoney(v.Total), Paid: c.FormatMoney(v.Paid),
 		Deletable: v.Status == invoice.Draft || v.Status == invoice.Sent,
 		Lines:     invoiceLines(c, v), PDFPath: invoicePath(v.ID) + "/invoice.pdf"}
+	payments, err := c.Invoices.Payments(ctx, tx, self(c), "", v.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	for _, d := range payments {
+		if d.State != claim.Cancelled && d.State != claim.Expired && d.State != claim.AwaitingPayment {
+			p.Coins = append(p.Coins, newCoinPayment(c, p.Path, d))
+		}
+	}
 	if v.Token != "" && v.Status != invoice.Draft {
 		p.Link = c.BaseURL + "/invoice/" + v.Token
 	}
 	return ui.View{Template: "own_invoice", Title: c.Text("invoice.title", v.Number),
 		State: c.StateCell("invoice.state", string(v.Shown(tx.Now()))), Crumbs: invoiceCrumbs(c), Data: p}, nil
+}
+
+// newCoinPayment returns what the person sees of a claim, and can decide about it.
+func newCoinPayment(c *ui.Request, path string, d claim.Detail) coinPayment {
+	path += "/payments/" + d.ID
+	p := coinPayment{State: c.StateCell("claim.state", string(d.State)), Amount: c.FormatMoney(d.Amount),
+		Checkout: "/pay/" + d.ID}
+	if received := d.Received(); received.Sign() > 0 {
+		p.Received = c.FormatMoney(received)
+	}
+	for _, owed := range append([]money.Amount{d.Refundable()}, d.OtherRefundable()...) {
+		if owed.Sign() > 0 {
+			p.Refundable, p.RefundPath, p.Refunds = c.FormatMoney(owed), path+"/refund", "claim.offer.excess"
+		}
+	}
+	if (d.State == claim.PaidLate || d.State == claim.Underpaid) && !d.Refunding {
+		p.RefundPath, p.Refunds = path+"/refund", "claim.offer.all"
+	}
+	if d.State == claim.PaidLate && !d.Refunding {
+		p.AcceptPath = path + "/accept"
+	}
+	return p
+}
+
+// acceptLate counts a late payment of an invoice at the current rate.
+func acceptLate(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	err := c.Invoices.Accept(ctx, tx, self(c), "", id, c.HTTP.PathValue("claim"))
+	return ui.View{Redirect: invoicePath(id)}, ui.FormConflict(err)
+}
+
+// refundPayment offers the payer of an invoice their money, and shows the link once.
+func refundPayment(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	r, link, err := c.Invoices.Refund(ctx, tx, self(c), "", id, c.HTTP.PathValue("claim"))
+	if err != nil {
+		return ui.View{}, ui.FormConflict(err)
+	}
+	return company.ShowRefundLink(c, invoicePath(id), r, link), nil
 }
 
 // invoiceLines lists the lines of an invoice.

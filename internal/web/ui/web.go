@@ -35,6 +35,7 @@ import (
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/invoice/checkout"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/paymentlink"
@@ -66,6 +67,8 @@ type Deps struct {
 	Vendor *vendorbill.Service
 	// Links creates claims from payment links.
 	Links *paymentlink.Service
+	// Invoices creates claims by which payers pay invoices of people in coins.
+	Invoices *checkout.Service
 	// Backoffice authenticates staff and runs the back office. If nil, there are no staff pages.
 	Backoffice *backoffice.Service
 	// Proposals has the payrolls and claims that apps proposed.
