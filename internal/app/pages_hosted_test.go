@@ -133,6 +133,7 @@ func TestPayersPayInvoicesInCoinsInABrowser(t *testing.T) {
 				}
 			}
 			p.Do(chromedp.Navigate(base + "/account/invoices/new"))
+			webtest.Evaluate[int](p, "document.querySelectorAll('details').forEach(d => { d.open = true }); 1")
 			p.Fill("#payer_name", "Northwind")
 			p.Send("form[action$='/payers'] button")
 			create := p.Path() + webtest.Evaluate[string](p, "location.search")

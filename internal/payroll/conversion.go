@@ -27,6 +27,18 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 	for _, out := range outputs {
 		switch asset := out.amount.Asset(); {
 		case asset == funding && !e.released: // the output is paid from escrow without an exchange
+			if out.share.Receive.Sign() <= 0 || asset == currency {
+				continue
+			}
+			worth, err := e.worth(out.share.Amount)
+			if err != nil {
+				return "", err
+			}
+			if rest, err := out.amount.Sub(worth); err != nil {
+				return "", err
+			} else if rest.Sign() > 0 { // what is received costs more than was funded for it
+				need = append(need, rest)
+			}
 		case asset != currency:
 			need = append(need, out.amount)
 			if e.released && funding != currency {

@@ -69,7 +69,8 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	for _, item := range p.ToPay {
 		receive = append(receive, money.Asset(item.ReceiveCurrency))
 	}
-	if p.prices, err = pricesOf(ctx, tx, money.Asset(cmp.Or(p.Currency, string(money.USD))), receive); err != nil {
+	if p.prices, err = pricesOf(ctx, tx, money.Asset(cmp.Or(p.Currency, string(money.USD))), receive,
+		s.SpreadBps); err != nil {
 		return plan{}, company, err
 	}
 	t, err := newPlan(*p, company, held, s.Destinations(), s.Banks, named, payees, all, list)
@@ -101,8 +102,10 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 		for _, share := range o.shares {
 			asset := share.Destination.Symbol
 			out := plannedOutput{share: share, amount: share.Amount}
-			if share.Receive.Sign() > 0 && capacity.Limits(asset) {
+			if share.Receive.Sign() > 0 && asset != t.funding && capacity.Limits(asset) {
 				out.amount = share.Receive
+			} else if share.Receive.Sign() > 0 { // it is funded at the same price
+				out.share.Receive, out.amount = money.Amount{}, money.Zero(asset)
 			} else if asset != t.currency && asset != t.funding && capacity.Limits(asset) {
 				if _, known := prices[asset]; !known {
 					if prices[asset], err = price(ctx, tx, t.currency, asset); err != nil {

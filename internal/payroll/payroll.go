@@ -108,7 +108,10 @@ const (
 	ReasonNoRail        = "currency_not_supported" // no rail pays out the destination's asset
 	ReasonReceive       = "receive_currency"       // a destination is in another asset than the one that is received
 	// The operator does not own enough of the destination's asset. The payment is retried every minute.
-	ReasonConversion   = "conversion_unavailable"
+	ReasonConversion = "conversion_unavailable"
+	// What the payee receives exactly costs more than was set. The company pays the difference or takes the money back;
+	// the payment is also retried every minute.
+	ReasonPrice        = "price_changed"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
 	// The payee's destination changed. The payment is made after the cool-down or when the change is confirmed.
 	ReasonCheck    = "account_check"        // the bank account did not pass its check, or the check is not complete
@@ -221,6 +224,7 @@ type Payment struct {
 	Amount    money.Amount
 	// Receive is what the payee receives exactly. It is zero if Amount is fixed in its place.
 	Receive           money.Amount
+	Surcharge         money.Amount // paid on top of Amount because Receive cost more at the release
 	Fee               money.Amount // this payment's part of the payroll's fees
 	Country           string
 	IsPremium         bool

@@ -15,13 +15,14 @@ import (
 )
 
 // An item of a payroll can fix what the payee receives, in the currency of all their destinations, in place of the
-// amount in the payroll's currency. That amount is then the cost at the price when the payroll is created, rounded up,
-// and is set anew when an expired quote of a payroll that has received nothing is replaced. The payee receives exactly
-// the fixed amount: the operator bears what prices change between, up to maxDrift, above which the payment waits. So
-// that no company can wait for the market, the release must follow soon: see checkReceive.
+// amount in the payroll's currency. That amount is then the cost at the price when the payroll is created, with the
+// spread of quotes, rounded up, and is set anew when an expired quote of a payroll that has received nothing is
+// replaced. The payee receives exactly the fixed amount: the operator bears what prices change between, up to maxDrift.
+// Above it, also after an approval, the payment waits until the company pays the difference or takes its money back
+// (price.go). So that no company can wait for the market, the release must follow soon: see checkReceive.
 
 // maxDrift is the largest increase of the cost since it was set, in basis points.
-const maxDrift = 500
+const maxDrift = 100
 
 var (
 	errTwoAmounts = apierr.New(apierr.Invalid, "invalid_parameter",
@@ -90,9 +91,10 @@ func costOf(receive money.Amount, currency money.Asset, prices map[money.Asset]m
 	return prices[receive.Asset()].Convert(receive, money.Ceil)
 }
 
-// pricesOf returns the current prices of currencies that payees receive exactly. It skips unknown ones.
-func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset,
-	received []money.Asset) (map[money.Asset]money.Rate, error) {
+// pricesOf returns the current prices of currencies that payees receive exactly, with a spread at the cost of the payer.
+// It skips unknown currencies.
+func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset, received []money.Asset,
+	spreadBps int64) (map[money.Asset]money.Rate, error) {
 	prices := map[money.Asset]money.Rate{}
 	if a, known := money.Lookup(string(currency)); !known || a.IsCrypto() {
 		return prices, nil
@@ -106,7 +108,10 @@ func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset,
 		if err != nil {
 			return nil, err
 		}
-		prices[asset] = rate
+		// A coin is the base of its price, a bank currency its quote.
+		if prices[asset], err = rate.WithSpread(spreadBps, asset.IsCrypto()); err != nil {
+			return nil, err
+		}
 	}
 	return prices, nil
 }
@@ -191,7 +196,11 @@ func drifted(m Payment, prices map[money.Asset]money.Rate) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	most, err := m.Amount.Fraction(basisPoints+maxDrift, basisPoints, money.Ceil)
+	paid, err := m.Amount.Add(m.Surcharge)
+	if err != nil {
+		return false, err
+	}
+	most, err := paid.Fraction(basisPoints+maxDrift, basisPoints, money.Ceil)
 	return err == nil && cost.Cmp(most) > 0, err
 }
 
@@ -213,7 +222,7 @@ func (s *Service) revalue(ctx context.Context, tx *db.Tx, p *Payroll) (bool, err
 	if err != nil || len(received(payments)) == 0 {
 		return false, err
 	}
-	prices, err := pricesOf(ctx, tx, p.Currency, received(payments))
+	prices, err := pricesOf(ctx, tx, p.Currency, received(payments), s.SpreadBps)
 	if err != nil {
 		return false, err
 	}

@@ -61,7 +61,7 @@ func TestAPayeeReceivesExactlyTheFixedAmount(t *testing.T) {
 			t.Errorf("%+v, due %s of %s", m, p.Quote.Due, p.Total)
 		}
 		h.fund(p, "confirmed")
-		h.bitcoinAt("41900") // 4.75 percent more
+		h.bitcoinAt("40390") // 0.975 percent more
 		h.release(p.ID)
 		for _, m := range h.want(p.ID, Released, FundingFunded, Released).Payments[:2] {
 			if len(m.Outputs) != 1 || m.Outputs[0].Amount != m.Receive || m.Outputs[0].Input != m.Amount {
@@ -75,19 +75,111 @@ func TestAPayeeReceivesExactlyTheFixedAmount(t *testing.T) {
 	})
 }
 
-// A payment waits while what the payee receives costs much more than was funded.
+// A payment waits while what the payee receives costs much more than was funded, and goes on when the price falls.
 func TestAReceivedAmountWaitsWhileItCostsMuchMore(t *testing.T) {
 	run(t, func(h *env) {
 		p := h.funded(coins)
-		h.bitcoinAt("52501")
+		h.bitcoinAt("50501")
 		h.release(p.ID)
-		if m := h.get(p.ID).Payments[0]; m.State != OnHold || m.Reason != ReasonConversion {
-			t.Errorf("%s, %s", m.State, m.Reason)
+		h.waitsForPrice(p)
+		h.bitcoinAt("50500")
+		if err := RetryConversions(t.Context(), h.DB); err != nil {
+			t.Fatal(err)
 		}
-		h.bitcoinAt("52500")
 		h.release(p.ID)
 		if m := h.get(p.ID).Payments[0]; m.State != Released || m.Outputs[0].Amount != sats(2_000_000) {
 			t.Errorf("%+v", m)
+		}
+	})
+}
+
+func (h *env) waitsForPrice(p Payroll) Payment {
+	h.Helper()
+	m := h.get(p.ID).Payments[0]
+	if m.State != OnHold || m.Reason != ReasonPrice {
+		h.Fatalf("%s, %s", m.State, m.Reason)
+	}
+	return m
+}
+
+// A company pays the higher price from its balance, or takes the payment back with its fee. Neither happens twice.
+func TestTheHigherPriceOfAReceivedAmountIsPaidOrTakenBack(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("anna", "admin")
+		admin := h.as("anna")
+		differs := func(p Payroll, most string) error {
+			id := h.get(p.ID).Payments[0].ID
+			_, err := fixture.Try(h.Fixture, func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+				return h.s.PayDifference(ctx, tx, admin, p.ID, id, most)
+			})
+			return err
+		}
+		back := func(p Payroll) error {
+			id := h.get(p.ID).Payments[0].ID
+			_, err := fixture.Try(h.Fixture, func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+				return h.s.TakeBack(ctx, tx, admin, p.ID, id)
+			})
+			return err
+		}
+		p := h.funded(coins)
+		h.bitcoinAt("60000") // 200.00 USD more
+		h.release(p.ID)
+		m := h.waitsForPrice(p)
+		if left := fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) (money.Amount, error) {
+			return h.s.PriceDifference(ctx, tx, p, m)
+		}); left != usd(200_00) {
+			t.Errorf("the difference is %s", left)
+		}
+		_ = h.Fault("insufficient_balance", differs(p, "200.00"))
+		h.PostTransfer(h.By.CompanyID, "bank_deposit", "", "credit", ledger.Bank, ledger.CompanyFunds, usd(250_00))
+		_ = h.Fault("payroll_changed", differs(p, "199.99"))
+		if err := differs(p, "200.00"); err != nil {
+			t.Fatal(err)
+		}
+		h.release(p.ID)
+		m = h.get(p.ID).Payments[0]
+		if m.State != Released || m.Outputs[0].Amount != sats(2_000_000) || m.Surcharge != usd(200_00) ||
+			m.Amount != usd(1_000_00) {
+			t.Errorf("%+v", m)
+		}
+		h.WantBalance(ledger.CompanyFunds, "", usd(50_00))
+		_ = h.Fault("invalid_state", differs(p, "200.00"))
+		_ = h.Fault("invalid_state", back(p))
+
+		h.bitcoinAt("50000")
+		p = h.funded(coins)
+		h.bitcoinAt("60000")
+		h.release(p.ID)
+		m = h.waitsForPrice(p)
+		if err := back(p); err != nil {
+			t.Fatal(err)
+		}
+		h.WantBalance(ledger.CompanyFunds, "", usd(1_060_00)) // the amount and the fee of 10.00
+		h.WantBalance(ledger.PayeePayable, m.ID, usd(0))
+		if got := h.get(p.ID); got.State != PartiallyFulfilled || got.Payments[0].State != Cancelled {
+			t.Errorf("%s, %s", got.State, got.Payments[0].State)
+		}
+		_ = h.Fault("invalid_state", back(p))
+		h.bitcoinAt("50000")
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != Cancelled || len(m.Outputs) > 0 {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// The cost of a received amount contains the spread of quotes.
+func TestAReceivedAmountCostsTheSpread(t *testing.T) {
+	run(t, func(h *env) {
+		h.s.SpreadBps = 100
+		euros := Payee{UserID: "rec_eur", ReceiveText: "100", ReceiveCurrency: "EUR"}
+		p := h.create(CreateParams{ToPay: []Payee{coins, euros}})
+		h.s.SpreadBps = 0
+		q := h.create(CreateParams{ToPay: []Payee{coins, euros}})
+		with, without := h.get(p.ID).Payments, h.get(q.ID).Payments
+		if with[0].Amount != usd(1_010_00) || with[1].Amount.Cmp(without[1].Amount) <= 0 {
+			t.Errorf("%s and %s, without the spread %s and %s", with[0].Amount, with[1].Amount, without[0].Amount,
+				without[1].Amount)
 		}
 	})
 }

@@ -292,7 +292,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	if err != nil {
 		return nil, err
 	}
-	prices, err := pricesOf(ctx, tx, p.Currency, received(waiting))
+	prices, err := pricesOf(ctx, tx, p.Currency, received(waiting), s.SpreadBps)
 	if err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		case m.Receive.Sign() > 0 && !takes(used, m.Receive.Asset()):
 			o.problem = ReasonReceive
 		case dear:
-			o.problem = ReasonConversion
+			o.problem = ReasonPrice
 		case unapproved:
 			o.problem = ReasonCoolDown
 		case check != "":
@@ -467,11 +467,15 @@ func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, payme
 }
 
 // RetryConversions releases again the payrolls with payments that wait because the operator owned too little of an
-// asset. It runs periodically.
+// asset, or because a price changed. It runs periodically.
 func RetryConversions(ctx context.Context, d *db.DB) error {
 	var waiting []Issue
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		waiting, err = WaitingForConversion(ctx, tx)
+		if waiting, err = WaitingForConversion(ctx, tx); err != nil {
+			return err
+		}
+		changed, err := waitingFor(ctx, tx, ReasonPrice)
+		waiting = append(waiting, changed...)
 		return err
 	}); err != nil || len(waiting) == 0 {
 		return err
@@ -491,8 +495,8 @@ func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 	for _, o := range entitlements {
 		for _, s := range o.shares {
 			switch asset := s.Destination.Symbol; {
-			case asset == funding && !e.released, asset == currency && funding == currency, slices.Contains(assets,
-				asset):
+			case asset == funding && !e.released && s.Receive.Sign() <= 0, asset == currency && funding == currency,
+				slices.Contains(assets, asset):
 			default:
 				assets = append(assets, asset)
 			}
@@ -542,7 +546,7 @@ func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
 	to := ActionRequired
 	if problem == ReasonCoolDown || problem == ReasonCheck || problem == ReasonPrenote ||
-		problem == ReasonReview || problem == ReasonConversion || problem == ReasonAddress {
+		problem == ReasonReview || problem == ReasonConversion || problem == ReasonAddress || problem == ReasonPrice {
 		to = OnHold
 	}
 	return p.advance(ctx, tx, m, to, problem, outputs)

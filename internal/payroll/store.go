@@ -23,7 +23,7 @@ const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, 
 	tolerance_bps, pay_date, release_at, metadata, created_by, created_at, updated_at`
 
 const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, receive_amount,
-	receive_asset, country, premium,
+	receive_asset, surcharge, country, premium,
 	invoice_id, description, category, external_payment_id, metadata, reason`
 
 func columns(list string) []string {
@@ -58,7 +58,7 @@ func insertPayments(tx *db.Tx, p *Payroll) {
 		m := &p.Payments[i]
 		paymentRows.Add(tx, []any{
 			p.CompanyID, p.ID, m.ID, m.Position, m.PayeeID, m.UserID, string(m.State), m.Version, m.Amount.Units(),
-			m.Fee.Units(), m.Receive.Units(), string(m.Receive.Asset()),
+			m.Fee.Units(), m.Receive.Units(), string(m.Receive.Asset()), m.Surcharge.Units(),
 			m.Country, m.IsPremium, m.InvoiceID, m.Description, m.Category, m.ExternalPaymentID,
 			metadata.Text(m.Metadata), m.Reason,
 		})
@@ -275,13 +275,14 @@ func (p *Payroll) updateMetadata(ctx context.Context, tx *db.Tx, before map[stri
 func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	m := Payment{PayrollID: p.ID}
 	var state, texts, receives string
-	var amount, fee, receive int64
+	var amount, fee, receive, surcharge int64
 	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &receive, &receives,
-		&m.Country, &m.IsPremium, &m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts, &m.Reason)
+		&surcharge, &m.Country, &m.IsPremium, &m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts, &m.Reason)
 	if err != nil {
 		return m, err
 	}
 	m.Amount, m.Fee = money.New(p.Currency, amount), money.New(p.Currency, fee)
+	m.Surcharge = money.New(p.Currency, surcharge)
 	if receive > 0 {
 		m.Receive = money.New(money.Asset(receives), receive)
 	}
@@ -516,6 +517,15 @@ func (p *Payroll) updatePayment(ctx context.Context, tx *db.Tx, m *Payment, to S
 	m.Version++
 	m.Reason = reason
 	return nil
+}
+
+// setSurcharge stores what the company pays for a waiting payment on top of its amount.
+func (p *Payroll) setSurcharge(ctx context.Context, tx *db.Tx, m *Payment, x money.Amount) error {
+	m.Surcharge = x
+	m.Version++
+	return tx.ExecOne(ctx, `UPDATE payments SET surcharge = $1, version = version + 1 WHERE company_id = $2
+		AND payroll_id = $3 AND payment_id = $4 AND version = $5 AND state = 'on_hold'`, x.Units(), p.CompanyID, p.ID, m.ID,
+		m.Version-1)
 }
 
 // countPayments counts the payments of a payroll by state.
@@ -869,9 +879,13 @@ func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principa
 // WaitingForConversion returns the payrolls of all companies with payments that wait because the operator owns too
 // little of an asset, oldest first.
 func WaitingForConversion(ctx context.Context, tx *db.Tx) ([]Issue, error) {
+	return waitingFor(ctx, tx, ReasonConversion)
+}
+
+func waitingFor(ctx context.Context, tx *db.Tx, reason string) ([]Issue, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, COUNT(*) FROM payments
-		WHERE state = 'on_hold' AND reason = 'conversion_unavailable' GROUP BY company_id, payroll_id
-		ORDER BY payroll_id LIMIT 1000`)
+		WHERE state = 'on_hold' AND reason IN ('conversion_unavailable', 'price_changed') AND reason = $1
+		GROUP BY company_id, payroll_id ORDER BY payroll_id LIMIT 1000`, reason)
 	return db.Collect(rows, err, func(r *db.Rows) (t Issue, err error) {
 		t.State = OnHold
 		return t, r.Scan(&t.CompanyID, &t.PayrollID, &t.Payments)

@@ -124,6 +124,10 @@ func newTransaction(e ledger.Entry) Transaction {
 			t.Type, t.Description = PayrollCancelled, "Payroll "+e.SourceID+" was canceled and its funding returned"
 		case "reprice":
 			t.Type, t.Description = PayrollCancelled, "Payroll "+e.SourceID+" was canceled and settled at the present rate"
+		case "price":
+			t.Type, t.Description = PayrollFunding, "The higher price of a payment of payroll "+e.SourceID+" was paid"
+		case "take_back":
+			t.Type, t.Description = PayrollCancelled, "A payment of payroll "+e.SourceID+" was canceled and its money returned"
 		case "reverse":
 			t.Type, t.Description = FundingReverted, "A deposit for payroll "+e.SourceID+" was reversed"
 		default:

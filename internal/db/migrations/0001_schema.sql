@@ -1395,6 +1395,8 @@ CREATE TABLE payments (
     fee                 BIGINT  NOT NULL CHECK (fee >= 0),
     receive_amount      BIGINT  NOT NULL DEFAULT 0, -- what the payee receives exactly, 0 if amount is fixed
     receive_asset       TEXT    NOT NULL DEFAULT '',
+    -- what the company paid on top because receive_amount cost more at the release, in the payroll's currency
+    surcharge           BIGINT  NOT NULL DEFAULT 0 CHECK (surcharge >= 0),
     country             TEXT    NOT NULL,
     premium             BOOLEAN NOT NULL,
     invoice_id          TEXT    NOT NULL,
@@ -1417,7 +1419,7 @@ CREATE UNIQUE INDEX payments_external ON payments (company_id, external_payment_
 CREATE INDEX payments_by_payee ON payments (company_id, payee_id);
 CREATE INDEX payments_to_correct ON payments (company_id, payroll_id) WHERE state IN ('action_required', 'returned');
 CREATE INDEX payments_to_exchange ON payments (company_id, payroll_id)
-    WHERE state = 'on_hold' AND reason = 'conversion_unavailable';
+    WHERE state = 'on_hold' AND reason IN ('conversion_unavailable', 'price_changed');
 
 -- Amounts posted for each deposit of a payroll, so that it is posted once and reversed exactly.
 -- Writer: internal/payroll

@@ -130,6 +130,7 @@ type payrollPage struct {
 	ExternalID, HoldReason string
 	Approval               approvalStatus
 	Unconfirmed            []unconfirmed
+	Dearer                 []dearer
 	Warnings               []paymentWarning
 	MoreWarnings           string // number of further payments with warnings, "" for none
 	Paused                 bool   // the operator has paused payouts, and some of this payroll are due
@@ -144,6 +145,11 @@ type paymentWarning struct {
 
 // maxPaymentWarnings is the number of payments with warnings that the page lists.
 const maxPaymentWarnings = 20
+
+// dearer is a payment that waits because what its payee receives costs more now.
+type dearer struct {
+	Path, Payee, Receives, Difference, Most string
+}
 
 // unconfirmed is a payment on hold because its payee's destination is new.
 type unconfirmed struct{ Path, Payee, Amount, Content string }
@@ -220,6 +226,17 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			v.Unconfirmed = append(v.Unconfirmed, unconfirmed{to + "/payments/" + m.ID + "/confirm",
 				cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount), content})
 		}
+	}
+	for _, m := range part {
+		if m.State != payroll.OnHold || m.Reason != payroll.ReasonPrice || !c.Session.Administers() {
+			continue
+		}
+		left, err := c.Payroll.PriceDifference(ctx, tx, p, m)
+		if err != nil {
+			return ui.View{}, err
+		}
+		v.Dearer = append(v.Dearer, dearer{to + "/payments/" + m.ID, cmp.Or(names[m.PayeeID], m.PayeeID),
+			c.FormatMoney(m.Receive), c.FormatMoney(left), left.String()})
 	}
 	for _, m := range p.Payments {
 		v.Incomplete = v.Incomplete || m.State == payroll.ActionRequired || m.State == payroll.Returned
@@ -552,6 +569,20 @@ func confirmDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 	p, err := c.Payroll.ConfirmDestination(ctx, tx, c.Session.Principal(), c.HTTP.PathValue("id"),
 		c.HTTP.PathValue("payment"), c.Form.Get("content"))
 	return ui.View{Redirect: payrollPath(p.ID)}, err
+}
+
+// payDifference pays the higher price of a payment whose received amount is fixed.
+func payDifference(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	_, err := c.Payroll.PayDifference(ctx, tx, c.Session.Principal(), id, c.HTTP.PathValue("payment"), c.Form.Get("most"))
+	return ui.View{Redirect: payrollPath(id)}, ui.FormConflict(err)
+}
+
+// takeBackPayment cancels a payment that waits for its price.
+func takeBackPayment(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	id := c.HTTP.PathValue("id")
+	_, err := c.Payroll.TakeBack(ctx, tx, c.Session.Principal(), id, c.HTTP.PathValue("payment"))
+	return ui.View{Redirect: payrollPath(id)}, ui.FormConflict(err)
 }
 
 // cancelPayroll cancels a payroll that has not been released.
