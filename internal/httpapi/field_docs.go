@@ -96,7 +96,7 @@ var fieldDocs = map[string]fieldDoc{
 	"onboarding_complete": {"Whether the worker has finished signing up.", `true`},
 	"has_distributions":   {"Whether the worker has a payment destination and so can be paid.", `true`},
 	"website":             {"Web address.", `"https://example.com"`},
-	"is_company":          {"Whether the payer of the user is the company, which pays the invoices by its payrolls.", "true"},
+	"is_company":          {"Whether the user's payer is the company, which pays the invoices by its payrolls.", "true"},
 	"company_type":        {"Relation of the payer to the user: employer or client.", `"employer"`},
 	"occupation":          {"The user's occupation.", `"Engineer"`},
 	"product":             {"Product that the user signs up for.", `"worker"`},
@@ -757,8 +757,8 @@ var typeFieldDocs = map[string]map[string]string{
 			"owner.",
 		"website":        "URL of the payer's website. Stored but never fetched.",
 		"street_address": "First line of the address. Address fields are for a client.",
-		"is_company": "Whether the payer of the user is the company of the API key. The company lists the invoices to such a " +
-			"payer and pays them by its payrolls; it does not list or pay invoices to other payers.",
+		"is_company": "Whether the payer of the user is the company of the API key. The company lists the invoices to such " +
+			"a payer and pays them by its payrolls; it does not list or pay invoices to other payers.",
 	},
 	"paymentDetail": {
 		"destination_changed": "When the payee's destination changed since their last payment, UTC. Absent if it did " +

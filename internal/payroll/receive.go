@@ -91,8 +91,8 @@ func costOf(receive money.Amount, currency money.Asset, prices map[money.Asset]m
 	return prices[receive.Asset()].Convert(receive, money.Ceil)
 }
 
-// pricesOf returns the current prices of currencies that payees receive exactly, with a spread at the cost of the payer.
-// It skips unknown currencies.
+// pricesOf returns the current prices of currencies that payees receive exactly, with a spread that the payer bears. It
+// skips unknown currencies.
 func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset, received []money.Asset,
 	spreadBps int64) (map[money.Asset]money.Rate, error) {
 	prices := map[money.Asset]money.Rate{}

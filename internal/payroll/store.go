@@ -277,7 +277,8 @@ func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	var state, texts, receives string
 	var amount, fee, receive, surcharge int64
 	err := scan(&m.ID, &m.Position, &m.PayeeID, &m.UserID, &state, &m.Version, &amount, &fee, &receive, &receives,
-		&surcharge, &m.Country, &m.IsPremium, &m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts, &m.Reason)
+		&surcharge, &m.Country, &m.IsPremium, &m.InvoiceID, &m.Description, &m.Category, &m.ExternalPaymentID, &texts,
+		&m.Reason)
 	if err != nil {
 		return m, err
 	}

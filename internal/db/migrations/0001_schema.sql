@@ -1833,6 +1833,7 @@ CREATE UNIQUE INDEX invoices_by_payment ON invoices (payment_id) WHERE payment_i
 CREATE INDEX invoices_by_company ON invoices (company_id, created_at, invoice_id) WHERE company_id <> '';
 
 -- The claims by which payers pay invoices of users in coins. An invoice has one claim at a time that takes money.
+-- Shared: belongs to a user.
 -- Writer: internal/invoice/checkout
 CREATE TABLE invoice_claims (
     user_id     TEXT   NOT NULL,

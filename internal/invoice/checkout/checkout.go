@@ -12,7 +12,7 @@
 //     counts towards the invoice, and package income pays it to the person's destinations like a bank transfer.
 //   - A payment that a reorganization removed is taken back from the invoice, and its income ends unless it was paid
 //     out; then the person owes it.
-//   - Money that is late, too little or too much pays nothing by itself. The person accepts late money or gives it back.
+//   - Money that is late or too little pays nothing by itself. The person accepts late money, or gives it back.
 package checkout
 
 import (

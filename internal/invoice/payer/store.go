@@ -9,8 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-const columns = "payer_id, company_id, is_company, name, email, company_type, currency, website, details, status, version, " +
-	"created_at"
+const columns = "payer_id, company_id, is_company, name, email, company_type, currency, website, details, status, " +
+	"version, created_at"
 
 const insertRow = `INSERT INTO payers (owner_id, ` + columns + `, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
 	$9, $10, $11, $12, $13, $13)`

@@ -44,7 +44,8 @@ func payrollCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	rows := [][]string{{
 		"payroll_id", "payroll_status", "payment_id", "payee_id", "payee", "amount", "currency", "fee", "status", "reason",
 		"description", "category",
-		"invoice_id", "external_payment_id", "receive_amount", "receive_currency", "surcharge", "output_id", "output_amount", "output_currency", "destination", "output_status",
+		"invoice_id", "external_payment_id", "receive_amount", "receive_currency", "surcharge", "output_id",
+		"output_amount", "output_currency", "destination", "output_status",
 		"tx_hash", "updated",
 	}}
 	for _, m := range p.Payments {
@@ -55,7 +56,8 @@ func payrollCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		row := []string{
 			p.ID, string(p.State), m.ID, m.PayeeID, names[m.PayeeID], m.Amount.String(), string(p.Currency), m.Fee.String(),
 			string(m.State), m.Reason,
-			m.Description, m.Category, m.InvoiceID, m.ExternalPaymentID, receives, string(m.Receive.Asset()), m.Surcharge.String(),
+			m.Description, m.Category, m.InvoiceID, m.ExternalPaymentID, receives, string(m.Receive.Asset()),
+			m.Surcharge.String(),
 		}
 		for _, o := range m.Outputs {
 			rows = append(rows, append(row[:len(row):len(row)],
