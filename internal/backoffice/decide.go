@@ -314,6 +314,8 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		return UnfreezeCompany(ctx, tx, r.CompanyID)
 	case CreditDeposit, ReturnDeposit:
 		return decideDeposit(ctx, tx, r)
+	case LightningOutcome:
+		return decideLightning(ctx, tx, r)
 	case Reverse:
 		return bank.Reverse(ctx, tx, r.ObjectID, r.Target)
 	case WriteOff:

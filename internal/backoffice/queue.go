@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/lightning"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/screening"
@@ -50,6 +51,7 @@ type Item struct {
 	Detail              string // transaction of a payment; "" for none
 	Since               time.Time
 	Match               *Match // of a screening hit; nil for others
+	Lightning           bool   // a payment over Lightning whose outcome staff can decide
 }
 
 // Match is what a screening hit compares.
@@ -108,7 +110,11 @@ func nameOf(ctx context.Context, tx *db.Tx, id string) (string, error) {
 func readQueue(ctx context.Context, tx *db.Tx, name string) (items []Item, err error) {
 	switch name {
 	case InDoubt:
-		return outputs(ctx, tx, payout.UnknownOutcome)
+		if items, err = outputs(ctx, tx, payout.UnknownOutcome); err != nil {
+			return nil, err
+		}
+		lost, err := lightning.Lost(ctx, tx, MostItems)
+		return append(items, outputItems(lost)...), err
 	case Returned:
 		return outputs(ctx, tx, payout.Returned, payout.Failed)
 	case Suspense:
@@ -146,14 +152,19 @@ func readQueue(ctx context.Context, tx *db.Tx, name string) (items []Item, err e
 
 func outputs(ctx context.Context, tx *db.Tx, states ...payout.State) (items []Item, err error) {
 	all, err := payout.ListInStates(ctx, tx, MostItems, states...)
+	return outputItems(all), err
+}
+
+func outputItems(all []payout.Output) (items []Item) {
 	for i := range all {
 		o := &all[i]
 		items = append(items, Item{
 			CompanyID: o.CompanyID, ObjectID: o.ID, OfID: o.PayrollID, State: string(o.State), Reason: o.Reason,
 			Amount: o.Amount, Detail: o.TxID, Since: o.UpdatedAt,
+			Lightning: o.Rail == payout.RailLightning && (o.State == payout.UnknownOutcome || o.State == payout.Sent),
 		})
 	}
-	return items, err
+	return items
 }
 
 func open(ctx context.Context, tx *db.Tx, c ledger.Code) (items []Item, err error) {

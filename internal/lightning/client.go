@@ -286,7 +286,7 @@ type NewInvoice struct {
 }
 
 // Hash returns the payment hash.
-func (n NewInvoice) Hash() Hash { return hashOf(n.Preimage) }
+func (n NewInvoice) Hash() Hash { return HashOf(n.Preimage) }
 
 // AddInvoice creates an invoice at the node and returns its payment request. If the invoice exists it returns the
 // existing request. It returns [ErrWrongNode] if the network, amount, hash or signer of the request is wrong.

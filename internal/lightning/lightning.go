@@ -135,7 +135,8 @@ type Service struct {
 	Sealer *identity.Sealer
 }
 
-func hashOf(preimage [32]byte) Hash { return sha256.Sum256(preimage[:]) }
+// HashOf returns the payment hash of a preimage.
+func HashOf(preimage [32]byte) Hash { return sha256.Sum256(preimage[:]) }
 
 func sealContext(id string) identity.SealContext {
 	return identity.SealContext{Table: "lightning_invoices", Column: "preimage", Row: id}
@@ -155,7 +156,7 @@ func (s *Service) Create(tx *db.Tx, o InvoiceParams) error {
 	}
 	i := Invoice{
 		ID: tx.NewID("lni"), CompanyID: o.CompanyID, ObjectID: o.ObjectID, QuoteID: o.QuoteID, State: Requested, Version: 1,
-		Amount: o.Amount, Memo: o.Memo, ExpiresAt: o.ExpiresAt, Hash: hashOf(preimage).String(), Paid: money.Zero(money.BTC),
+		Amount: o.Amount, Memo: o.Memo, ExpiresAt: o.ExpiresAt, Hash: HashOf(preimage).String(), Paid: money.Zero(money.BTC),
 	}
 	var err error
 	if i.preimage, err = s.Sealer.Seal(sealContext(i.ID), preimage[:]); err != nil {

@@ -96,7 +96,7 @@ func (m paymentMessage) read() (Payment, error) {
 		p.Failure = m.Failure
 	case PaymentSucceeded:
 		preimage, err := ParseHash(m.Preimage)
-		if err != nil || hashOf(preimage) != h {
+		if err != nil || HashOf(preimage) != h {
 			return p, fmt.Errorf("lightning: the node reports payment %s as successful without its preimage", h)
 		}
 		p.Preimage = preimage.String()

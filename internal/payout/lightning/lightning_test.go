@@ -273,6 +273,59 @@ func TestAnInvoiceThatExpiresInDoubtIsOwedAgain(t *testing.T) {
 	})
 }
 
+// If the node cannot tell what became of a payment, staff records it as paid with its preimage, or as not paid once the
+// node cannot start it any more. The output is paid once in any case.
+func TestStaffDecidesWhatTheNodeDoesNotTell(t *testing.T) {
+	run(t, func(s *scene) {
+		decide := func(want error, how func(ctx context.Context, tx *db.Tx) error) {
+			t.Helper()
+			if err := s.DB.Write(s.Context(), how); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		paid := func(o payout.Output, preimage string, fee int64) func(ctx context.Context, tx *db.Tx) error {
+			return func(ctx context.Context, tx *db.Tx) error {
+				return rail.MarkPaid(ctx, tx, o.CompanyID, o.ID, preimage, fee)
+			}
+		}
+		failed := func(o payout.Output) func(ctx context.Context, tx *db.Tx) error {
+			return func(ctx context.Context, tx *db.Tx) error { return rail.MarkFailed(ctx, tx, o.CompanyID, o.ID) }
+		}
+		s.connection = payouttest.LostAfter
+		first := s.pay(s.invoice(20_000))
+		s.Drain()
+		s.Want(first.ID, payout.UnknownOutcome, "")
+		hash, err := lightning.ParseHash(s.paymentOf(first).Hash)
+		s.Must(err)
+		known, err := s.Payer.TrackPayment(s.Context(), hash)
+		s.Must(err)
+		decide(rail.ErrPreimage, paid(first, hash.String(), 2))
+		decide(rail.ErrPreimage, paid(first, "", 2))
+		decide(rail.ErrFee, paid(first, known.Preimage, 1_000))
+		decide(rail.ErrMayStart, failed(first))
+		decide(nil, paid(first, known.Preimage, 2))
+		decide(rail.ErrDecided, paid(first, known.Preimage, 2))
+		decide(rail.ErrDecided, failed(first))
+		if got := s.Want(first.ID, payout.Fulfilled, ""); got.Proof != known.Preimage {
+			t.Errorf("%+v", got)
+		}
+
+		s.connection = payouttest.LostBefore
+		second := s.pay("ana@wallet.example")
+		s.Drain()
+		s.Clock.Advance(2 * time.Hour)
+		decide(nil, failed(second))
+		s.Want(second.ID, payout.Queued, rail.ReasonInvoiceExpired)
+		s.connection = payouttest.Fine
+		s.later(time.Hour)
+		s.Want(first.ID, payout.Fulfilled, "")
+		s.Want(second.ID, payout.Fulfilled, "")
+		if s.payer.Succeeded() != 2 || s.Balance(ledger.NetworkFee, rail.Source, money.BTC) != sats(4) {
+			t.Errorf("%d payments, fees of %s", s.payer.Succeeded(), s.Balance(ledger.NetworkFee, rail.Source, money.BTC))
+		}
+	})
+}
+
 // Payments wait while the channels have too little, and while the node does not answer.
 func TestPaymentsWaitForTheNode(t *testing.T) {
 	run(t, func(s *scene) {

@@ -207,25 +207,30 @@ func (r *Rail) complete(ctx context.Context, d *db.DB, p Payment, result lightni
 		return fmt.Errorf("the node paid %d msat, want %d", result.Msat, 1000*p.Amount)
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		paid := p
-		paid.State, paid.Fee, paid.Preimage = payout.Fulfilled, result.Fee(), result.Preimage
-		if err := update(ctx, tx, p.State, &paid); err != nil {
-			return err
-		}
-		amount, fee := money.New(money.BTC, p.Amount), money.New(money.BTC, paid.Fee)
-		spent, err := amount.Add(fee)
-		if err != nil {
-			return err
-		}
-		if err := p.post(tx, "pay", ledger.Debit(ledger.InTransit, p.ID, amount),
-			ledger.Debit(ledger.NetworkFee, Source, fee), ledger.Credit(ledger.ChannelBalance, "", spent)); err != nil {
-			return err
-		}
-		if err := payout.SetProof(ctx, tx, p.CompanyID, p.OutputID, paid.Preimage); err != nil {
-			return err
-		}
-		return advance(ctx, tx, p, payout.Fulfilled, "")
+		return p.succeed(ctx, tx, result.Fee(), result.Preimage)
 	})
+}
+
+// succeed records a payment as made, with its fee in satoshis and its proof.
+func (p Payment) succeed(ctx context.Context, tx *db.Tx, fee int64, preimage string) error {
+	paid := p
+	paid.State, paid.Fee, paid.Preimage = payout.Fulfilled, fee, preimage
+	if err := update(ctx, tx, p.State, &paid); err != nil {
+		return err
+	}
+	amount, cost := money.New(money.BTC, p.Amount), money.New(money.BTC, paid.Fee)
+	spent, err := amount.Add(cost)
+	if err != nil {
+		return err
+	}
+	if err := p.post(tx, "pay", ledger.Debit(ledger.InTransit, p.ID, amount),
+		ledger.Debit(ledger.NetworkFee, Source, cost), ledger.Credit(ledger.ChannelBalance, "", spent)); err != nil {
+		return err
+	}
+	if err := payout.SetProof(ctx, tx, p.CompanyID, p.OutputID, paid.Preimage); err != nil {
+		return err
+	}
+	return advance(ctx, tx, p, payout.Fulfilled, "")
 }
 
 // fail records that a payment was not made, once that is proven. The output gets another payment if the reason is not
@@ -237,31 +242,34 @@ func (r *Rail) fail(ctx context.Context, d *db.DB, p Payment, reason string, now
 		}
 		return r.later(ctx, d, p.CompanyID, p.ID, p.doubtUntil.Sub(now))
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		ended := p
-		ended.State, ended.Reason = payout.Failed, reason
-		if err := update(ctx, tx, p.State, &ended); err != nil {
-			return err
-		}
-		amount := money.New(money.BTC, p.Amount)
-		if err := p.post(tx, "fail", ledger.Debit(ledger.InTransit, p.ID, amount),
-			ledger.Credit(ledger.OutputPayable, p.OutputID, amount)); err != nil {
-			return err
-		}
-		failures, err := countFailed(ctx, tx, p.CompanyID, p.OutputID)
-		if err != nil {
-			return err
-		}
-		o, err := payout.Get(ctx, tx, p.CompanyID, p.OutputID)
-		if err != nil {
-			return err
-		}
-		final := reason == ReasonRefused || reason == ReasonInvoiceExpired && !lightning.IsAddress(o.Address)
-		if !final && failures%maxFailures != 0 {
-			return payout.Requeue(ctx, tx, []*payout.Output{&o}, func(*payout.Output) string { return reason })
-		}
-		return advance(ctx, tx, p, payout.Failed, reason)
-	})
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return p.end(ctx, tx, reason) })
+}
+
+// end records a payment as failed, and what becomes of its output.
+func (p Payment) end(ctx context.Context, tx *db.Tx, reason string) error {
+	ended := p
+	ended.State, ended.Reason = payout.Failed, reason
+	if err := update(ctx, tx, p.State, &ended); err != nil {
+		return err
+	}
+	amount := money.New(money.BTC, p.Amount)
+	if err := p.post(tx, "fail", ledger.Debit(ledger.InTransit, p.ID, amount),
+		ledger.Credit(ledger.OutputPayable, p.OutputID, amount)); err != nil {
+		return err
+	}
+	failures, err := countFailed(ctx, tx, p.CompanyID, p.OutputID)
+	if err != nil {
+		return err
+	}
+	o, err := payout.Get(ctx, tx, p.CompanyID, p.OutputID)
+	if err != nil {
+		return err
+	}
+	final := reason == ReasonRefused || reason == ReasonInvoiceExpired && !lightning.IsAddress(o.Address)
+	if !final && failures%maxFailures != 0 {
+		return payout.Requeue(ctx, tx, []*payout.Output{&o}, func(*payout.Output) string { return reason })
+	}
+	return advance(ctx, tx, p, payout.Failed, reason)
 }
 
 // advance changes the state of a payment's output.

@@ -89,6 +89,13 @@ func ForOutputs(ctx context.Context, tx *db.Tx, companyID string, outputIDs []st
 	})
 }
 
+// lost returns the payments that are sent although their invoice expired.
+func lost(ctx context.Context, tx *db.Tx, limit int) ([]Payment, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_payments WHERE state = 'sent' AND expires_at < $1
+		ORDER BY expires_at, payment_id LIMIT $2`, db.Micros(tx.Now().Add(-expiryMargin)), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return scan(r) })
+}
+
 // isUsed reports whether a payment hash was paid or may be.
 func isUsed(ctx context.Context, tx *db.Tx, h lightning.Hash) (used bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM lightning_payments WHERE hash = $1 AND state <> 'failed')",

@@ -21,7 +21,7 @@ type queuePage struct {
 
 type queueItem struct {
 	Company, Object, Of, What, Reason, Amount, Since string
-	Release, Hit, Transfer, Deposit, Debt            bool
+	Release, Hit, Transfer, Deposit, Debt, Lightning bool
 	Name                                             string // of the company
 	Match                                            *backoffice.Match
 }
@@ -62,12 +62,12 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
 		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
 		debt := name == backoffice.Debts && i.Amount.Sign() > 0
-		if name == backoffice.Hits || name == backoffice.Releases || transfer || deposit || debt {
+		if name == backoffice.Hits || name == backoffice.Releases || transfer || deposit || debt || i.Lightning {
 			p.Do = append(p.Do, queueItem{
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason,
 				Amount: c.FormatMoney(i.Amount), Since: c.FormatTime(i.Since),
 				Release: name == backoffice.Releases, Hit: name == backoffice.Hits, Transfer: transfer, Deposit: deposit,
-				Debt: debt, Name: i.Company, Match: i.Match,
+				Debt: debt, Lightning: i.Lightning, Name: i.Company, Match: i.Match,
 			})
 		}
 	}
@@ -109,6 +109,19 @@ func decideDeposit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	err := c.Backoffice.DecideDeposit(ctx, tx, *c.Staff, action, c.Form.Get("company_id"), c.HTTP.PathValue("id"), to,
 		c.Form.Get("reason"))
 	return ui.View{Redirect: ui.StaffPath + "/queues/" + backoffice.Suspense}, ui.FormConflict(err)
+}
+
+// decideLightning requests that a payment over Lightning is recorded as made, or as not made.
+func decideLightning(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	company, output, reason := c.Form.Get("company_id"), c.HTTP.PathValue("id"), c.Form.Get("reason")
+	err := error(nil)
+	if c.Form.Get("answer") == "paid" {
+		err = c.Backoffice.RequestLightningPaid(ctx, tx, *c.Staff, company, output, c.Form.Get("preimage"),
+			c.Form.Get("fee"), reason)
+	} else {
+		err = c.Backoffice.RequestLightningFailed(ctx, tx, *c.Staff, company, output, reason)
+	}
+	return ui.View{Redirect: ui.StaffPath + "/queues/" + backoffice.InDoubt}, ui.FormConflict(err)
 }
 
 // writeOffDebt requests to write off a company's debt.

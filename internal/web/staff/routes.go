@@ -40,6 +40,8 @@ var Routes = []ui.Route{
 		Handler: decideTransfer, FormPage: showOperations, Notice: "requested"},
 	{Method: "POST", Path: ui.StaffPath + "/deposits/{id}", Access: ui.StaffOnly, Factor: ui.FreshFactor,
 		Handler: decideDeposit, FormPage: showOperations, Notice: "requested"},
+	{Method: "POST", Path: ui.StaffPath + "/lightning/{id}", Access: ui.StaffOnly, Factor: ui.FreshFactor,
+		Handler: decideLightning, FormPage: showOperations, Notice: "requested"},
 	{Method: "POST", Path: ui.StaffPath + "/debts", Access: ui.StaffOnly, Factor: ui.FreshFactor,
 		Handler: writeOffDebt, FormPage: showOperations, Notice: "requested"},
 	{Method: "POST", Path: ui.StaffPath + "/hits/{id}", Access: ui.StaffOnly, Factor: ui.FreshFactor,
