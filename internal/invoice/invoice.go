@@ -476,7 +476,7 @@ func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx, companyID string)
 		return nil
 	}
 	to, err := payer.Use(ctx, tx, v.UserID, v.PayerID)
-	if err == nil && !(to.IsCompany && to.CompanyID == companyID && v.CompanyID == companyID) {
+	if err == nil && (!to.IsCompany || to.CompanyID != companyID || v.CompanyID != companyID) {
 		err = ErrOtherPayer
 	}
 	return err

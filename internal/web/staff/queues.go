@@ -114,7 +114,7 @@ func decideDeposit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 // decideLightning requests that a payment over Lightning is recorded as made, or as not made.
 func decideLightning(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	company, output, reason := c.Form.Get("company_id"), c.HTTP.PathValue("id"), c.Form.Get("reason")
-	err := error(nil)
+	var err error
 	if c.Form.Get("answer") == "paid" {
 		err = c.Backoffice.RequestLightningPaid(ctx, tx, *c.Staff, company, output, c.Form.Get("preimage"),
 			c.Form.Get("fee"), reason)
