@@ -3127,6 +3127,9 @@ type PayerCreateParams struct {
 	Country string `json:"country,omitzero"`
 	// Email address.
 	Email string `json:"email,omitzero"`
+	// Whether the payer of the user is the company of the API key. The company lists the invoices to such a payer and
+	// pays them by its payrolls; it does not list or pay invoices to other payers.
+	IsCompany *bool `json:"is_company,omitzero"`
 	// Full name.
 	Name string `json:"name"`
 	// For an employer.
@@ -3189,6 +3192,8 @@ type PayerDetail struct {
 	Email string `json:"email"`
 	// ID of the payer (`pyr_…`): an external party who pays the user.
 	ExternalCompanyID string `json:"external_company_id"`
+	// Whether the user's payer is the company, which pays the invoices by its payrolls.
+	IsCompany bool `json:"is_company"`
 	// Full name.
 	Name string `json:"name"`
 	// The user's occupation.

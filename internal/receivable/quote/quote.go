@@ -30,6 +30,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/rates"
@@ -507,6 +508,9 @@ func (q Quote) ForClaim() webhook.ClaimPrice {
 
 // emit emits the event of a quote that expired or was refreshed, under the name of the object's kind.
 func emit(tx *db.Tx, q Quote, refreshed bool) error {
+	if identity.IsUser(q.CompanyID) { // events are for companies only
+		return nil
+	}
 	if isClaim(q.ObjectID) {
 		event := webhook.ClaimQuoteExpired
 		if refreshed {

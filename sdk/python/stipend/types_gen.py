@@ -2633,6 +2633,10 @@ class PayerCreateParams(TypedDict, total=False):
     """2-letter ISO code."""
     email: str
     """Email address."""
+    is_company: bool
+    """Whether the payer of the user is the company of the API key. The company lists the invoices to such a
+    payer and pays them by its payrolls; it does not list or pay invoices to other payers.
+    """
     name: Required[Optional[str]]
     """Full name."""
     occupation: str
@@ -2695,6 +2699,8 @@ class PayerDetail:
     """Email address."""
     external_company_id: str
     """ID of the payer (`pyr_…`): an external party who pays the user."""
+    is_company: bool
+    """Whether the user's payer is the company, which pays the invoices by its payrolls."""
     name: str
     """Full name."""
     occupation: str

@@ -2444,6 +2444,11 @@ export interface PayerCreateParams {
 	country?: string;
 	/** Email address. */
 	email?: string;
+	/**
+	 * Whether the payer of the user is the company of the API key. The company lists the invoices to such a payer and
+	 * pays them by its payrolls; it does not list or pay invoices to other payers.
+	 */
+	is_company?: boolean;
 	/** Full name. */
 	name: string | null;
 	/** For an employer. */
@@ -2503,6 +2508,8 @@ export interface PayerDetail {
 	email: string;
 	/** ID of the payer (`pyr_…`): an external party who pays the user. */
 	external_company_id: string;
+	/** Whether the user's payer is the company, which pays the invoices by its payrolls. */
+	is_company: boolean;
 	/** Full name. */
 	name: string;
 	/** The user's occupation. */
