@@ -34,6 +34,20 @@ func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address st
 	return answer.Location()
 }
 
+// allowDevice opens the page of a device's code with the browser of a signed-in user, who sees the scopes and allows it.
+func allowDevice(t *testing.T, v *webtest.Visitor, address string) {
+	t.Helper()
+	page := v.Get(address)
+	form, values := webtest.Form(t, page.Text, "/authorize")
+	page = v.Get(form + "?" + values.Encode())
+	if !page.Contains("Continue only if you started this") {
+		t.Fatalf("%d to %q\n%s", page.Status, page.Location(), page.Text)
+	}
+	if answer := v.Submit(page, "/authorize", "decision", "allow"); !strings.Contains(answer.Location(), "done=allowed") {
+		t.Fatalf("allow: %d to %q\n%s", answer.Status, answer.Location(), answer.Text)
+	}
+}
+
 // callCompany calls the API with a token as an app does.
 func callCompany(t *testing.T, client *http.Client, s *service, token string) (status int, body string) {
 	t.Helper()
@@ -141,6 +155,12 @@ func runNodeClient(t *testing.T, s *service, browser *webtest.Visitor, name stri
 	}
 	if said := next(); said != "revoked" {
 		t.Errorf("the client printed %q", said)
+	}
+	if name == "openid-client" { // it signs in as a device, too
+		allowDevice(t, browser, next())
+		if status, body := callCompany(t, http.DefaultClient, s, next()); status != http.StatusOK {
+			t.Errorf("a device calls: %d %s", status, body)
+		}
 	}
 	testkit.Check(t, node.Wait())
 	if status, _ := callCompany(t, http.DefaultClient, s, token); status != http.StatusUnauthorized {

@@ -6,6 +6,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/requestlog"
 	"github.com/stipend/stipend/internal/securitylog"
 )
 
@@ -60,6 +61,38 @@ type (
 		Agent    string `json:"agent" doc:"User-Agent of the client." example:"Mozilla/5.0"`
 	}
 
+	requestList struct {
+		CompanyID string `query:"company_id"`
+		Outcome   string `query:"outcome" enum:"succeeded,refused,failed,replayed"`
+		Route     string `query:"route" maxLength:"255" doc:"Only requests of this operation, by its path."`
+		RequestID string `query:"request_id" maxLength:"128" doc:"Only the requests with this ID."`
+		After     string `query:"after" maxLength:"64" doc:"Continue a list: next of the page before."`
+		Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Maximum number of entries."`
+	}
+
+	loggedRequests struct {
+		Data []loggedRequest `json:"data" doc:"Requests, newest first."`
+		Next string          `json:"next" doc:"Value of after for the next page; empty at the end." example:"\"\""`
+	}
+
+	loggedRequest struct {
+		Reference      string `json:"reference" doc:"Identifies the entry." example:"gk2v7m3s1c-rql_1"`
+		At             Time   `json:"at" doc:"When the request arrived, UTC."`
+		RequestID      string `json:"request_id" doc:"X-Request-Id of the request." example:"1f0c3c0b9a2e4b7d"`
+		Method         string `json:"method" doc:"HTTP method." example:"POST"`
+		Route          string `json:"route" doc:"Path of the operation." example:"/api/company/payroll/create"`
+		Path           string `json:"path" doc:"Path and query, with … for hidden values." example:"/api/company"`
+		Status         int    `json:"status" doc:"HTTP status of the response." example:"200"`
+		Code           string `json:"code" doc:"Error code of the response; empty for none." example:"\"\""`
+		AppID          string `json:"app_id" doc:"App of the credential." example:"app_06gf58g6w0aychq170kks701q0"`
+		Credential     string `json:"credential" doc:"ID of the API key or token." example:"key_06gf58g6w0aychq170kks701q0"`
+		Took           int64  `json:"took_us" doc:"Time that the request took, in microseconds." example:"1520"`
+		IdempotencyKey string `json:"idempotency_key" doc:"Idempotency-Key, shortened; empty for none." example:"\"\""`
+		Replayed       bool   `json:"replayed" doc:"The response is that of an earlier request with the same key."`
+		Body           string `json:"body" doc:"JSON, with … for hidden values; long ones are cut." example:"\"\""`
+		Answer         string `json:"answer" doc:"JSON, with … for hidden values; long ones are cut." example:"\"\""`
+	}
+
 	ownerDetail struct {
 		UBOID               string   `json:"ubo_id"`
 		FirstName           string   `json:"first_name"`
@@ -98,6 +131,24 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 		out.UBOs = append(out.UBOs, ownerDetail{
 			w.ID, w.FirstName, w.LastName, hundredths(w.OwnershipBps), w.Control, kycState(w.KYCStatus),
 		})
+	}
+	return out, nil
+}
+
+func listRequests(ctx context.Context, tx *db.Tx, c *request, in *requestList) (*loggedRequests, error) {
+	all, next, err := requestlog.List(ctx, tx, c.company, requestlog.Filter{
+		Outcome: in.Outcome, Route: in.Route, RequestID: in.RequestID, After: in.After, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &loggedRequests{Data: make([]loggedRequest, len(all)), Next: next}
+	for i, r := range all {
+		out.Data[i] = loggedRequest{
+			Reference: r.Ref, At: Time(r.At), RequestID: r.RequestID, Method: r.Method, Route: r.Route, Path: r.Path,
+			Status: r.Status, Code: r.Code, AppID: r.AppID, Credential: r.Credential, Took: r.Took.Microseconds(),
+			IdempotencyKey: r.IdempotencyKey, Replayed: r.Replayed, Body: r.Body, Answer: r.Answer,
+		}
 	}
 	return out, nil
 }

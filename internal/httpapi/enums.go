@@ -1,6 +1,10 @@
 package httpapi
 
-import "github.com/danielgtaylor/huma/v2"
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stipend/stipend/internal/oauth"
+)
 
 // Types of fields that have one of a list of values. Lists that are short enough are in the field's enum tag.
 type (
@@ -21,6 +25,7 @@ type (
 	debitState      string
 	mandateState    string
 	oauthErrorCode  string
+	oauthGrantType  string
 )
 
 func oneOf(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
@@ -100,7 +105,12 @@ func (mandateState) Schema(huma.Registry) *huma.Schema {
 	return oneOf("pending", "active", "suspended", "revoked", "ended")
 }
 
+func (oauthGrantType) Schema(huma.Registry) *huma.Schema {
+	return oneOf("authorization_code", "refresh_token", oauth.DeviceGrant)
+}
+
 func (oauthErrorCode) Schema(huma.Registry) *huma.Schema {
 	return oneOf("invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_target",
-		"unsupported_grant_type", "unsupported_response_type", "rate_limited", "server_error")
+		"unsupported_grant_type", "unsupported_response_type", "authorization_pending", "slow_down",
+		"access_denied", "expired_token", "rate_limited", "server_error")
 }

@@ -738,7 +738,7 @@ func TestOAuthErrors(t *testing.T) {
 	failing := func(err error) *server {
 		return made(func(s *server) {
 			s.mux = http.NewServeMux()
-			for _, path := range []string{exchangePath, revokePath, pushPath} {
+			for _, path := range []string{exchangePath, revokePath, pushPath, devicePath} {
 				s.mount("POST", path, s.serveOAuth(path, func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error,
 					error) {
 					return nil, nil, err
@@ -775,7 +775,7 @@ func TestOAuthErrors(t *testing.T) {
 		want(send(plain, path, "", "", "Api-Version", "1.0"), 400, "code", "unsupported_version")
 		want(send(elsewhere, path, "", ""), 421, "code", "misdirected")
 	}
-	for _, path := range []string{exchangePath, revokePath, pushPath} {
+	for _, path := range []string{exchangePath, revokePath, pushPath, devicePath} {
 		want(send(elsewhere, path, form, "token=x"), 421, "code", "misdirected")
 		want(send(plain, path, form, strings.Repeat("a", oauthLimit+1)), 413, "error", "invalid_request")
 		want(send(plain, path, "text/plain", "token=x"), 415, "error", "invalid_request")

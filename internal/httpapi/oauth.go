@@ -28,9 +28,11 @@ import (
 
 type (
 	oauthTokenBody struct {
-		GrantType    string `json:"grant_type" enum:"authorization_code,refresh_token"`
+		GrantType oauthGrantType `json:"grant_type"`
+
 		Code         string `json:"code,omitempty" doc:"The authorization code, valid once and for 60 seconds."`
 		RefreshToken string `json:"refresh_token,omitempty" doc:"With the grant type refresh_token. It is valid once."`
+		DeviceCode   string `json:"device_code,omitempty" doc:"With the grant type of the device flow (RFC 8628)."`
 		Scope        string `json:"scope,omitempty" doc:"Of a refreshed token, if not all: scopes separated by spaces."`
 		Resource     string `json:"resource,omitempty" doc:"If given, a URL of this service (RFC 8707)."`
 		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
@@ -66,6 +68,21 @@ type (
 		ExpiresIn  int64  `json:"expires_in" doc:"Seconds."`
 	}
 
+	oauthDeviceBody struct {
+		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic. stipend-cli has no secret."`
+		ClientSecret string `json:"client_secret,omitempty" doc:"Required unless sent by HTTP Basic."`
+		Scope        string `json:"scope,omitempty" doc:"Scopes, separated by spaces. Default: all that the app registered."`
+	}
+
+	oauthDevice struct {
+		DeviceCode string `json:"device_code" doc:"With which the device asks for its tokens."`
+		UserCode   string `json:"user_code" doc:"The person types it." example:"WDJB-MJHT"`
+		URI        string `json:"verification_uri" doc:"Page on which the person types the code."`
+		Complete   string `json:"verification_uri_complete" doc:"The page with the code filled in."`
+		ExpiresIn  int64  `json:"expires_in" doc:"Seconds."`
+		Interval   int64  `json:"interval" doc:"Seconds to wait between two requests for the tokens."`
+	}
+
 	oauthRevokeBody struct {
 		Token        string `json:"token" doc:"An access token, or a refresh token, which revokes its consent."`
 		ClientID     string `json:"client_id,omitempty" doc:"Required unless sent by HTTP Basic."`
@@ -82,6 +99,7 @@ type (
 		AuthorizationEndpoint string   `json:"authorization_endpoint"`
 		TokenEndpoint         string   `json:"token_endpoint"`
 		RevocationEndpoint    string   `json:"revocation_endpoint"`
+		DeviceEndpoint        string   `json:"device_authorization_endpoint" doc:"Begins the device flow (RFC 8628)."`
 		PushEndpoint          string   `json:"pushed_authorization_request_endpoint" doc:"Takes pushed requests (RFC 9126)."`
 		ServiceDocumentation  string   `json:"service_documentation"`
 		ScopesSupported       []string `json:"scopes_supported"`
@@ -108,6 +126,7 @@ const (
 	exchangePath = "/oauth2/token"
 	revokePath   = "/oauth2/revoke"
 	pushPath     = "/oauth2/par"
+	devicePath   = "/oauth2/device_authorization"
 	metadataPath = "/.well-known/oauth-authorization-server"
 	resourcePath = "/.well-known/oauth-protected-resource"
 	// AgentsPath is the path of the MCP server.
@@ -123,13 +142,15 @@ func (s *server) mountOAuth() {
 	s.mount("POST", exchangePath, s.serveOAuth(exchangePath, s.exchange))
 	s.mount("POST", revokePath, s.serveOAuth(revokePath, s.revoke))
 	s.mount("POST", pushPath, s.serveOAuth(pushPath, s.push))
+	s.mount("POST", devicePath, s.serveOAuth(devicePath, s.authorizeDevice))
 	methods := []string{"client_secret_basic", "client_secret_post"}
 	metadata, err := json.Marshal(oauthMetadata{
 		Issuer: s.AuthURL, AuthorizationEndpoint: s.AuthURL + "/authorize", TokenEndpoint: s.BaseURL + exchangePath,
 		RevocationEndpoint: s.BaseURL + revokePath, PushEndpoint: s.BaseURL + pushPath,
+		DeviceEndpoint:       s.BaseURL + devicePath,
 		ServiceDocumentation: s.BaseURL + "/docs",
 		ScopesSupported:      identity.AllScopes().List(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
-		GrantTypes: []string{"authorization_code", "refresh_token"}, TokenAuthMethods: methods,
+		GrantTypes: []string{"authorization_code", "refresh_token", oauth.DeviceGrant}, TokenAuthMethods: methods,
 		RevocationAuthMethods: methods,
 		ChallengeMethods:      []string{"S256"}, IssParameter: true,
 	})
@@ -208,9 +229,10 @@ func (s *server) serveOAuth(
 			return
 		}
 		status = http.StatusOK
-		if route == pushPath { // each stores a request, so they count toward the limit
+		if route == pushPath {
 			status = http.StatusCreated
-		} else {
+		}
+		if route != pushPath && route != devicePath { // each of these stores a row, so they count toward the limit
 			s.tokens.Return(s.Now(), network(r))
 		}
 		send(w, status, body)
@@ -234,11 +256,19 @@ func (s *server) exchange(ctx context.Context, tx *db.Tx, p map[string]string) (
 	t, refusal, err := oauth.Exchange(ctx, tx, s.Env, oauth.TokenRequest{
 		GrantType: p["grant_type"], Code: p["code"], ClientID: p["client_id"], ClientSecret: p["client_secret"],
 		RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], RefreshToken: p["refresh_token"], Scope: p["scope"],
-		Resource: p["resource"], Base: s.BaseURL,
+		DeviceCode: p["device_code"],
+		Resource:   p["resource"], Base: s.BaseURL,
 	})
 	return oauthToken{
 		t.AccessToken, t.RefreshToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID,
 	}, refusal, err
+}
+
+func (s *server) authorizeDevice(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
+	d, refusal, err := oauth.Authorize(ctx, tx, p["client_id"], p["client_secret"], p["scope"])
+	page := s.AuthURL + oauth.DevicePage
+	return oauthDevice{d.Code, d.UserCode, page, page + "?user_code=" + d.UserCode, int64(d.Life.Seconds()),
+		int64(d.Poll.Seconds())}, refusal, err
 }
 
 func (s *server) push(ctx context.Context, tx *db.Tx, p map[string]string) (any, *oauth.Error, error) {
@@ -324,7 +354,7 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 
 var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "redirect_uri", "code_verifier", "token",
 	"refresh_token", "scope", "resource", "state", "response_type", "code_challenge", "code_challenge_method",
-	"request_uri"}
+	"request_uri", "device_code"}
 
 // oauth adds the OAuth endpoints.
 func (c *contract) oauth() {
@@ -376,6 +406,12 @@ func (c *contract) oauth() {
 	post("push-authorization", pushPath, "Push an authorization request",
 		"Follows RFC 9126: stores the parameters of an authorization request, which then are not in the user's browser.",
 		http.StatusCreated, reflect.TypeFor[oauthPushBody](), reflect.TypeFor[oauthPushed]())
+	post("authorize-device", devicePath, "Begin the sign-in of a device",
+		"Follows RFC 8628: returns a code that a person types at verification_uri, on any device with a browser. Meanwhile, "+
+			"ask the token endpoint for the tokens every interval seconds, with device_code and the grant type "+
+			"urn:ietf:params:oauth:grant-type:device_code. It answers authorization_pending, slow_down (wait five seconds "+
+			"longer), access_denied, expired_token, or with the tokens, once.",
+		http.StatusOK, reflect.TypeFor[oauthDeviceBody](), reflect.TypeFor[oauthDevice]())
 	add(&huma.Operation{
 		OperationID: "resource-metadata", Method: http.MethodGet, Path: resourcePath,
 		Summary: "Get the metadata of the protected resource", Description: "Follows RFC 9728.",

@@ -272,6 +272,14 @@ var routes = []route{
 			"Events are kept for 400 days. Filters combine.",
 	},
 	{
+		method: "GET", path: "/api/company/requests", name: "list-requests",
+		scope: identity.CompanyDetail, kind: read, handler: handle(listRequests),
+		summary: "List API requests",
+		description: "Returns the log of the company's API requests with their responses, without secrets and personal " +
+			"data, newest first. Entries are kept for 30 days. Filters combine; a filter looks at 5,000 entries at a time, so " +
+			"that a page can be empty before the end.",
+	},
+	{
 		method: "GET", path: "/api/company/payments", name: "list-payments",
 		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listPayments),
 		summary:     "List payments",

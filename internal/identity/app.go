@@ -35,6 +35,22 @@ func Apps(ctx context.Context, tx *db.Tx, companyID string) ([]App, error) {
 	return selectApps(ctx, tx, companyID, "")
 }
 
+// CommandLineClient is the client ID of the program stipend itself, which every installation knows. It is a public
+// client: it has no secret and no redirect URI, and signs people in by the device flow only.
+const CommandLineClient = "stipend-cli"
+
+// CommandLineApp stores the app of CommandLineClient with the given scopes, unless it is stored, and returns it. No
+// company owns it.
+func CommandLineApp(ctx context.Context, tx *db.Tx, scopes Scopes) (App, error) {
+	if err := upsertCommandLine(ctx, tx, scopes); err != nil {
+		return App{}, err
+	}
+	return AppByClientID(ctx, tx, CommandLineClient)
+}
+
+// Public reports whether the app is a client without a secret.
+func (a App) Public() bool { return a.CompanyID == "" && a.ClientID == CommandLineClient }
+
 // AppByID returns an app of a company, or apierr.NotFoundErr.
 func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, error) {
 	all, err := selectApps(ctx, tx, companyID, appID)

@@ -172,6 +172,16 @@ func insertApp(ctx context.Context, tx *db.Tx, a App) error {
 			db.Micros(tx.Now()), skeleton(a.Name)}})
 }
 
+func upsertCommandLine(ctx context.Context, tx *db.Tx, scopes Scopes) error {
+	const name = "Stipend command line"
+	_, err := tx.Exec(ctx, `INSERT INTO apps (company_id, app_id, name, client_id, secret_digest, redirect_uri, scopes,
+			status, created_at, name_skeleton)
+		VALUES ('', 'app_cli', $1, $2, '', '', $3, 'active', $4, $5)
+		ON CONFLICT (company_id, app_id) DO UPDATE SET scopes = excluded.scopes WHERE apps.scopes <> excluded.scopes`,
+		name, CommandLineClient, scopes.String(), db.Micros(tx.Now()), skeleton(name))
+	return err
+}
+
 // nameTaken reports whether another company has an active app with the name skeleton. If verified is set, only
 // verified companies count.
 func nameTaken(ctx context.Context, tx *db.Tx, companyID, folded string, verified bool) (bool, error) {
@@ -184,12 +194,20 @@ func nameTaken(ctx context.Context, tx *db.Tx, companyID, folded string, verifie
 
 // AppByClientID returns an active app, or apierr.NotFoundErr.
 func AppByClientID(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
-	a := App{ClientID: clientID}
+	return activeApp(ctx, tx, "client_id", clientID)
+}
+
+// AppWithID returns an active app of any company, or apierr.NotFoundErr.
+func AppWithID(ctx context.Context, tx *db.Tx, appID string) (App, error) {
+	return activeApp(ctx, tx, "app_id", appID)
+}
+
+func activeApp(ctx context.Context, tx *db.Tx, column, value string) (a App, err error) {
 	var scopes string
 	var created int64
-	err := tx.QueryRow(ctx, `SELECT company_id, app_id, name, secret_digest, redirect_uri, scopes, created_at
-		FROM apps WHERE client_id = $1 AND status = 'active'`, clientID).
-		Scan(&a.CompanyID, &a.ID, &a.Name, &a.secretDigest, &a.RedirectURI, &scopes, &created)
+	err = tx.QueryRow(ctx, `SELECT company_id, app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at
+		FROM apps WHERE `+column+" = $1 AND status = 'active'", value).
+		Scan(&a.CompanyID, &a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created)
 	if err != nil {
 		return App{}, missing(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"unicode"
 )
 
 // Environment is the environment of an installation. A credential belongs to one.
@@ -85,6 +86,43 @@ func CodeDigest(env Environment, code string) string {
 
 // NewRequestReference returns 160 random bits that refer to a pushed authorization request. Store only its Digest.
 func NewRequestReference() string { return randomText(20) }
+
+// NewDeviceCode returns 160 random bits with which a device asks for its tokens. Store only its Digest.
+func NewDeviceCode() string { return randomText(20) }
+
+// userCodeLetters are the letters of user codes: no vowels, so that they form no words (RFC 8628, section 6.1).
+const userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
+
+// NewUserCode returns a code of eight random letters, such as WDJB-MJHT, that a person types. Store only the Digest of
+// its [UserCode].
+func NewUserCode() string {
+	code := make([]byte, 0, 9)
+	for i := range 8 {
+		if i == 4 {
+			code = append(code, '-')
+		}
+		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(userCodeLetters))))
+		if err != nil {
+			panic(err) // never happens: the runtime ends the program instead
+		}
+		code = append(code, userCodeLetters[n.Int64()])
+	}
+	return string(code)
+}
+
+// UserCode returns the letters of a code as a person typed it, in capitals, or "" if it cannot be a code.
+func UserCode(typed string) string {
+	code := strings.Map(func(r rune) rune {
+		if r == '-' || r == ' ' {
+			return -1
+		}
+		return unicode.ToUpper(r)
+	}, typed)
+	if len(code) != 8 || strings.Trim(code, userCodeLetters) != "" {
+		return ""
+	}
+	return code
+}
 
 // NewRefreshToken returns a new OAuth refresh token. Store only its Digest.
 func NewRefreshToken(env Environment) string { return newToken(refreshToken, env) }

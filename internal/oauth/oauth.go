@@ -1,6 +1,6 @@
 // Package oauth implements the authorization code flow of OAuth 2.0 (RFC 6749) with PKCE (RFC 7636), issuer
-// identification (RFC 9207), refresh and revocation of tokens (RFC 7009), pushed authorization requests (RFC 9126) and
-// resource indicators (RFC 8707), following RFC 9700.
+// identification (RFC 9207), the device flow (RFC 8628), refresh and revocation of tokens (RFC 7009), pushed
+// authorization requests (RFC 9126) and resource indicators (RFC 8707), following RFC 9700.
 //
 //	app → (Push →) user's browser → Check → user agrees → Grant → code → app → Exchange → access and refresh token
 //
@@ -13,6 +13,8 @@
 //   - A refresh token works once, for its app, and is replaced by a new one. A second use revokes the consent, too.
 //   - A token whose scopes move money, or change where it goes, is valid for an hour. A refreshed token has the rights
 //     that the user has at that time.
+//   - A device gets tokens once, and only after a signed-in person typed its code, saw the app and the scopes, and
+//     allowed them. A code lives ten minutes, and polling faster than allowed slows the device down.
 //   - Only digests of codes and tokens are stored.
 //   - A token has at most the scopes that its app registered and that the user was shown.
 //
@@ -63,7 +65,8 @@ var (
 		"The code is unknown, expired, already used, or was made for another client."}
 	errRedirect  = &Error{"invalid_grant", "The redirect_uri is not the registered one."}
 	errVerifier  = &Error{"invalid_grant", "The code_verifier does not match the code_challenge."}
-	errGrantType = &Error{"unsupported_grant_type", "The grant_type must be authorization_code or refresh_token."}
+	errGrantType = &Error{"unsupported_grant_type",
+		"The grant_type must be authorization_code, refresh_token or " + DeviceGrant + "."}
 	errNoCode    = &Error{"invalid_request", "The code is missing."}
 	errNoRefresh = &Error{"invalid_request", "The refresh_token is missing."}
 	errRefresh   = &Error{"invalid_grant",
@@ -103,6 +106,7 @@ type Params struct {
 	Method          string // PKCE method
 	Resource        string // the service for which the token is, or ""
 	RequestURI      string // reference to a pushed request, which replaces all others except ClientID
+	UserCode        string // code that a device shows, which replaces all others
 
 	// Base is the address of the service. It is not a parameter of the request.
 	Base string
@@ -117,6 +121,7 @@ func ParseParams(v url.Values) Params {
 		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"),
 		RedirectURI: v.Get("redirect_uri"), Scope: v.Get("scope"), Challenge: v.Get("code_challenge"),
 		Method: v.Get("code_challenge_method"), Resource: v.Get("resource"), RequestURI: v.Get("request_uri"),
+		UserCode: v.Get("user_code"),
 	}
 }
 
@@ -126,7 +131,7 @@ func (p Params) Values() url.Values {
 	for name, value := range map[string]string{
 		"client_id": p.ClientID, "state": p.State, "response_type": p.ResponseType, "redirect_uri": p.RedirectURI,
 		"scope": p.Scope, "code_challenge": p.Challenge, "code_challenge_method": p.Method, "resource": p.Resource,
-		"request_uri": p.RequestURI,
+		"request_uri": p.RequestURI, "user_code": p.UserCode,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -140,12 +145,17 @@ type Request struct {
 	App       identity.App
 	State     string
 	Scopes    identity.Scopes
+	Device    bool // a device waits for the answer, and there is no redirect
 	challenge string
+	device    string // digest of the device code
 }
 
 // Check validates an authorization request. The caller must show ErrClient and ErrRedirectURI to the user, and redirect
 // any *Error to the app with [Request.Refused] of the returned Request.
 func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
+	if p.UserCode != "" {
+		return checkDevice(ctx, tx, p.UserCode)
+	}
 	app, err := identity.AppByClientID(ctx, tx, p.ClientID)
 	if errors.Is(err, apierr.NotFoundErr) || err == nil && app.RedirectURI == "" {
 		return Request{}, ErrClient
@@ -260,42 +270,48 @@ func (r Request) back(v url.Values) string {
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string,
 	r Request) (code string, err error) {
 	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
+	code = identity.NewAuthorizationCode(env)
+	if err := insertCode(ctx, tx, code, g); err != nil {
+		return "", err
+	}
+	return code, consented(ctx, tx, u, companyID, r, identity.Digest(code))
+}
+
+// consented checks that a user may authorize an app for a company, or for themselves if companyID is empty, and notes
+// it in the company's history and in a mail to the user. key identifies the consent.
+func consented(ctx context.Context, tx *db.Tx, u identity.User, companyID string, r Request, key string) error {
 	data := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
 	if companyID != "" {
 		version, members, err := auth.Lock(ctx, tx, companyID)
 		if err != nil {
-			return "", err
+			return err
 		}
 		switch role := members.Role(u.ID); {
 		case role == "":
-			return "", apierr.NotFoundErr
+			return apierr.NotFoundErr
 		case !identity.Manages(role):
-			return "", ErrRole
+			return ErrRole
 		}
 		db.History(tx, companyID, companyID, version, "", "", "apps: "+u.ID+" connected "+r.App.ID)
 		c, err := identity.CompanyByID(ctx, tx, companyID)
 		if err != nil {
-			return "", err
+			return err
 		}
 		data.Company = c.Name
 	}
 	for _, s := range r.Scopes.List() {
 		data.Scopes = append(data.Scopes, Describe(s))
 	}
-	code = identity.NewAuthorizationCode(env)
-	if err := insertCode(ctx, tx, code, g); err != nil {
-		return "", err
-	}
-	err = mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: companyID, To: u.Email, Template: mail.AppConnected, Data: data, Key: identity.Digest(code),
+	return mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: companyID, To: u.Email, Template: mail.AppConnected, Data: data, Key: key,
 	})
-	return code, err
 }
 
 // TokenRequest contains the parameters of a token request.
 type TokenRequest struct {
 	GrantType, Code        string
 	RefreshToken           string
+	DeviceCode             string
 	Scope                  string // of a refresh: fewer scopes than those of the consent, or "" for all
 	Resource, Base         string // as in Params
 	ClientID, ClientSecret string
@@ -324,6 +340,8 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, errTarget, nil
 	case r.GrantType == "refresh_token":
 		return refreshed(ctx, tx, env, app, r)
+	case r.GrantType == DeviceGrant:
+		return polled(ctx, tx, env, app, r.DeviceCode)
 	case r.GrantType != "authorization_code":
 		return Token{}, errGrantType, nil
 	case r.Code == "":
@@ -452,10 +470,11 @@ func (g grant) proves(verifier string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(g.challenge)) == 1
 }
 
-// client returns the app with the client ID and secret, or errClient.
+// client returns the app with the client ID and secret, or errClient. A public client has no secret.
 func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *Error, error) {
 	app, err := identity.AppByClientID(ctx, tx, id)
-	if errors.Is(err, apierr.NotFoundErr) || err == nil && !app.CheckSecret(secret) {
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && !app.CheckSecret(secret) &&
+		!(app.Public() && secret == "") {
 		return app, errClient, nil
 	}
 	return app, nil, err

@@ -60,6 +60,7 @@ func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) error {
 		"DELETE FROM authorization_codes WHERE created_at < $1": before,
 		"DELETE FROM refresh_tokens WHERE expires_at < $1":      tx.Now(),
 		"DELETE FROM pushed_requests WHERE expires_at < $1":     tx.Now(),
+		"DELETE FROM device_codes WHERE created_at < $1":        before,
 	} {
 		if _, err := tx.Exec(ctx, query, db.Micros(until)); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 // Client calls the API. Its services are safe for concurrent use.
 type Client struct {
+	Authorization   *AuthorizationService
 	Claims          *ClaimsService
 	Companies       *CompaniesService
 	Credential      *CredentialService
@@ -34,6 +35,7 @@ type Client struct {
 
 func newClient(t *transport) *Client {
 	return &Client{
+		Authorization:   &AuthorizationService{t},
 		Claims:          &ClaimsService{t},
 		Companies:       &CompaniesService{t},
 		Credential:      &CredentialService{t},
@@ -55,6 +57,16 @@ func newClient(t *transport) *Client {
 		Webhooks:        &WebhooksService{t},
 		Workers:         &WorkersService{t},
 	}
+}
+
+// AuthorizationService has the operations on authorization.
+type AuthorizationService struct{ t *transport }
+
+// AuthorizeDevice calls POST /oauth2/device_authorization: begin the sign-in of a device.
+func (s *AuthorizationService) AuthorizeDevice(
+	ctx context.Context, params *OauthDeviceParams, options ...RequestOption,
+) (*OauthDevice, error) {
+	return call[OauthDevice](ctx, s.t, request{"POST", "/oauth2/device_authorization", nil, params, options})
 }
 
 // ClaimsService has the operations on claims.
@@ -590,6 +602,19 @@ func (s *CompaniesService) ExportYearReport(
 	ctx context.Context, params *CompanyExportYearReportParams, options ...RequestOption,
 ) ([]byte, error) {
 	return s.t.send(ctx, request{"GET", "/api/company/reports/year/export", params.values(), nil, options})
+}
+
+// ListRequests calls GET /api/company/requests: list API requests.
+//
+// Returns the log of the company's API requests with their responses, without secrets and personal data, newest
+// first. Entries are kept for 30 days. Filters combine; a filter looks at 5,000 entries at a time, so that a page
+// can be empty before the end.
+//
+// Requires the scope `c_company_detail`.
+func (s *CompaniesService) ListRequests(
+	ctx context.Context, params *CompanyListRequestsParams, options ...RequestOption,
+) (*LoggedRequests, error) {
+	return call[LoggedRequests](ctx, s.t, request{"GET", "/api/company/requests", params.values(), nil, options})
 }
 
 // ListSecurityEvents calls GET /api/company/security-events: list security events.

@@ -1186,6 +1186,48 @@ func (p *CompanyListPaymentsParams) values() url.Values {
 	return v
 }
 
+// CompanyListRequestsParams are query parameters. Zero values are not sent.
+type CompanyListRequestsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// One of: succeeded, refused, failed, replayed.
+	Outcome string
+	// Only requests of this operation, by its path.
+	Route string
+	// Only the requests with this ID.
+	RequestID string
+	// Continue a list: next of the page before.
+	After string
+	// Maximum number of entries.
+	Limit int64
+}
+
+func (p *CompanyListRequestsParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Outcome != "" {
+		v.Set("outcome", p.Outcome)
+	}
+	if p.Route != "" {
+		v.Set("route", p.Route)
+	}
+	if p.RequestID != "" {
+		v.Set("request_id", p.RequestID)
+	}
+	if p.After != "" {
+		v.Set("after", p.After)
+	}
+	if p.Limit != 0 {
+		v.Set("limit", strconv.FormatInt(p.Limit, 10))
+	}
+	return v
+}
+
 // CompanyListSecurityEventsParams are query parameters. Zero values are not sent.
 type CompanyListSecurityEventsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -2742,6 +2784,48 @@ type LinkPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// LoggedRequest is part of responses.
+type LoggedRequest struct {
+	// JSON, with … for hidden values; long ones are cut.
+	Answer string `json:"answer"`
+	// App of the credential.
+	AppID string `json:"app_id"`
+	// When the request arrived, UTC.
+	At time.Time `json:"at"`
+	// JSON, with … for hidden values; long ones are cut.
+	Body string `json:"body"`
+	// Error code of the response; empty for none.
+	Code string `json:"code"`
+	// ID of the API key or token.
+	Credential string `json:"credential"`
+	// Idempotency-Key, shortened; empty for none.
+	IdempotencyKey string `json:"idempotency_key"`
+	// HTTP method.
+	Method string `json:"method"`
+	// Path and query, with … for hidden values.
+	Path string `json:"path"`
+	// Identifies the entry.
+	Reference string `json:"reference"`
+	// The response is that of an earlier request with the same key.
+	Replayed bool `json:"replayed"`
+	// X-Request-Id of the request.
+	RequestID string `json:"request_id"`
+	// Path of the operation.
+	Route string `json:"route"`
+	// HTTP status of the response.
+	Status int64 `json:"status"`
+	// Time that the request took, in microseconds.
+	TookUs int64 `json:"took_us"`
+}
+
+// LoggedRequests is part of responses.
+type LoggedRequests struct {
+	// Requests, newest first.
+	Data []LoggedRequest `json:"data"`
+	// Value of after for the next page; empty at the end.
+	Next string `json:"next"`
+}
+
 // MandateAnswer is part of responses.
 type MandateAnswer struct {
 	// When the mandate was accepted, UTC.
@@ -2979,6 +3063,32 @@ type MoneyOwed struct {
 	Amount string `json:"amount"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+}
+
+// OauthDevice is part of responses.
+type OauthDevice struct {
+	// With which the device asks for its tokens.
+	DeviceCode string `json:"device_code"`
+	// Seconds.
+	ExpiresIn int64 `json:"expires_in"`
+	// Seconds to wait between two requests for the tokens.
+	Interval int64 `json:"interval"`
+	// The person types it.
+	UserCode string `json:"user_code"`
+	// Page on which the person types the code.
+	VerificationURI string `json:"verification_uri"`
+	// The page with the code filled in.
+	VerificationURIComplete string `json:"verification_uri_complete"`
+}
+
+// OauthDeviceParams is part of requests.
+type OauthDeviceParams struct {
+	// Required unless sent by HTTP Basic. stipend-cli has no secret.
+	ClientID string `json:"client_id,omitzero"`
+	// Required unless sent by HTTP Basic.
+	ClientSecret string `json:"client_secret,omitzero"`
+	// Scopes, separated by spaces. Default: all that the app registered.
+	Scope string `json:"scope,omitzero"`
 }
 
 // OnboardParams is part of requests.

@@ -22,4 +22,8 @@ console.log(tokens.company_id);
 await read();
 await oauth.tokenRevocation(config, tokens.access_token);
 console.log("revoked");
+const device = await oauth.initiateDeviceAuthorization(config, { scope: "c_company_worker_list" });
+console.log(device.verification_uri_complete);
+const own = await oauth.pollDeviceAuthorizationGrant(config, device);
+console.log(own.access_token);
 process.exit(0);

@@ -417,6 +417,26 @@ CREATE TABLE pushed_requests (
     PRIMARY KEY (digest)
 );
 
+-- Sign-ins of devices that have no browser (RFC 8628).
+-- Shared: found by digest before the company is known.
+-- Writer: internal/oauth
+CREATE TABLE device_codes (
+    digest        TEXT   NOT NULL, -- of the device code
+    user_digest   TEXT   NOT NULL, -- of the code that a person types
+    app_id        TEXT   NOT NULL,
+    scopes        TEXT   NOT NULL,
+    state         TEXT   NOT NULL CHECK (state IN ('pending', 'allowed', 'denied', 'used')),
+    company_id    TEXT   NOT NULL, -- for which the person allowed it, '' for the person alone or before
+    user_id       TEXT   NOT NULL, -- who answered, '' before
+    poll_seconds  BIGINT NOT NULL, -- how long the device must wait between two polls
+    polled_at     BIGINT NOT NULL, -- 0 before the first poll
+    grant_id      TEXT   NOT NULL, -- set when it is used
+    expires_at    BIGINT NOT NULL,
+    created_at    BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE UNIQUE INDEX device_codes_by_user_code ON device_codes (user_digest);
+
 -- OAuth authorization codes between consent and exchange.
 -- Shared: found by digest before the company is known.
 -- Writer: internal/oauth

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
@@ -27,6 +29,7 @@ type consentPage struct {
 	Verified                            bool   // the publisher is a verified company
 	Alike                               bool   // another publisher has an app with a similar name
 	Back                                string // host of the redirect URL
+	Device                              bool   // a device waits for the answer
 	Email                               string
 	Companies                           []ui.Option // companies for which the user may allow it
 	Groups                              []ui.ScopeGroup
@@ -36,7 +39,7 @@ type consentPage struct {
 
 // requestParams are the parameters of an authorization request (RFC 6749, section 4.1.1; RFC 7636).
 var requestParams = []string{"client_id", "state", "response_type", "redirect_uri", "scope", "code_challenge",
-	"code_challenge_method", "resource", "request_uri"}
+	"code_challenge_method", "resource", "request_uri", "user_code"}
 
 // readRequest reads the authorization request from the URL or the posted form. A repeated parameter is an error.
 func readRequest(c *ui.Request) (oauth.Params, error) {
@@ -52,6 +55,9 @@ func readRequest(c *ui.Request) (oauth.Params, error) {
 	p := oauth.ParseParams(v)
 	if p.RequestURI != "" { // further parameters are ignored (RFC 9126)
 		p = oauth.Params{ClientID: p.ClientID, RequestURI: p.RequestURI}
+	}
+	if p.UserCode != "" {
+		p = oauth.Params{UserCode: p.UserCode}
 	}
 	p.Base = c.BaseURL
 	return p, nil
@@ -78,7 +84,18 @@ func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Params, 
 // showConsent asks the user whether an app may act for them. The user signs in first, so that a link cannot be used
 // as an open redirector (RFC 9700, section 4.11.2).
 func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	if c.HTTP.URL.Query().Has("user_code") { // only a person who has signed in learns whether a code exists
+		if signedIn, err := c.FindSession(ctx, tx); err != nil || !signedIn {
+			return ui.View{Redirect: c.SignInURL()}, err
+		}
+		if err := c.AnonymousLimiter.Allow(c.Time, session.Network(c.RemoteAddr()).String(), http.Header{}); err != nil {
+			return ui.View{}, err
+		}
+	}
 	ask, r, back, err := checkRequest(ctx, c, tx)
+	if errors.Is(err, oauth.ErrUserCode) {
+		return ui.View{Redirect: oauth.DevicePage + "?wrong=1"}, nil
+	}
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -91,9 +108,11 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if may, err := mayGrant(ctx, c, tx, c.Session.Company.ID, r.Scopes); err != nil || !may {
 		return ui.View{Redirect: c.ProofURL()}, err
 	}
-	publisher, err := identity.CompanyByID(ctx, tx, r.App.CompanyID)
-	if err != nil {
-		return ui.View{}, err
+	publisher := identity.Company{Name: "Stipend", KYBStatus: identity.KYBApproved}
+	if !r.App.Public() {
+		if publisher, err = identity.CompanyByID(ctx, tx, r.App.CompanyID); err != nil {
+			return ui.View{}, err
+		}
 	}
 	to, err := url.Parse(r.App.RedirectURI)
 	if err != nil {
@@ -102,7 +121,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p := consentPage{
 		App: r.App.Name, Publisher: publisher.Name, Website: publisher.Website,
 		Verified:   publisher.KYBStatus == identity.KYBApproved,
-		Registered: r.App.Created.UTC().Format(time.DateOnly), Back: to.Host, Email: c.Session.User.Email,
+		Registered: r.App.Created.UTC().Format(time.DateOnly), Back: to.Host, Device: r.Device, Email: c.Session.User.Email,
 		Groups: c.ScopeGroups(r.Scopes), Again: c.HTTP.URL.RequestURI(),
 	}
 	if p.Alike, err = identity.LooksLikeAnother(ctx, tx, r.App); err != nil {
@@ -162,10 +181,17 @@ func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	switch c.Form.Get("decision") {
 	case "deny":
+		if r.Device {
+			return ui.View{Redirect: oauth.DevicePage + "?done=denied"}, oauth.Answer(ctx, tx, c.Session.User, "", r, false)
+		}
 		return ui.View{External: r.Refused(issuer(c.Server), oauth.ErrDenied)}, nil
 	case "allow":
 		if may, err := mayGrant(ctx, c, tx, c.Form.Get("company_id"), r.Scopes); err != nil || !may {
 			return ui.View{Redirect: ui.ProofPath("/authorize?" + ask.Values().Encode())}, err
+		}
+		if r.Device {
+			return ui.View{Redirect: oauth.DevicePage + "?done=allowed"},
+				oauth.Answer(ctx, tx, c.Session.User, c.Form.Get("company_id"), r, true)
 		}
 		code, err := oauth.Grant(ctx, tx, c.Env, c.Session.User, c.Form.Get("company_id"), r)
 		if err != nil {
@@ -175,6 +201,24 @@ func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	default:
 		return ui.View{}, errDecision
 	}
+}
+
+// devicePage asks for the code that a device shows.
+type devicePage struct {
+	Code          string // as filled in by the device
+	Wrong         bool
+	Allowed, Done bool
+}
+
+// showDevice asks a person for the code of their device, or says that they can return to it.
+func showDevice(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
+	query := c.HTTP.URL.Query()
+	p := devicePage{Code: query.Get("user_code"), Wrong: query.Get("wrong") != "", Done: query.Get("done") != "",
+		Allowed: query.Get("done") == "allowed"}
+	if len(p.Code) > 20 {
+		p.Code = ""
+	}
+	return ui.View{Template: "device", Title: c.Text("device.title"), Data: p}, nil
 }
 
 // connectedApp is an app that may act for the user.

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -73,4 +74,5 @@ var Routes = []ui.Route{
 
 	{Method: "GET", Path: "/authorize", Access: ui.Anyone, Handler: showConsent},
 	{Method: "POST", Path: "/authorize", Access: ui.Anyone, Handler: decide},
+	{Method: "GET", Path: oauth.DevicePage, Access: ui.SignedIn, Handler: showDevice},
 }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 class Services:
     """The operations of the API, one attribute per resource."""
 
+    authorization: AuthorizationService
     claims: ClaimsService
     companies: CompaniesService
     credential: CredentialService
@@ -36,6 +37,7 @@ class Services:
     workers: WorkersService
 
     def __init__(self, t: Transport) -> None:
+        self.authorization = AuthorizationService(t)
         self.claims = ClaimsService(t)
         self.companies = CompaniesService(t)
         self.credential = CredentialService(t)
@@ -56,6 +58,14 @@ class Services:
         self.wallets = WalletsService(t)
         self.webhooks = WebhooksService(t)
         self.workers = WorkersService(t)
+
+
+class AuthorizationService(Service):
+    """The operations on authorization."""
+
+    def authorize_device(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OauthDeviceParams]) -> t.OauthDevice:
+        """Begin the sign-in of a device."""
+        return self._call(t.OauthDevice, "POST", "/oauth2/device_authorization", body=params, key=idempotency_key)
 
 
 class ClaimsService(Service):
@@ -457,6 +467,17 @@ class CompaniesService(Service):
         Requires the scope `c_company_workers_pay`.
         """
         return self._text("GET", "/api/company/reports/year/export", query=params)
+
+    def list_requests(self, **params: Unpack[t.CompanyListRequestsParams]) -> t.LoggedRequests:
+        """List API requests.
+
+        Returns the log of the company's API requests with their responses, without secrets and personal data,
+        newest first. Entries are kept for 30 days. Filters combine; a filter looks at 5,000 entries at a time, so
+        that a page can be empty before the end.
+
+        Requires the scope `c_company_detail`.
+        """
+        return self._call(t.LoggedRequests, "GET", "/api/company/requests", query=params)
 
     def list_security_events(self, **params: Unpack[t.CompanyListSecurityEventsParams]) -> t.SecurityEventPage:
         """List security events.

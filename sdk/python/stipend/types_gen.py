@@ -21,7 +21,7 @@ __all__ = [
     "ClaimQuoteData", "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus",
     "ClaimSummary", "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams",
     "CompanyExportYearReportParams", "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice",
-    "CompanyInvoicePage", "CompanyListInvoicesParams", "CompanyListPaymentsParams",
+    "CompanyInvoicePage", "CompanyListInvoicesParams", "CompanyListPaymentsParams", "CompanyListRequestsParams",
     "CompanyListSecurityEventsParams", "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData",
     "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer",
     "DebitChangeParams", "DebitPage", "DebitParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage",
@@ -38,34 +38,34 @@ __all__ = [
     "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage",
     "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams",
     "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
-    "LinkChangeParams", "LinkCreateParams", "LinkPage", "MandateAnswer", "MandateProof", "MandateRevokeParams",
-    "Mandates", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "Owed", "OwnerDetail",
-    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData",
-    "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams",
-    "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData",
-    "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput",
-    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated",
-    "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams", "PayrollGetScheduleParams",
-    "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollProposeParams",
-    "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
-    "PayrollUpdateParams", "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams",
-    "ProposalListParams", "ProposalPage", "ProposalRefParams", "RateItem", "RateList",
-    "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
-    "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
-    "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
-    "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
-    "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
-    "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
-    "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
-    "RefundRefParams", "RequiredField", "RequiredFields", "RequiredSubfield", "SandboxClock",
-    "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams", "SandboxDepositParams",
-    "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams",
-    "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
-    "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData", "ScheduleDetail",
-    "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleRunParams",
-    "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecurityEvent", "SecurityEventPage",
-    "SettleParams", "Settlement", "SettlementData", "SettlementPage", "SettlementStatement",
+    "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
+    "MandateProof", "MandateRevokeParams", "Mandates", "MerchantBranding", "MerchantBrandingData",
+    "MerchantBrandingParams", "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta",
+    "MoneyOwed", "OauthDevice", "OauthDeviceParams", "OnboardParams", "Owed", "OwnerDetail", "OwnerKYCParams",
+    "OwnerParams", "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted",
+    "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams",
+    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
+    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
+    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
+    "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
+    "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary", "PayrollUpdateParams", "PreviewItem",
+    "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams", "ProposalPage",
+    "ProposalRefParams", "RateItem", "RateList", "RecipientAllocationsParams", "RecipientAllocationsUpdated",
+    "RecipientCreateParams", "RecipientCreated", "RecipientData", "RecipientDestination",
+    "RecipientDestinationCorrectParams", "RecipientDestinationCreateParams", "RecipientDestinationCreated",
+    "RecipientDestinationDeleteParams", "RecipientDestinationList", "RecipientDestinationUpdateParams",
+    "RecipientDetail", "RecipientExportParams", "RecipientGetDestinationFieldsParams",
+    "RecipientGetDestinationParams", "RecipientImportParams", "RecipientImported", "RecipientItem",
+    "RecipientListDestinationChangesParams", "RecipientListParams", "RecipientPage", "RecipientUpdateParams",
+    "RedeliverParams", "RedeliverStarted", "RefundData", "RefundRefParams", "RequiredField", "RequiredFields",
+    "RequiredSubfield", "SandboxClock", "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams",
+    "SandboxDepositParams", "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams",
+    "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage",
+    "SandboxMailsParams", "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData",
+    "ScheduleDetail", "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData",
+    "ScheduleRunParams", "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecurityEvent",
+    "SecurityEventPage", "SettleParams", "Settlement", "SettlementData", "SettlementPage", "SettlementStatement",
     "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TaxFormParams", "TestData", "ToPayItemParams",
     "TransferData", "UploadParams", "UserAllocationsParams", "UserAllocationsUpdated", "UserCreateParams",
     "UserCreated", "UserData", "UserDestination", "UserDestinationCorrectParams", "UserDestinationCreateParams",
@@ -955,6 +955,20 @@ class CompanyListPaymentsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+
+
+class CompanyListRequestsParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    outcome: Literal["succeeded", "refused", "failed", "replayed"]
+    route: str
+    """Only requests of this operation, by its path."""
+    request_id: str
+    """Only the requests with this ID."""
+    after: str
+    """Continue a list: next of the page before."""
+    limit: int
+    """Maximum number of entries."""
 
 
 class CompanyListSecurityEventsParams(TypedDict, total=False):
@@ -2247,6 +2261,48 @@ class LinkPage:
 
 
 @dataclass(frozen=True)
+class LoggedRequest:
+    answer: str
+    """JSON, with … for hidden values; long ones are cut."""
+    app_id: str
+    """App of the credential."""
+    at: datetime
+    """When the request arrived, UTC."""
+    body: str
+    """JSON, with … for hidden values; long ones are cut."""
+    code: str
+    """Error code of the response; empty for none."""
+    credential: str
+    """ID of the API key or token."""
+    idempotency_key: str
+    """Idempotency-Key, shortened; empty for none."""
+    method: str
+    """HTTP method."""
+    path: str
+    """Path and query, with … for hidden values."""
+    reference: str
+    """Identifies the entry."""
+    replayed: bool
+    """The response is that of an earlier request with the same key."""
+    request_id: str
+    """X-Request-Id of the request."""
+    route: str
+    """Path of the operation."""
+    status: int
+    """HTTP status of the response."""
+    took_us: int
+    """Time that the request took, in microseconds."""
+
+
+@dataclass(frozen=True)
+class LoggedRequests:
+    data: list[LoggedRequest]
+    """Requests, newest first."""
+    next: str
+    """Value of after for the next page; empty at the end."""
+
+
+@dataclass(frozen=True)
 class MandateAnswer:
     accepted_at: datetime
     """When the mandate was accepted, UTC."""
@@ -2488,6 +2544,31 @@ class MoneyOwed:
     """As decimal text."""
     currency: str
     """Currency: its code, one of GET /api/currencies."""
+
+
+@dataclass(frozen=True)
+class OauthDevice:
+    device_code: str
+    """With which the device asks for its tokens."""
+    expires_in: int
+    """Seconds."""
+    interval: int
+    """Seconds to wait between two requests for the tokens."""
+    user_code: str
+    """The person types it."""
+    verification_uri: str
+    """Page on which the person types the code."""
+    verification_uri_complete: str
+    """The page with the code filled in."""
+
+
+class OauthDeviceParams(TypedDict, total=False):
+    client_id: str
+    """Required unless sent by HTTP Basic. stipend-cli has no secret."""
+    client_secret: str
+    """Required unless sent by HTTP Basic."""
+    scope: str
+    """Scopes, separated by spaces. Default: all that the app registered."""
 
 
 class OnboardParams(TypedDict, total=False):

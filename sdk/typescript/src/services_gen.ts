@@ -4,6 +4,7 @@ import type * as T from "./types_gen.js";
 
 /** Stipend calls the API. */
 export class Stipend {
+	readonly authorization: AuthorizationService;
 	readonly claims: ClaimsService;
 	readonly companies: CompaniesService;
 	readonly credential: CredentialService;
@@ -27,6 +28,7 @@ export class Stipend {
 
 	constructor(options: ClientOptions) {
 		const t = new Transport(options);
+		this.authorization = new AuthorizationService(t);
 		this.claims = new ClaimsService(t);
 		this.companies = new CompaniesService(t);
 		this.credential = new CredentialService(t);
@@ -47,6 +49,14 @@ export class Stipend {
 		this.wallets = new WalletsService(t);
 		this.webhooks = new WebhooksService(t);
 		this.workers = new WorkersService(t);
+	}
+}
+
+/** The operations on authorization. */
+export class AuthorizationService extends Service {
+	/** Begin the sign-in of a device. */
+	authorizeDevice(params: T.OauthDeviceParams, options?: RequestOptions): Promise<T.OauthDevice> {
+		return this.t.call("POST", "/oauth2/device_authorization", { body: params }, options);
 	}
 }
 
@@ -516,6 +526,19 @@ export class CompaniesService extends Service {
 	 */
 	exportYearReport(params: T.CompanyExportYearReportParams = {}, options?: RequestOptions): Promise<string> {
 		return this.t.text("GET", "/api/company/reports/year/export", { query: params }, options);
+	}
+
+	/**
+	 * List API requests.
+	 *
+	 * Returns the log of the company's API requests with their responses, without secrets and personal data, newest
+	 * first. Entries are kept for 30 days. Filters combine; a filter looks at 5,000 entries at a time, so that a page
+	 * can be empty before the end.
+	 *
+	 * Requires the scope `c_company_detail`.
+	 */
+	listRequests(params: T.CompanyListRequestsParams = {}, options?: RequestOptions): Promise<T.LoggedRequests> {
+		return this.t.call("GET", "/api/company/requests", { query: params }, options);
 	}
 
 	/**

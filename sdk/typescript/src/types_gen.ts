@@ -855,6 +855,21 @@ export interface CompanyListPaymentsParams {
 	per_page?: number;
 }
 
+export interface CompanyListRequestsParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/**  */
+	outcome?: "succeeded" | "refused" | "failed" | "replayed";
+	/** Only requests of this operation, by its path. */
+	route?: string;
+	/** Only the requests with this ID. */
+	request_id?: string;
+	/** Continue a list: next of the page before. */
+	after?: string;
+	/** Maximum number of entries. */
+	limit?: number;
+}
+
 export interface CompanyListSecurityEventsParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -2058,6 +2073,46 @@ export interface LinkPage {
 	meta: Meta;
 }
 
+export interface LoggedRequest {
+	/** JSON, with … for hidden values; long ones are cut. */
+	answer: string;
+	/** App of the credential. */
+	app_id: string;
+	/** When the request arrived, UTC. */
+	at: string;
+	/** JSON, with … for hidden values; long ones are cut. */
+	body: string;
+	/** Error code of the response; empty for none. */
+	code: string;
+	/** ID of the API key or token. */
+	credential: string;
+	/** Idempotency-Key, shortened; empty for none. */
+	idempotency_key: string;
+	/** HTTP method. */
+	method: string;
+	/** Path and query, with … for hidden values. */
+	path: string;
+	/** Identifies the entry. */
+	reference: string;
+	/** The response is that of an earlier request with the same key. */
+	replayed: boolean;
+	/** X-Request-Id of the request. */
+	request_id: string;
+	/** Path of the operation. */
+	route: string;
+	/** HTTP status of the response. */
+	status: number;
+	/** Time that the request took, in microseconds. */
+	took_us: number;
+}
+
+export interface LoggedRequests {
+	/** Requests, newest first. */
+	data: LoggedRequest[];
+	/** Value of after for the next page; empty at the end. */
+	next: string;
+}
+
 export interface MandateAnswer {
 	/** When the mandate was accepted, UTC. */
 	accepted_at: string;
@@ -2297,6 +2352,30 @@ export interface MoneyOwed {
 	amount: string;
 	/** Currency: its code, one of GET /api/currencies. */
 	currency: string;
+}
+
+export interface OauthDevice {
+	/** With which the device asks for its tokens. */
+	device_code: string;
+	/** Seconds. */
+	expires_in: number;
+	/** Seconds to wait between two requests for the tokens. */
+	interval: number;
+	/** The person types it. */
+	user_code: string;
+	/** Page on which the person types the code. */
+	verification_uri: string;
+	/** The page with the code filled in. */
+	verification_uri_complete: string;
+}
+
+export interface OauthDeviceParams {
+	/** Required unless sent by HTTP Basic. stipend-cli has no secret. */
+	client_id?: string;
+	/** Required unless sent by HTTP Basic. */
+	client_secret?: string;
+	/** Scopes, separated by spaces. Default: all that the app registered. */
+	scope?: string;
 }
 
 export interface OnboardParams {

@@ -1,0 +1,141 @@
+package oauth
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+)
+
+const (
+	// DeviceLife is the time during which a person can answer a device.
+	DeviceLife = 10 * time.Minute
+	// DevicePage is the path of the page on which a person types the code of a device.
+	DevicePage = "/device"
+	// DeviceGrant is the grant type with which a device asks for its tokens.
+	DeviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
+	// DevicePoll is the time that a device waits between two polls. Each poll that comes earlier adds it again.
+	DevicePoll = 5 * time.Second
+)
+
+// Errors that a device gets while it polls.
+var (
+	errPending = &Error{"authorization_pending", "The person has not answered yet. Ask again later."}
+	errSlower  = &Error{"slow_down", "The device asks too often. Wait five seconds longer between two requests."}
+	errExpired = &Error{"expired_token", "Nobody answered in time. Begin again."}
+	errDevice  = &Error{"invalid_grant", "The device_code is unknown, already used, or was made for another client."}
+)
+
+// ErrUserCode is the error for a person who typed a code that no device shows.
+var ErrUserCode = apierr.New(apierr.NotFound, "not_found",
+	"No device shows this code, or it has expired. Compare it with the code on your device.")
+
+// Device is a device that waits for a person.
+type Device struct {
+	Code, UserCode string
+	Life, Poll     time.Duration
+}
+
+// Authorize begins the sign-in of a device by an app, with scopes separated by spaces, or "" for all of the app. The
+// program stipend itself is known to every installation.
+func Authorize(ctx context.Context, tx *db.Tx, clientID, clientSecret, scope string) (Device, *Error, error) {
+	if clientID == identity.CommandLineClient {
+		if _, err := identity.CommandLineApp(ctx, tx, CompanyScopes()); err != nil {
+			return Device{}, nil, err
+		}
+	}
+	app, refusal, err := client(ctx, tx, clientID, clientSecret)
+	if err != nil || refusal != nil {
+		return Device{}, refusal, err
+	}
+	scopes := app.Scopes
+	if scope != "" {
+		known := false
+		if scopes, known = identity.ParseScopes(scope); !known || scopes == 0 || !scopes.Within(app.Scopes) {
+			return Device{}, errScope, nil
+		}
+	}
+	d := Device{identity.NewDeviceCode(), identity.NewUserCode(), DeviceLife, DevicePoll}
+	return d, nil, insertDevice(ctx, tx, d, app.ID, scopes)
+}
+
+// checkDevice returns the request of a device that shows a code, or ErrUserCode.
+func checkDevice(ctx context.Context, tx *db.Tx, typed string) (Request, error) {
+	code := identity.UserCode(typed)
+	if code == "" {
+		return Request{}, ErrUserCode
+	}
+	d, known, err := deviceByUserCode(ctx, tx, identity.Digest(code))
+	if err != nil {
+		return Request{}, err
+	}
+	if !known || d.state != devicePending || !tx.Now().Before(d.expires) {
+		return Request{}, ErrUserCode
+	}
+	app, err := identity.AppWithID(ctx, tx, d.appID)
+	if err != nil {
+		return Request{}, err
+	}
+	return Request{App: app, Scopes: d.scopes & app.Scopes, Device: true, device: d.digest}, nil
+}
+
+// Answer records a person's answer to a device: the company that the app may act for, or "" for the person alone. It
+// returns the errors of [Grant], and ErrUserCode if the device has been answered.
+func Answer(ctx context.Context, tx *db.Tx, u identity.User, companyID string, r Request, allow bool) error {
+	state := deviceDenied
+	if allow {
+		if err := consented(ctx, tx, u, companyID, r, r.device); err != nil {
+			return err
+		}
+		state = deviceAllowed
+	}
+	first, err := answerDevice(ctx, tx, r.device, state, companyID, u.ID, r.Scopes)
+	if err == nil && !first {
+		return ErrUserCode
+	}
+	return err
+}
+
+// polled returns the tokens of a device, or why it must wait. A device that asks again with a used code revokes the
+// consent, because another one has its code.
+func polled(ctx context.Context, tx *db.Tx, env identity.Environment, app identity.App, code string) (Token, *Error,
+	error) {
+	d, known, err := deviceByCode(ctx, tx, identity.Digest(code))
+	switch {
+	case err != nil:
+		return Token{}, nil, err
+	case !known || d.appID != app.ID:
+		return Token{}, errDevice, nil
+	case d.state == deviceUsed:
+		return Token{}, errDevice, identity.RevokeGrant(ctx, tx, d.companyID, d.grantID)
+	case !tx.Now().Before(d.expires):
+		return Token{}, errExpired, nil
+	case d.state == deviceDenied:
+		return Token{}, ErrDenied, nil
+	case d.state == devicePending:
+		early := tx.Now().Before(d.polled.Add(d.poll))
+		if early {
+			d.poll += DevicePoll
+		}
+		if err := touchDevice(ctx, tx, d.digest, d.poll); err != nil || !early {
+			return Token{}, errPending, err
+		}
+		return Token{}, errSlower, nil
+	}
+	g, err := identity.CreateGrant(ctx, tx, identity.Grant{CompanyID: d.companyID, AppID: app.ID, UserID: d.userID,
+		Scopes: d.scopes & app.Scopes})
+	if err != nil {
+		return Token{}, nil, err
+	}
+	first, err := useDevice(ctx, tx, d.digest, g.ID)
+	if err != nil {
+		return Token{}, nil, err
+	}
+	if !first {
+		return Token{}, nil, db.ErrConflict // another poll got the tokens; the transaction runs again and sees it
+	}
+	t, err := issue(ctx, tx, env, g, g.Scopes)
+	return t, nil, err
+}
