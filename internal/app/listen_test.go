@@ -34,7 +34,7 @@ import (
 func TestListenAndTrigger(t *testing.T) {
 	t.Parallel()
 	s := boot(t, dbtest.SQLite(t))
-	client := cli.Client{BaseURL: s.Ready().BaseURL}
+	client := cli.Client{URL: s.Ready().BaseURL}
 	type request struct {
 		header http.Header
 		body   []byte
@@ -47,7 +47,7 @@ func TestListenAndTrigger(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	testkit.Check(t, client.API().Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
+	testkit.Check(t, sandboxClient(t, s.Ready().BaseURL).Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
 		"events": []string{"claim.*"}}, nil))
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()
@@ -157,7 +157,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		// The service numbers the seed's events shortly after it is ready. Later events get later numbers. When the
 		// event created here has a number, all of the seed's events have one too, and a new listener receives none of
 		// them.
-		own := &trigger.Client{Client: cli.Client{BaseURL: first.Ready().BaseURL}.API()}
+		own := &trigger.Client{Client: sandboxClient(t, first.Ready().BaseURL)}
 		marker, err := own.MakeRecipient(t.Context())
 		testkit.Check(t, err)
 		eventually(t, 30*time.Second, "the events before the listener have numbers", func() bool {
@@ -169,7 +169,7 @@ func TestListenOutlivesARestart(t *testing.T) {
 		ready, said := make(chan struct{}), make(chan string, 100)
 		var done sync.WaitGroup
 		done.Go(func() {
-			_ = cli.ListenCmd{Client: cli.Client{BaseURL: front.URL}, ForwardTo: receiver.URL,
+			_ = cli.ListenCmd{Client: cli.Client{URL: front.URL}, ForwardTo: receiver.URL,
 				Events: "recipient.created"}.Run(ctx, cli.Streams{
 				Out: writer(func(text string) {
 					if strings.Contains(text, "Signing secret") {
@@ -182,11 +182,11 @@ func TestListenOutlivesARestart(t *testing.T) {
 		defer done.Wait()
 		defer stop()
 		<-ready
-		seeded, err := cli.Client{BaseURL: first.Ready().BaseURL}.API().EventsAfter(t.Context(), "", "recipient.created")
+		seeded, err := sandboxClient(t, first.Ready().BaseURL).EventsAfter(t.Context(), "", "recipient.created")
 		testkit.Check(t, err)
 		wanted := make([]string, len(seeded.Data)) // a new listener must not receive these
 		happen := func(s *service, n int) {
-			c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
+			c := &trigger.Client{Client: sandboxClient(t, s.Ready().BaseURL)}
 			for range n {
 				if _, err := c.MakeRecipient(t.Context()); err != nil {
 					t.Fatal(err)
@@ -362,4 +362,12 @@ func checkNeeded(t *testing.T, needed map[string]bool, test int) {
 				line.event)
 		}
 	}
+}
+
+// sandboxClient returns the client of a command for a sandbox.
+func sandboxClient(t *testing.T, base string) *apiclient.Client {
+	t.Helper()
+	c, err := cli.Client{URL: base}.API()
+	testkit.Check(t, err)
+	return c
 }

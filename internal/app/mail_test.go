@@ -13,7 +13,6 @@ import (
 	"github.com/emersion/go-smtp"
 	"golang.org/x/oauth2"
 
-	"github.com/stipend/stipend/cmd/stipend/cli"
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/sandbox/trigger"
@@ -86,7 +85,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 			"pay@example.com"
 	})
 	d := newAPIClient(t, s)
-	c := &trigger.Client{Client: cli.Client{BaseURL: s.Ready().BaseURL}.API()}
+	c := &trigger.Client{Client: sandboxClient(t, s.Ready().BaseURL)}
 
 	invited, err := c.Invite(t.Context())
 	testkit.Check(t, err)

@@ -319,7 +319,8 @@ func TestAgentOverStandardInputAndOutput(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Setenv("STIPEND_CREDENTIAL", s.Ready().Seed.APIKey)
+	t.Setenv("STIPEND_KEY", s.Ready().Seed.APIKey)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // without sign-ins
 	a := startAgent(t, "stdio", program, "mcp", "--url", s.Ready().BaseURL).connected()
 	if names := a.tools(); !slices.Contains(names, "list_payrolls") || slices.Contains(names, "create_payroll") {
 		t.Errorf("the tools are %v", names)
@@ -333,12 +334,12 @@ func TestAgentOverStandardInputAndOutput(t *testing.T) {
 	}
 
 	for _, c := range []struct{ credential, url, says string }{
-		{"", s.Ready().BaseURL, "set STIPEND_CREDENTIAL"},
+		{"", "https://stipend.example", "sign in first"},
 		{"stp_sandbox_token_wrong", s.Ready().BaseURL, "invalid_token"},
 		{s.Ready().Seed.APIKey, "http://stipend.example", "must be an https:// address"},
 		{s.Ready().Seed.APIKey, s.Ready().BaseURL + "/docs", "is it the address of an installation?"},
 	} {
-		err := cli.MCPCmd{URL: c.url, Credential: c.credential}.Run(t.Context(), cli.Streams{In: strings.NewReader(""),
+		err := cli.MCPCmd{Client: cli.Client{URL: c.url, Key: c.credential}}.Run(t.Context(), cli.Streams{In: strings.NewReader(""),
 			Out: io.Discard, Err: io.Discard})
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s with %q: %v", c.url, c.credential, err)

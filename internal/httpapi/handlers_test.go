@@ -283,7 +283,7 @@ func TestContract(t *testing.T) {
 		}
 	}
 	// the OAuth endpoints are not in the table
-	if want := len(routes) + len(operationsRoutes) + 6; n != want || len(ids) != n {
+	if want := len(routes) + len(operationsRoutes) + 7; n != want || len(ids) != n {
 		t.Errorf("%d operations with %d ids for %d routes", n, len(ids), want)
 	}
 	create := schemas["PayrollCreateBody"].(members)

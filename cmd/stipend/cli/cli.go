@@ -1,7 +1,8 @@
 // Package cli implements the command line: its commands, their flags and their output.
 //
 // It has no business rules. A command on the database opens it, calls one function of the package that owns the data,
-// and prints the result; serve and demo start a service; listen, trigger and mcp are clients of one.
+// and prints the result; serve and demo start a service; login, payrolls, claims, logs, open, listen, trigger and mcp are
+// clients of one.
 package cli
 
 import (
@@ -28,34 +29,54 @@ type Streams struct {
 
 // CLI is the command line.
 type CLI struct {
-	Serve       ServeCmd         `cmd:"" help:"Run the service. Without flags: a whole sandbox on this machine."`
-	Demo        DemoCmd          `cmd:"" help:"Show one payroll from creation to the last payout, live."`
-	Listen      ListenCmd        `cmd:"" help:"Forward a sandbox's events to a program on this machine."`
-	Trigger     TriggerCmd       `cmd:"" help:"Make an event happen in a sandbox. Without a name: list the events."`
-	MCP         MCPCmd           `cmd:"" name:"mcp" help:"Serve the API to an agent on this machine (MCP over stdio)."`
-	Migrate     MigrateCmd       `cmd:"" help:"Migrate the database's schema to this program's. serve does it, too."`
-	Ledger      LedgerCmd        `cmd:"" help:"Check the ledger, and list money in suspense."`
-	Jobs        JobsCmd          `cmd:"" help:"List and retry dead jobs."`
-	Bank        BankCmd          `cmd:"" help:"Payouts by bank: files, responses, corrections."`
-	Payouts     PayoutsCmd       `cmd:"" help:"Show, pause and resume payouts."`
-	Transfers   TransfersCmd     `cmd:"" help:"Bank transfers received: import statements, resolve suspense."`
-	Treasury    TreasuryCmd      `cmd:"" help:"The operator's own funds, and limits of exchanges into them."`
-	Reconcile   ReconcileCmd     `cmd:"" help:"Compare the ledger with nodes and banks; exit code 1 on a difference."`
-	Companies   CompaniesCmd     `cmd:"" help:"Freeze and unfreeze companies."`
-	Staff       StaffCmd         `cmd:"" help:"Accounts of the operator's staff, who sign in at /operations."`
-	Audit       AuditCmd         `cmd:"" help:"Check and export the audit log of the staff."`
-	Screening   ScreeningCmd     `cmd:"" help:"Sanctions lists in use, hits and decisions."`
-	Backup      BackupCmd        `cmd:"" help:"Write an encrypted copy of the embedded database, while it is used."`
-	Restore     RestoreCmd       `cmd:"" help:"Restore the embedded database from a backup, without paying anybody twice."`
-	Restored    RestoredCmd      `cmd:"" help:"Prepare a PostgreSQL database that was restored from a backup."`
-	Erase       EraseCmd         `cmd:"" help:"Erase the personal data of a person or company."`
-	Keys        KeysCmd          `cmd:"" help:"Create and show keys."`
+	Login      LoginCmd      `cmd:"" group:"use" help:"Sign in to an installation with your browser."`
+	Logout     LogoutCmd     `cmd:"" group:"use" help:"Sign out, and revoke what login was granted."`
+	Payrolls   PayrollsCmd   `cmd:"" group:"use" help:"Create, list and follow payrolls."`
+	Claims     ClaimsCmd     `cmd:"" group:"use" help:"Create claims, which payers pay."`
+	Open       OpenCmd       `cmd:"" group:"use" help:"Open a page in your browser."`
+	Completion CompletionCmd `cmd:"" group:"use" help:"Print the completion for bash, zsh or fish."`
+	Man        ManCmd        `cmd:"" group:"use" help:"Print the manual page."`
+
+	Demo    DemoCmd    `cmd:"" group:"build" help:"Show one payroll from creation to the last payout, live."`
+	Listen  ListenCmd  `cmd:"" group:"build" help:"Forward a sandbox's events to a program on this machine."`
+	Trigger TriggerCmd `cmd:"" group:"build" help:"Make an event happen in a sandbox. Without a name: list the events."`
+	Logs    LogsCmd    `cmd:"" group:"build" help:"Follow the log of your API requests."`
+	MCP     MCPCmd     `cmd:"" group:"build" name:"mcp" help:"Serve the API to an agent on this machine (MCP over stdio)."`
+
+	Serve     ServeCmd     `cmd:"" group:"run" help:"Run the service. Without flags: a whole sandbox on this machine."`
+	Migrate   MigrateCmd   `cmd:"" group:"run" help:"Migrate the database's schema to this program's. serve does it, too."`
+	Keys      KeysCmd      `cmd:"" group:"run" help:"Create and show keys."`
+	Staff     StaffCmd     `cmd:"" group:"run" help:"Accounts of the operator's staff, who sign in at /operations."`
+	Audit     AuditCmd     `cmd:"" group:"run" help:"Check and export the audit log of the staff."`
+	Backup    BackupCmd    `cmd:"" group:"run" help:"Write an encrypted copy of the embedded database, while it is used."`
+	Restore   RestoreCmd   `cmd:"" group:"run" help:"Restore the embedded database from a backup, without paying anybody twice."`
+	Restored  RestoredCmd  `cmd:"" group:"run" help:"Prepare a PostgreSQL database that was restored from a backup."`
+	Jobs      JobsCmd      `cmd:"" group:"run" help:"List and retry dead jobs."`
+	Companies CompaniesCmd `cmd:"" group:"run" help:"Freeze and unfreeze companies."`
+	Erase     EraseCmd     `cmd:"" group:"run" help:"Erase the personal data of a person or company."`
+	Screening ScreeningCmd `cmd:"" group:"run" help:"Sanctions lists in use, hits and decisions."`
+
+	Ledger    LedgerCmd    `cmd:"" group:"money" help:"Check the ledger, and list money in suspense."`
+	Reconcile ReconcileCmd `cmd:"" group:"money" help:"Compare the ledger with nodes and banks; exit code 1 on a difference."`
+	Payouts   PayoutsCmd   `cmd:"" group:"money" help:"Show, pause and resume payouts."`
+	Bank      BankCmd      `cmd:"" group:"money" help:"Payouts by bank: files, responses, corrections."`
+	Transfers TransfersCmd `cmd:"" group:"money" help:"Bank transfers received: import statements, resolve suspense."`
+	Treasury  TreasuryCmd  `cmd:"" group:"money" help:"The operator's own funds, and limits of exchanges into them."`
+
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
-	Version     VersionCmd       `cmd:"" help:"Print the version."`
+	Version     VersionCmd       `cmd:"" group:"use" help:"Print the version."`
+	Complete    CompleteCmd      `cmd:"" hidden:"" help:"Print the words that can follow, for a shell."`
 }
 
 // Options returns the parser options that the commands need.
-func Options() []kong.Option { return []kong.Option{app.DescribeSettings()} }
+func Options() []kong.Option {
+	return []kong.Option{app.DescribeSettings(), kong.ExplicitGroups([]kong.Group{
+		{Key: "use", Title: "Use an installation:"},
+		{Key: "build", Title: "Build on it:"},
+		{Key: "run", Title: "Run an installation:"},
+		{Key: "money", Title: "Watch its money:"},
+	})}
+}
 
 // withDB opens a database that exists and has this program's schema.
 func withDB(ctx context.Context, s app.Storage, f func(context.Context, *db.DB) error) error {

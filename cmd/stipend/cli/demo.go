@@ -14,8 +14,8 @@ import (
 
 // DemoCmd shows a payroll from creation to the last payout. It is a client of the public API.
 type DemoCmd struct {
-	BaseURL        string        `name:"base-url" placeholder:"URL" help:"Sandbox to use. Default: a new one."`
-	APIKey         string        `name:"api-key" env:"STIPEND_KEY" placeholder:"KEY" help:"API key for --base-url."`
+	URL            string        `name:"url" aliases:"base-url" help:"Sandbox to use. Default: a new one."`
+	Key            string        `aliases:"api-key" env:"STIPEND_KEY" placeholder:"KEY" help:"API key for --url."`
 	DataDir        string        `env:"-" help:"Data of the new sandbox. Default: a temporary directory."`
 	Payees         int           `default:"3" placeholder:"N" help:"Number of payees, 1 to 10000 (${default})."`
 	Amount         string        `default:"500.00" placeholder:"USD" help:"Amount of each payment, in USD (${default})."`
@@ -52,10 +52,14 @@ func (cmd DemoCmd) Run(ctx context.Context, std Streams) error {
 
 func (cmd DemoCmd) run(ctx context.Context, std Streams, t *demo.Terminal) error {
 	o := demo.Options{
-		Client: Client{cmd.BaseURL, cmd.APIKey}.API(), Payees: cmd.Payees, Amount: cmd.Amount,
-		BitcoinRPC: cmd.BitcoinRPC, BitcoinNetwork: cmd.BitcoinNetwork,
+		Payees: cmd.Payees, Amount: cmd.Amount, BitcoinRPC: cmd.BitcoinRPC, BitcoinNetwork: cmd.BitcoinNetwork,
 	}
-	if cmd.BaseURL != "" {
+	if cmd.URL != "" {
+		api, err := Client{cmd.URL, cmd.Key}.API()
+		if err != nil {
+			return err
+		}
+		o.Client = api
 		if err := demo.Run(ctx, t, o); err != nil {
 			return err
 		}

@@ -9,28 +9,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
-	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
-
-// Client names the sandbox that a command is a client of.
-type Client struct {
-	BaseURL string `name:"base-url" env:"STIPEND_URL" default:"http://127.0.0.1:8080" help:"Sandbox to use (${default})."`
-	APIKey  string `name:"api-key" env:"STIPEND_KEY" help:"API key. Default: the seeded company's."`
-}
-
-// API returns a client of the sandbox.
-func (c Client) API() *apiclient.Client {
-	key := c.APIKey
-	if key == "" {
-		key = sandbox.DefaultSeed().APIKey
-	}
-	return &apiclient.Client{BaseURL: strings.TrimRight(c.BaseURL, "/"), Key: key}
-}
 
 // ListenCmd forwards the events of a sandbox to a developer's machine.
 type ListenCmd struct {
@@ -58,7 +41,11 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return errors.New("--forward-to must be an http:// or https:// address")
 	}
-	api, secret := cmd.API(), cmd.Secret
+	api, err := cmd.API()
+	if err != nil {
+		return err
+	}
+	secret := cmd.Secret
 	if secret == "" {
 		secret = delivery.NewSecret()
 	}

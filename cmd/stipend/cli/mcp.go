@@ -2,29 +2,24 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strings"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/mcp"
+	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
 // MCPCmd serves an installation's API to one agent on this machine.
-type MCPCmd struct {
-	URL        string `name:"url" default:"http://127.0.0.1:8080" help:"Address of the installation (${default})."`
-	Credential string `env:"STIPEND_CREDENTIAL" hidden:"" help:"Access token or API key."`
-}
+type MCPCmd struct{ Client }
 
 // Help returns the details of the help.
 func (MCPCmd) Help() string {
 	return `An agent starts this command and speaks the Model Context Protocol with it over standard input and output.
-Put an access token or an API key into the environment variable STIPEND_CREDENTIAL: its scopes decide what the agent
-can read. An agent that can send HTTP requests needs no command: it connects to /mcp of the installation.`
+Sign in with stipend login, or put an API key or access token into the environment variable STIPEND_KEY: its scopes
+decide what the agent can do. An agent that can send HTTP requests needs no command: it connects to /mcp of the
+installation.`
 }
 
 // maxContract is the maximum size of the contract in bytes.
@@ -32,23 +27,20 @@ const maxContract = 32 << 20
 
 // Run serves the agent until it closes the input.
 func (cmd MCPCmd) Run(ctx context.Context, std Streams) error {
-	base, err := cmd.address()
+	api, err := cmd.API()
 	if err != nil {
 		return err
 	}
-	if cmd.Credential == "" {
-		return errors.New("set STIPEND_CREDENTIAL to an access token or an API key of the installation")
+	base, transport := api.BaseURL, authorized{api}
+	authorization, err := api.Authorization(ctx)
+	if err != nil {
+		return err
 	}
-	scheme := "Bearer "
-	if strings.Contains(cmd.Credential, "_key_") {
-		scheme = "Basic "
-	}
-	transport := http.DefaultTransport
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/openapi.json", nil)
 	if err != nil {
 		return err
 	}
-	res, err := transport.RoundTrip(req)
+	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		return fmt.Errorf("the installation cannot be reached: %w", err)
 	}
@@ -64,22 +56,22 @@ func (cmd MCPCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	return server.Run(ctx, http.Header{"Authorization": {scheme + cmd.Credential}}, io.NopCloser(std.In),
+	return server.Run(ctx, http.Header{"Authorization": {authorization}}, io.NopCloser(std.In),
 		unclosed{std.Out})
 }
 
-// address returns the address of the installation without a final slash. A credential is sent over HTTPS only, except
-// to this machine.
-func (cmd MCPCmd) address() (string, error) {
-	u, err := url.Parse(cmd.URL)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", errors.New("--url must be an https:// address")
+// authorized sends requests with the credential that is valid at that time.
+type authorized struct{ api *apiclient.Client }
+
+// RoundTrip sends a request.
+func (t authorized) RoundTrip(r *http.Request) (*http.Response, error) {
+	authorization, err := t.api.Authorization(r.Context())
+	if err != nil {
+		return nil, err
 	}
-	ip := net.ParseIP(u.Hostname())
-	if u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return "", errors.New("--url must be an https:// address, because a credential is sent to it")
-	}
-	return strings.TrimRight(cmd.URL, "/"), nil
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", authorization)
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // unclosed is a writer that the server does not close.

@@ -34,9 +34,13 @@ func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 		}
 		return fmt.Errorf("%s cannot be triggered; choose an event from the list", cmd.Event)
 	}
+	api, err := cmd.API()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, cmd.Timeout, errors.New("the event did not happen within --timeout"))
 	defer cancel()
-	body, err := trigger.Run(ctx, cmd.API(), cmd.Event)
+	body, err := trigger.Run(ctx, api, cmd.Event)
 	if err != nil {
 		return err
 	}

@@ -1,21 +1,44 @@
-// Package apiclient is the small API client of the demo, listen and trigger commands. It sees the service as any other
+// Package apiclient is the small API client of the commands of the command line. It sees the service as any other
 // client does: through its public API.
 package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/google/uuid"
 )
 
-// Client calls the API with an API key.
-type Client struct{ BaseURL, Key string }
+// Client calls the API.
+type Client struct {
+	BaseURL string
+	Key     string // API key or access token
+	// Credential, if not nil, returns the API key or access token of each request instead of Key.
+	Credential func(context.Context) (string, error)
+}
+
+// Authorization returns the Authorization header of an API key or access token.
+func (c *Client) Authorization(ctx context.Context) (string, error) {
+	credential := c.Key
+	if c.Credential != nil {
+		var err error
+		if credential, err = c.Credential(ctx); err != nil {
+			return "", err
+		}
+	}
+	if strings.Contains(credential, "_key_") {
+		return "Basic " + credential, nil
+	}
+	return "Bearer " + credential, nil
+}
 
 // Get sends a GET request and decodes the answer into a value, unless it is nil.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
@@ -27,7 +50,15 @@ func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.Do(ctx, http.MethodPost, path, body, into)
 }
 
-// Do sends a request. A request with a body has a new Idempotency-Key. Any status but 200 is an error with the code and
+// keyContext is the key of the Idempotency-Key in a context.
+type keyContext struct{}
+
+// WithIdempotencyKey returns a context whose requests have an Idempotency-Key.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyContext{}, key)
+}
+
+// Do sends a request. A request with a body has a new Idempotency-Key, unless the context has one. Any status but 200 is an error with the code and
 // detail of the answer.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	raw, err := json.Marshal(body)
@@ -42,10 +73,15 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Basic "+c.Key)
+	authorization, err := c.Authorization(ctx)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", authorization)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Idempotency-Key", uuid.NewString())
+		key, _ := ctx.Value(keyContext{}).(string)
+		req.Header.Set("Idempotency-Key", cmp.Or(key, uuid.NewString()))
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -57,11 +93,18 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 		return err
 	}
 	if res.StatusCode != http.StatusOK {
-		var problem struct{ Code, Detail string }
+		var problem struct {
+			Code, Detail string
+			Errors       []struct{ Pointer, Message string }
+		}
 		if json.Unmarshal(answer, &problem) != nil || problem.Code == "" {
 			return fmt.Errorf("%s %s: %s", method, path, res.Status)
 		}
-		return fmt.Errorf("%s %s: %s: %s", method, path, problem.Code, problem.Detail)
+		text := fmt.Sprintf("%s %s: %s: %s", method, path, problem.Code, problem.Detail)
+		for _, e := range problem.Errors {
+			text += "\n  " + strings.TrimSpace(e.Pointer+" "+e.Message)
+		}
+		return errors.New(text)
 	}
 	if into == nil {
 		return nil

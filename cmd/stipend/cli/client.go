@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/sandbox/apiclient"
+)
+
+// Client names the installation that a command is a client of, and the credential.
+type Client struct {
+	URL string `name:"url" aliases:"base-url" env:"STIPEND_URL" default:"http://127.0.0.1:8080" help:"Address (${default})."`
+	Key string `aliases:"api-key" env:"STIPEND_KEY" help:"API key or access token. Default: stipend login's."`
+}
+
+// address returns the address of the installation without a final slash. A credential is sent over HTTPS only, except
+// to this machine.
+func (c Client) address() (base string, local bool, err error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", false, errors.New("--url must be an https:// address")
+	}
+	ip := net.ParseIP(u.Hostname())
+	local = u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if u.Scheme == "http" && !local {
+		return "", false, errors.New("--url must be an https:// address, because a credential is sent to it")
+	}
+	return strings.TrimRight(c.URL, "/"), local, nil
+}
+
+// API returns a client of the installation. Its credential is that of --key, else that of stipend login, else, for a
+// sandbox on this machine, that of the seeded company.
+func (c Client) API() (*apiclient.Client, error) {
+	base, local, err := c.address()
+	if err != nil {
+		return nil, err
+	}
+	api := &apiclient.Client{BaseURL: base, Key: c.Key}
+	if c.Key != "" {
+		return api, nil
+	}
+	known, err := hasLogin(base)
+	switch {
+	case err != nil:
+		return nil, err
+	case known:
+		api.Credential = func(ctx context.Context) (string, error) { return accessToken(ctx, base) }
+	case local:
+		api.Key = sandbox.DefaultSeed().APIKey
+	default:
+		return nil, fmt.Errorf("sign in first: stipend login --url %s, or set STIPEND_KEY to an API key", base)
+	}
+	return api, nil
+}
+
+// Output is the form in which a command prints what it read.
+type Output struct {
+	Output string `short:"o" enum:"table,json" default:"table" help:"Form of the output: table or json (${default})."`
+}
+
+// print writes an answer of the API as it is, or as a table with a header and rows.
+func (o Output) print(w io.Writer, answer json.RawMessage, header string, rows func(row func(cells ...any))) error {
+	if o.Output == "json" {
+		var value any
+		if err := json.Unmarshal(answer, &value); err != nil {
+			return fmt.Errorf("the answer is no JSON: %w", err)
+		}
+		_, err := fmt.Fprintf(w, "%s\n", strings.TrimSpace(string(answer)))
+		return err
+	}
+	return table(w, header, rows)
+}
+
+// terminal reports whether a stream is a terminal.
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// colored returns a state in its color, if the stream is a terminal and NO_COLOR (no-color.org) is not set. Print it in
+// the last column, because tables count the escape sequences.
+func colored(stream any, state string) string {
+	if !terminal(stream) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return state
+	}
+	color := "33" // yellow: something is still to happen
+	switch state {
+	case "fulfilled", "paid", "confirmed", "200":
+		color = "32"
+	case "cancelled", "expired", "expired_unfunded", "underpaid", "invalid", "partially_fulfilled", "declined":
+		color = "31"
+	}
+	return "\x1b[" + color + "m" + state + "\x1b[0m"
+}
+
+// progress prints how far a long task is: on a terminal a bar that is overwritten, elsewhere a line for each change.
+type progress struct {
+	w     io.Writer
+	last  string
+	drawn bool
+}
+
+// show prints that done of total are done.
+func (p *progress) show(done, total int, what string) {
+	const width = 30
+	text := fmt.Sprintf("%d of %d %s", done, total, what)
+	if text == p.last {
+		return
+	}
+	p.last = text
+	if !terminal(p.w) {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	filled := width * done / max(total, 1)
+	fmt.Fprintf(p.w, "\r\x1b[K[%s%s] %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), text)
+	p.drawn = true
+}
+
+// end finishes the line.
+func (p *progress) end() {
+	if p.drawn {
+		fmt.Fprintln(p.w)
+	}
+}
+
+// readInput returns the content of a file, or of the standard input for "-".
+func readInput(std Streams, name string) ([]byte, error) {
+	const most = 32 << 20
+	in := std.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, most))
+	if err == nil && !json.Valid(text) {
+		err = fmt.Errorf("%s is not valid JSON", cmp.Or(map[string]string{"-": "the standard input"}[name], name))
+	}
+	return text, err
+}
