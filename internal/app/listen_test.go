@@ -47,7 +47,8 @@ func TestListenAndTrigger(t *testing.T) {
 		}
 	}))
 	defer receiver.Close()
-	testkit.Check(t, sandboxClient(t, s.Ready().BaseURL).Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
+	api := sandboxClient(t, s.Ready().BaseURL)
+	testkit.Check(t, api.Post(t.Context(), "/api/webhooks", map[string]any{"url": receiver.URL + "/endpoint",
 		"events": []string{"claim.*"}}, nil))
 	ctx, stop := context.WithCancel(t.Context())
 	out, in := io.Pipe()

@@ -339,8 +339,8 @@ func TestAgentOverStandardInputAndOutput(t *testing.T) {
 		{s.Ready().Seed.APIKey, "http://stipend.example", "must be an https:// address"},
 		{s.Ready().Seed.APIKey, s.Ready().BaseURL + "/docs", "is it the address of an installation?"},
 	} {
-		err := cli.MCPCmd{Client: cli.Client{URL: c.url, Key: c.credential}}.Run(t.Context(), cli.Streams{In: strings.NewReader(""),
-			Out: io.Discard, Err: io.Discard})
+		command := cli.MCPCmd{Client: cli.Client{URL: c.url, Key: c.credential}}
+		err := command.Run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s with %q: %v", c.url, c.credential, err)
 		}

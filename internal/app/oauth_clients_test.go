@@ -34,7 +34,8 @@ func agree(t *testing.T, v *webtest.Visitor, admin sandbox.SeedAdmin, address st
 	return answer.Location()
 }
 
-// allowDevice opens the page of a device's code with the browser of a signed-in user, who sees the scopes and allows it.
+// allowDevice opens the page of a device's code with the browser of a signed-in user, who sees the scopes and allows
+// it.
 func allowDevice(t *testing.T, v *webtest.Visitor, address string) {
 	t.Helper()
 	page := v.Get(address)

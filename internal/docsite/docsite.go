@@ -46,7 +46,8 @@ var sections = []struct {
 }{
 	{"Start", []string{"quickstart", "testing", "going-live"}},
 	{"Guides", []string{"payrolls", "payees", "approvals", "checkout", "shop", "x402", "webhooks", "apps", "mcp"}},
-	{"Concepts", []string{"money-and-time", "idempotency", "errors"}},
+	{"Concepts", []string{"authentication", "money-and-time", "idempotency", "errors", "pagination", "rate-limits",
+		"versions"}},
 	{"Reference", []string{"events", "error-codes", "changelog"}},
 }
 

@@ -52,10 +52,11 @@ func Authorize(ctx context.Context, tx *db.Tx, clientID, clientSecret, scope str
 	}
 	scopes := app.Scopes
 	if scope != "" {
-		known := false
-		if scopes, known = identity.ParseScopes(scope); !known || scopes == 0 || !scopes.Within(app.Scopes) {
+		requested, known := identity.ParseScopes(scope)
+		if !known || requested == 0 || !requested.Within(app.Scopes) {
 			return Device{}, errScope, nil
 		}
+		scopes = requested
 	}
 	d := Device{identity.NewDeviceCode(), identity.NewUserCode(), DeviceLife, DevicePoll}
 	return d, nil, insertDevice(ctx, tx, d, app.ID, scopes)

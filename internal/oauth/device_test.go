@@ -76,7 +76,8 @@ func TestADeviceSignsIn(t *testing.T) {
 			t.Errorf("a second answer: %v", err)
 		}
 		token, failure := x.poll(d.Code)
-		if failure != "" || token.Scopes.String() != scopes || token.CompanyID != x.company.ID || !x.works(token.AccessToken) {
+		if failure != "" || token.Scopes.String() != scopes || token.CompanyID != x.company.ID ||
+			!x.works(token.AccessToken) {
 			t.Fatalf("%s %+v", failure, token)
 		}
 		next, failure := x.exchange("", func(r *oauth.TokenRequest) {

@@ -473,8 +473,7 @@ func (g grant) proves(verifier string) bool {
 // client returns the app with the client ID and secret, or errClient. A public client has no secret.
 func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *Error, error) {
 	app, err := identity.AppByClientID(ctx, tx, id)
-	if errors.Is(err, apierr.NotFoundErr) || err == nil && !app.CheckSecret(secret) &&
-		!(app.Public() && secret == "") {
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && !app.CheckSecret(secret) && (!app.Public() || secret != "") {
 		return app, errClient, nil
 	}
 	return app, nil, err

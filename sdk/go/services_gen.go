@@ -10,7 +10,6 @@ import (
 
 // Client calls the API. Its services are safe for concurrent use.
 type Client struct {
-	Authorization   *AuthorizationService
 	Claims          *ClaimsService
 	Companies       *CompaniesService
 	Credential      *CredentialService
@@ -35,7 +34,6 @@ type Client struct {
 
 func newClient(t *transport) *Client {
 	return &Client{
-		Authorization:   &AuthorizationService{t},
 		Claims:          &ClaimsService{t},
 		Companies:       &CompaniesService{t},
 		Credential:      &CredentialService{t},
@@ -57,16 +55,6 @@ func newClient(t *transport) *Client {
 		Webhooks:        &WebhooksService{t},
 		Workers:         &WorkersService{t},
 	}
-}
-
-// AuthorizationService has the operations on authorization.
-type AuthorizationService struct{ t *transport }
-
-// AuthorizeDevice calls POST /oauth2/device_authorization: begin the sign-in of a device.
-func (s *AuthorizationService) AuthorizeDevice(
-	ctx context.Context, params *OauthDeviceParams, options ...RequestOption,
-) (*OauthDevice, error) {
-	return call[OauthDevice](ctx, s.t, request{"POST", "/oauth2/device_authorization", nil, params, options})
 }
 
 // ClaimsService has the operations on claims.

@@ -3065,32 +3065,6 @@ type MoneyOwed struct {
 	Currency string `json:"currency"`
 }
 
-// OauthDevice is part of responses.
-type OauthDevice struct {
-	// With which the device asks for its tokens.
-	DeviceCode string `json:"device_code"`
-	// Seconds.
-	ExpiresIn int64 `json:"expires_in"`
-	// Seconds to wait between two requests for the tokens.
-	Interval int64 `json:"interval"`
-	// The person types it.
-	UserCode string `json:"user_code"`
-	// Page on which the person types the code.
-	VerificationURI string `json:"verification_uri"`
-	// The page with the code filled in.
-	VerificationURIComplete string `json:"verification_uri_complete"`
-}
-
-// OauthDeviceParams is part of requests.
-type OauthDeviceParams struct {
-	// Required unless sent by HTTP Basic. stipend-cli has no secret.
-	ClientID string `json:"client_id,omitzero"`
-	// Required unless sent by HTTP Basic.
-	ClientSecret string `json:"client_secret,omitzero"`
-	// Scopes, separated by spaces. Default: all that the app registered.
-	Scope string `json:"scope,omitzero"`
-}
-
 // OnboardParams is part of requests.
 type OnboardParams struct {
 	// Town or city.

@@ -121,7 +121,7 @@ const (
 )
 
 // skipped lists the operations that the SDKs omit: the contract itself, and OAuth and x402, for which libraries exist.
-var skipped = []string{"get-contract", "exchange-code", "revoke-token", "push-authorization",
+var skipped = []string{"get-contract", "exchange-code", "revoke-token", "push-authorization", "authorize-device",
 	"oauth-metadata", "resource-metadata", "mcp-resource-metadata", "pay-by-x402"}
 
 // serviceNames lists the services that are not named like their tag.

@@ -1,8 +1,8 @@
 // Package cli implements the command line: its commands, their flags and their output.
 //
 // It has no business rules. A command on the database opens it, calls one function of the package that owns the data,
-// and prints the result; serve and demo start a service; login, payrolls, claims, logs, open, listen, trigger and mcp are
-// clients of one.
+// and prints the result; serve and demo start a service; login, payrolls, claims, logs, open, listen, trigger and mcp
+// are clients of one.
 package cli
 
 import (
@@ -57,7 +57,7 @@ type CLI struct {
 	Screening ScreeningCmd `cmd:"" group:"run" help:"Sanctions lists in use, hits and decisions."`
 
 	Ledger    LedgerCmd    `cmd:"" group:"money" help:"Check the ledger, and list money in suspense."`
-	Reconcile ReconcileCmd `cmd:"" group:"money" help:"Compare the ledger with nodes and banks; exit code 1 on a difference."`
+	Reconcile ReconcileCmd `cmd:"" group:"money" help:"Compare the ledger with nodes and banks."`
 	Payouts   PayoutsCmd   `cmd:"" group:"money" help:"Show, pause and resume payouts."`
 	Bank      BankCmd      `cmd:"" group:"money" help:"Payouts by bank: files, responses, corrections."`
 	Transfers TransfersCmd `cmd:"" group:"money" help:"Bank transfers received: import statements, resolve suspense."`

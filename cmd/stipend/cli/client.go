@@ -20,7 +20,7 @@ import (
 
 // Client names the installation that a command is a client of, and the credential.
 type Client struct {
-	URL string `name:"url" aliases:"base-url" env:"STIPEND_URL" default:"http://127.0.0.1:8080" help:"Address (${default})."`
+	URL string `aliases:"base-url" env:"STIPEND_URL" default:"http://127.0.0.1:8080" help:"Address (${default})."`
 	Key string `aliases:"api-key" env:"STIPEND_KEY" help:"API key or access token. Default: stipend login's."`
 }
 

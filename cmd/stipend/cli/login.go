@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/oauth2"
 
 	"github.com/stipend/stipend/internal/identity"
-	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
 // LoginCmd signs a person in to an installation.
@@ -73,10 +74,6 @@ func (cmd LogoutCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	conf, err := clientOf(ctx, base)
-	if err != nil {
-		return err
-	}
 	known := false
 	if err := changeLogins(func(all logins) error {
 		var in login
@@ -84,9 +81,7 @@ func (cmd LogoutCmd) Run(ctx context.Context, std Streams) error {
 			return nil
 		}
 		delete(all, base)
-		api := &apiclient.Client{BaseURL: base, Key: in.Token.AccessToken}
-		return api.Post(ctx, "/oauth2/revoke", map[string]string{"client_id": conf.ClientID,
-			"token": in.Token.RefreshToken}, nil)
+		return revoke(ctx, base, url.Values{"client_id": {identity.CommandLineClient}, "token": {in.Token.RefreshToken}})
 	}); err != nil {
 		return fmt.Errorf("you are still signed in: %w", err)
 	}
@@ -95,6 +90,24 @@ func (cmd LogoutCmd) Run(ctx context.Context, std Streams) error {
 		return nil
 	}
 	fmt.Fprintf(std.Out, "You are signed out of %s.\n", base)
+	return nil
+}
+
+// revoke revokes a token at an installation.
+func revoke(ctx context.Context, base string, form url.Values) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/oauth2/revoke", strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers with %s", req.URL, res.Status)
+	}
 	return nil
 }
 
@@ -138,10 +151,13 @@ type login struct {
 // logins are the sign-ins by address.
 type logins map[string]login
 
-// loginsFile returns the path of the file of logins.
-func loginsFile() (string, error) {
+// loginsFile returns the path of the file of logins, or "" for a user without a directory for it.
+func loginsFile() string {
 	dir, err := os.UserConfigDir()
-	return filepath.Join(dir, "stipend", "credentials.json"), err
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "stipend", "credentials.json")
 }
 
 func readLogins(name string) (logins, error) {
@@ -161,9 +177,9 @@ func readLogins(name string) (logins, error) {
 
 // changeLogins changes the file of logins. No other process changes it meanwhile. Only its user can read it.
 func changeLogins(change func(logins) error) error {
-	name, err := loginsFile()
-	if err != nil {
-		return err
+	name := loginsFile()
+	if name == "" {
+		return errors.New("this user has no directory for sign-ins: set HOME")
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
@@ -192,9 +208,9 @@ func changeLogins(change func(logins) error) error {
 
 // hasLogin reports whether the user is signed in to an installation.
 func hasLogin(base string) (bool, error) {
-	name, err := loginsFile()
-	if err != nil {
-		return false, nil // no home directory, so no sign-ins
+	name := loginsFile()
+	if name == "" {
+		return false, nil
 	}
 	all, err := readLogins(name)
 	_, known := all[base]
@@ -204,10 +220,7 @@ func hasLogin(base string) (bool, error) {
 // accessToken returns an access token that is valid for another minute. It exchanges the refresh token under the lock
 // of the file, because a refresh token that is used twice revokes the consent.
 func accessToken(ctx context.Context, base string) (token string, err error) {
-	name, err := loginsFile()
-	if err != nil {
-		return "", err
-	}
+	name := loginsFile()
 	fresh := func(t *oauth2.Token) bool { return t != nil && time.Until(t.Expiry) > time.Minute }
 	all, err := readLogins(name)
 	if err != nil {

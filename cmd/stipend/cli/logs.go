@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -94,8 +93,8 @@ func (cmd LogsTailCmd) tail(ctx context.Context, std Streams, api *apiclient.Cli
 		}
 		line := string(raw)
 		if cmd.Output != "json" {
-			line = fmt.Sprintf("%s  %s  %6.1f ms  %-6s %s %s", r.At, colored(std.Out, fmt.Sprint(r.Status)),
-				float64(r.Took)/1000, r.Method, r.Path, r.Code)
+			line = fmt.Sprintf("%s  %s  %4d ms  %-6s %s %s", r.At, colored(std.Out, fmt.Sprint(r.Status)),
+				r.Took/1000, r.Method, r.Path, r.Code)
 		}
 		lines = append(lines, line)
 	}
@@ -110,6 +109,8 @@ type OpenCmd struct {
 	Client
 	Page  string `arg:"" optional:"" help:"overview, payrolls, claims, people, keys, webhooks, logs, docs, or an ID."`
 	Print bool   `help:"Print the address only."`
+
+	Browser string `env:"BROWSER" help:"Program that opens it. Default: that of this machine."`
 }
 
 // pages are the paths of the pages that have a name.
@@ -141,8 +142,8 @@ func (cmd OpenCmd) Run(ctx context.Context, std Streams) error {
 	}
 	program, args := "xdg-open", []string{}
 	switch {
-	case os.Getenv("BROWSER") != "":
-		program = os.Getenv("BROWSER")
+	case cmd.Browser != "":
+		program = cmd.Browser
 	case runtime.GOOS == "darwin":
 		program = "open"
 	case runtime.GOOS == "windows":

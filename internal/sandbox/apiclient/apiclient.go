@@ -58,8 +58,8 @@ func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyContext{}, key)
 }
 
-// Do sends a request. A request with a body has a new Idempotency-Key, unless the context has one. Any status but 200 is an error with the code and
-// detail of the answer.
+// Do sends a request. A request with a body has a new Idempotency-Key, unless the context has one. Any status but 200
+// is an error with the code and the problems of the answer.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {

@@ -93,7 +93,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 	}
 	ask, r, back, err := checkRequest(ctx, c, tx)
-	if errors.Is(err, oauth.ErrUserCode) {
+	if ask.UserCode != "" && errors.Is(err, oauth.ErrUserCode) {
 		return ui.View{Redirect: oauth.DevicePage + "?wrong=1"}, nil
 	}
 	if err != nil {

@@ -244,6 +244,9 @@ func TestConsentInABrowser(t *testing.T) {
 		t.Errorf("at %s%s", p.Path(), at)
 	}
 	b.Check(x.URL + "/account/apps")
+	for _, query := range []string{"", "?wrong=1&user_code=BCDF-GHJK", "?done=allowed", "?done=denied"} {
+		b.Check(x.URL + "/device" + query)
+	}
 	p.Do(chromedp.Navigate(address))
 	p.Send("button[value=deny]")
 	if at := webtest.Evaluate[string](p, "location.search"); !strings.Contains(at, "error=access_denied") {

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 class Services:
     """The operations of the API, one attribute per resource."""
 
-    authorization: AuthorizationService
     claims: ClaimsService
     companies: CompaniesService
     credential: CredentialService
@@ -37,7 +36,6 @@ class Services:
     workers: WorkersService
 
     def __init__(self, t: Transport) -> None:
-        self.authorization = AuthorizationService(t)
         self.claims = ClaimsService(t)
         self.companies = CompaniesService(t)
         self.credential = CredentialService(t)
@@ -58,14 +56,6 @@ class Services:
         self.wallets = WalletsService(t)
         self.webhooks = WebhooksService(t)
         self.workers = WorkersService(t)
-
-
-class AuthorizationService(Service):
-    """The operations on authorization."""
-
-    def authorize_device(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OauthDeviceParams]) -> t.OauthDevice:
-        """Begin the sign-in of a device."""
-        return self._call(t.OauthDevice, "POST", "/oauth2/device_authorization", body=params, key=idempotency_key)
 
 
 class ClaimsService(Service):

@@ -41,11 +41,11 @@ __all__ = [
     "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
     "MandateProof", "MandateRevokeParams", "Mandates", "MerchantBranding", "MerchantBrandingData",
     "MerchantBrandingParams", "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta",
-    "MoneyOwed", "OauthDevice", "OauthDeviceParams", "OnboardParams", "Owed", "OwnerDetail", "OwnerKYCParams",
-    "OwnerParams", "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted",
-    "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams",
-    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
-    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "MoneyOwed", "OnboardParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
+    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
+    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
+    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
+    "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
     "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
     "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
     "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
@@ -2544,31 +2544,6 @@ class MoneyOwed:
     """As decimal text."""
     currency: str
     """Currency: its code, one of GET /api/currencies."""
-
-
-@dataclass(frozen=True)
-class OauthDevice:
-    device_code: str
-    """With which the device asks for its tokens."""
-    expires_in: int
-    """Seconds."""
-    interval: int
-    """Seconds to wait between two requests for the tokens."""
-    user_code: str
-    """The person types it."""
-    verification_uri: str
-    """Page on which the person types the code."""
-    verification_uri_complete: str
-    """The page with the code filled in."""
-
-
-class OauthDeviceParams(TypedDict, total=False):
-    client_id: str
-    """Required unless sent by HTTP Basic. stipend-cli has no secret."""
-    client_secret: str
-    """Required unless sent by HTTP Basic."""
-    scope: str
-    """Scopes, separated by spaces. Default: all that the app registered."""
 
 
 class OnboardParams(TypedDict, total=False):

@@ -4,7 +4,6 @@ import type * as T from "./types_gen.js";
 
 /** Stipend calls the API. */
 export class Stipend {
-	readonly authorization: AuthorizationService;
 	readonly claims: ClaimsService;
 	readonly companies: CompaniesService;
 	readonly credential: CredentialService;
@@ -28,7 +27,6 @@ export class Stipend {
 
 	constructor(options: ClientOptions) {
 		const t = new Transport(options);
-		this.authorization = new AuthorizationService(t);
 		this.claims = new ClaimsService(t);
 		this.companies = new CompaniesService(t);
 		this.credential = new CredentialService(t);
@@ -49,14 +47,6 @@ export class Stipend {
 		this.wallets = new WalletsService(t);
 		this.webhooks = new WebhooksService(t);
 		this.workers = new WorkersService(t);
-	}
-}
-
-/** The operations on authorization. */
-export class AuthorizationService extends Service {
-	/** Begin the sign-in of a device. */
-	authorizeDevice(params: T.OauthDeviceParams, options?: RequestOptions): Promise<T.OauthDevice> {
-		return this.t.call("POST", "/oauth2/device_authorization", { body: params }, options);
 	}
 }
 

@@ -2354,30 +2354,6 @@ export interface MoneyOwed {
 	currency: string;
 }
 
-export interface OauthDevice {
-	/** With which the device asks for its tokens. */
-	device_code: string;
-	/** Seconds. */
-	expires_in: number;
-	/** Seconds to wait between two requests for the tokens. */
-	interval: number;
-	/** The person types it. */
-	user_code: string;
-	/** Page on which the person types the code. */
-	verification_uri: string;
-	/** The page with the code filled in. */
-	verification_uri_complete: string;
-}
-
-export interface OauthDeviceParams {
-	/** Required unless sent by HTTP Basic. stipend-cli has no secret. */
-	client_id?: string;
-	/** Required unless sent by HTTP Basic. */
-	client_secret?: string;
-	/** Scopes, separated by spaces. Default: all that the app registered. */
-	scope?: string;
-}
-
 export interface OnboardParams {
 	/** Town or city. */
 	city?: string;
