@@ -102,9 +102,9 @@ var (
 	}
 	environment = map[string]string{
 		"cmd/stipend/cli/client.go": "follows the conventions of terminals: NO_COLOR and TERM",
-		"bench":              "hands its own to the program that it builds",
-		"tools/release":      "has the key of signatures from it, and hands it to the compiler",
-		"internal/db/dbtest": "finds the PostgreSQL server to test on",
+		"bench":                     "hands its own to the program that it builds",
+		"tools/release":             "has the key of signatures from it, and hands it to the compiler",
+		"internal/db/dbtest":        "finds the PostgreSQL server to test on",
 	}
 	sqlText = map[string]string{
 		"internal/db": "opens the database, and has its schema",

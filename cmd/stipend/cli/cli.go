@@ -49,7 +49,7 @@ type CLI struct {
 	Staff     StaffCmd     `cmd:"" group:"run" help:"Accounts of the operator's staff, who sign in at /operations."`
 	Audit     AuditCmd     `cmd:"" group:"run" help:"Check and export the audit log of the staff."`
 	Backup    BackupCmd    `cmd:"" group:"run" help:"Write an encrypted copy of the embedded database, while it is used."`
-	Restore   RestoreCmd   `cmd:"" group:"run" help:"Restore the embedded database from a backup, without paying anybody twice."`
+	Restore   RestoreCmd   `cmd:"" group:"run" help:"Restore the embedded database; nobody is paid twice."`
 	Restored  RestoredCmd  `cmd:"" group:"run" help:"Prepare a PostgreSQL database that was restored from a backup."`
 	Jobs      JobsCmd      `cmd:"" group:"run" help:"List and retry dead jobs."`
 	Companies CompaniesCmd `cmd:"" group:"run" help:"Freeze and unfreeze companies."`
