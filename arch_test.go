@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"internal/receivable", "internal/receivable/quote", "internal/approval", "internal/payee",
 		"internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout",
 		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
-	{"internal/kyc", "internal/bankreceipt", "internal/directdebit"},
+	{"internal/kyc", "internal/bankreceipt", "internal/directdebit", "internal/notification"},
 	{"internal/invoice/vendorbill", "internal/withdrawal", "internal/income", "internal/branding",
 		"internal/payroll/schedule"},
 	{"internal/claim"},

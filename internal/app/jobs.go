@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/notification"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -71,6 +72,8 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		virtualaccount.JobOpen:     {Net: s.funding.HandleOpen, Limit: 4}, // virtualaccount: requested
 		payee.JobRefresh:           {Tx: payee.HandleRefresh},             // payee: a user's profile changed
 		auth.JobLink:               {Tx: auth.HandleLink(s.sealer)},       // auth: a link is requested
+
+		notification.JobQuoteEnding: {Tx: notification.HandleQuoteEnding}, // notification: a payroll has a quote
 	}
 	maps.Copy(table, out.Jobs())
 	return table
@@ -146,6 +149,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		job.Periodic{Name: "ledger.check", Every: time.Hour, Run: s.checkBalances},
 		onDB("webhooks.prune", time.Hour, delivery.Prune),
 		onDB("requests.prune", time.Hour, requestlog.Prune),
+		onDB("notifications.prune", time.Hour, notification.Prune),
 		onDB("security_events.prune", time.Hour, securitylog.Prune),
 		onDB("funding.collect", 30*time.Second, s.funding.Collect),
 		onDB("funding.review", 30*time.Second, s.funding.Review),

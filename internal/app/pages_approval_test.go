@@ -163,6 +163,9 @@ func TestTwoPersonApproval(t *testing.T) {
 		if got := other.Submit(theirs, at+"/approve"); got.Status != http.StatusForbidden {
 			t.Errorf("a new administrator approves: %d", got.Status)
 		}
+		asNew := other.Get(at)
+		o.says(asNew, "You became an owner or administrator less than 7 days ago")
+		o.silent(asNew, at+"/approve")
 		testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE members SET role_since = created_at") // as if a week had passed
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/notification"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
@@ -56,6 +57,7 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	hooks, err := delivery.NewSender(delivery.Options{
 		DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log,
 		Observe: s.metrics.observeWebhook,
+		Handle:  notification.Handle,
 	})
 	if err != nil {
 		return err

@@ -84,9 +84,9 @@ func Administrators(ctx context.Context, tx *db.Tx, by identity.Principal) ([]st
 	return all, err
 }
 
-// approvers returns the user IDs of those who may approve payments of a company: the owners and administrators, without
+// Approvers returns the user IDs of those who may approve payments of a company: the owners and administrators, without
 // those whose role began after the limit was set and less than a week ago. So one person cannot invite the second one.
-func approvers(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+func Approvers(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	l, err := findLimit(ctx, tx, companyID)
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 	if err != nil || len(given) == 0 {
 		return p, err
 	}
-	may, err := approvers(ctx, tx, s.CompanyID)
+	may, err := Approvers(ctx, tx, s.CompanyID)
 	for _, id := range given {
 		if id != s.Creator && slices.Contains(may, id) {
 			p.By = append(p.By, id)
@@ -178,7 +178,7 @@ func Give(ctx context.Context, tx *db.Tx, by identity.Principal, s Subject) (fir
 	if by.UserID == s.Creator {
 		return false, ErrCreator
 	}
-	if may, err := approvers(ctx, tx, s.CompanyID); err != nil {
+	if may, err := Approvers(ctx, tx, s.CompanyID); err != nil {
 		return false, err
 	} else if !slices.Contains(may, by.UserID) {
 		return false, ErrNewApprover

@@ -82,7 +82,7 @@ func AnswerLimit(ctx context.Context, tx *db.Tx, by identity.Principal, proposal
 	if _, err := Administrators(ctx, tx, by); err != nil {
 		return err
 	}
-	may, err := approvers(ctx, tx, by.CompanyID)
+	may, err := Approvers(ctx, tx, by.CompanyID)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ const (
 	DirectDebit         = "direct_debit"         // DirectDebitData
 	InvoiceSent         = "invoice_sent"         // InvoiceSentData
 	ProposalMade        = "proposal_made"        // ProposalMadeData
+	MemberNotification  = "member_notification"  // MemberNotificationData
 )
 
 // The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
@@ -248,6 +249,14 @@ type (
 		Path               string // path of the page of the proposal
 	}
 
+	// MemberNotificationData notifies a member of a company of an event. Kind is a kind of package notification.
+	MemberNotificationData struct {
+		Name, Company, Kind string
+		Amount              string // "1200.00 USD"; "" if the kind has none
+		Detail              string // state of a verification
+		Path                string // path of the page on which to act
+	}
+
 	// EmailChangeData asks the owner of an address to confirm the change of an account's email address.
 	EmailChangeData struct {
 		Name, Address string // Address is the new address
@@ -291,6 +300,8 @@ func (d ScheduleRunData) link() string   { return d.Path }
 func (d ProposalMadeData) link() string  { return d.Path }
 func (AccountExistsData) link() string   { return "/sign-in" }
 func (d ClaimPaidData) link() string     { return "/pay/" + d.ClaimID }
+
+func (d MemberNotificationData) link() string { return d.Path }
 
 func (d EmailChangeData) link() string     { return "/email/" + d.Token }
 func (d DestinationLinkData) link() string { return "/payee/" + d.Token }
@@ -400,6 +411,7 @@ var dataOf = map[string]reflect.Type{
 	PayeeReminder:       reflect.TypeFor[PayeeReminderData](),
 	IncomeUpdate:        reflect.TypeFor[IncomeUpdateData](),
 	ScheduleRun:         reflect.TypeFor[ScheduleRunData](),
+	MemberNotification:  reflect.TypeFor[MemberNotificationData](),
 	DirectDebit:         reflect.TypeFor[DirectDebitData](),
 	InvoiceSent:         reflect.TypeFor[InvoiceSentData](),
 	ProposalMade:        reflect.TypeFor[ProposalMadeData](),

@@ -72,6 +72,16 @@ var samples = map[string][]any{
 		ProposalMadeData{"Ada", "Acme", "Books", "payroll", "120.00 USD", at, "/proposals/pps_1"},
 		ProposalMadeData{"Ada", "Acme", "Books", "claim", "120.00 EUR", at, "/proposals/pps_2"},
 	},
+	MemberNotification: {
+		MemberNotificationData{"Ada", "Acme", "approval_needed", "120.00 USD", "", "/payrolls/prl_1"},
+		MemberNotificationData{"Ada", "Acme", "quote_ending", "0.00120000 BTC", "", "/payrolls/prl_1/fund"},
+		MemberNotificationData{"Ada", "Acme", "payroll_funded", "120.00 USD", "", "/payrolls/prl_1"},
+		MemberNotificationData{"Ada", "Acme", "payroll_paid", "120.00 USD", "", "/payrolls/prl_1"},
+		MemberNotificationData{"Ada", "Acme", "payment_returned", "120.00 USD", "", "/payrolls/prl_1"},
+		MemberNotificationData{"Ada", "Acme", "verification", "", "approved", "/company/verification"},
+		MemberNotificationData{"Ada", "Acme", "verification", "", "rejected", "/company/verification"},
+		MemberNotificationData{"Ada", "Acme", "verification", "", "resubmission_required", "/company/verification"},
+	},
 	EmailChange:     {EmailChangeData{"Ada", "new@example.com", "tok", at}},
 	DestinationLink: {DestinationLinkData{"Ada", "Acme", "tok", at}},
 	DestinationCode: {DestinationCodeData{"Ada", "Acme", "123456", at}},
@@ -155,6 +165,8 @@ func expected(data any) []string {
 		return []string{d.Name, d.Company, d.Schedule, d.PayDate, d.Total, d.Detail, "https://pay.example.com" + d.Path}
 	case ProposalMadeData:
 		return []string{d.Name, d.Company, d.App, d.Amount, "2030-01-02 03:04 UTC", "https://pay.example.com" + d.Path}
+	case MemberNotificationData:
+		return []string{d.Name, d.Company, d.Amount, "https://pay.example.com" + d.Path}
 	case InvitationRequestedData:
 		return []string{d.Company, d.Email}
 	case PaymentSentData:

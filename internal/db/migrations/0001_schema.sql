@@ -585,6 +585,35 @@ CREATE TABLE member_invitations (
 );
 CREATE UNIQUE INDEX member_invitations_by_digest ON member_invitations (digest);
 
+-- Notifications of the members of a company, as the pages list them. Kept for 90 days.
+-- Shared: a worker deletes old ones of all companies.
+-- Writer: internal/notification
+CREATE TABLE notifications (
+    company_id      TEXT   NOT NULL,
+    user_id         TEXT   NOT NULL,
+    notification_id TEXT   NOT NULL,
+    kind            TEXT   NOT NULL CHECK (kind IN ('approval_needed', 'quote_ending', 'payroll_funded', 'payroll_paid',
+                                                    'payment_returned', 'verification')),
+    object_id       TEXT   NOT NULL, -- payroll, withdrawal, claim or company
+    amount          BIGINT NOT NULL, -- in the smallest unit of currency, 0 if that is ''
+    currency        TEXT   NOT NULL,
+    detail          TEXT   NOT NULL, -- state of the verification, or ''
+    created_at      BIGINT NOT NULL,
+    read_at         BIGINT NOT NULL, -- 0 before
+    PRIMARY KEY (company_id, user_id, notification_id)
+);
+CREATE INDEX notifications_unread ON notifications (company_id, user_id, kind, object_id) WHERE read_at = 0;
+CREATE INDEX notifications_by_time ON notifications (created_at);
+
+-- Kinds of notifications that a person does not want by mail.
+-- Shared: a person has one choice for all their companies.
+-- Writer: internal/notification
+CREATE TABLE unmailed_notifications (
+    user_id TEXT NOT NULL,
+    kind    TEXT NOT NULL,
+    PRIMARY KEY (user_id, kind)
+);
+
 -- Filters of lists that members saved. Each member sees only their own.
 -- Writer: internal/auth
 CREATE TABLE saved_searches (

@@ -151,6 +151,7 @@ type approvalStatus struct {
 	Waits    bool
 	Decides  bool   // the user may decline
 	Approves bool   // whether the user may approve these items, and not only view them
+	New      bool   // whether the user cannot approve them only because their role is new
 	Content  string // digest of what the user sees and approves; only of payrolls
 }
 
@@ -158,11 +159,12 @@ func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll
 	if p.Approval.Needed == 0 {
 		return v, nil
 	}
-	me := c.Session.User.ID
 	v.Status = c.Text("approval.status", c.FormatCount(int64(len(p.Approval.By))), c.FormatCount(p.Approval.Needed))
 	v.Waits = p.State == payroll.OnHold && p.HoldReason == payroll.ReasonApproval
 	v.Decides = v.Waits && c.Session.Administers()
-	v.Approves = v.Decides && p.CreatedBy != me && !slices.Contains(p.Approval.By, me)
+	if err := v.mayApprove(ctx, c, tx, p.CreatedBy, p.Approval.By); err != nil {
+		return v, err
+	}
 	if v.Approves {
 		if v.Content, err = c.Payroll.Content(ctx, tx, p); err != nil {
 			return v, err
@@ -170,6 +172,19 @@ func approvalOf(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll
 	}
 	v.Names, err = memberNames(ctx, c, tx, p.Approval.By...)
 	return v, err
+}
+
+// mayApprove sets whether the user may approve something that a member created and others have approved.
+func (v *approvalStatus) mayApprove(ctx context.Context, c *ui.Request, tx *db.Tx, creator string,
+	given []string) error {
+	me := c.Session.User.ID
+	if !v.Decides || creator == me || slices.Contains(given, me) {
+		return nil
+	}
+	may, err := approval.Approvers(ctx, tx, c.Session.Company.ID)
+	v.Approves = slices.Contains(may, me)
+	v.New = !v.Approves
+	return err
 }
 
 // approvePayroll records the user's approval of a payroll.

@@ -222,10 +222,11 @@ func newRefundRow(ctx context.Context, c *ui.Request, tx *db.Tx, r claim.Refund)
 	if err != nil {
 		return row, err
 	}
-	me := c.Session.User.ID
 	row.Approval = approvalStatus{Waits: true, Decides: c.Session.Administers(), Status: c.Text("approval.status",
 		c.FormatCount(int64(len(progress.By))), c.FormatCount(progress.Needed))}
-	row.Approval.Approves = row.Approval.Decides && r.CreatedBy != me && !slices.Contains(progress.By, me)
+	if err := row.Approval.mayApprove(ctx, c, tx, r.CreatedBy, progress.By); err != nil {
+		return row, err
+	}
 	row.Approval.Names, err = memberNames(ctx, c, tx, progress.By...)
 	return row, err
 }

@@ -11,6 +11,10 @@ import (
 var Routes = slices.Concat(recipientPages.Routes("/recipients/{id}", ui.Manager, showRecipient), []ui.Route{
 	{Method: "GET", Path: "/overview", Access: ui.Member, Handler: showOverview},
 	{Method: "GET", Path: ui.SearchPath, Access: ui.Member, Handler: showSearch},
+	{Method: "GET", Path: ui.NotificationsPath, Access: ui.Member, Handler: showNotifications},
+	{Method: "POST", Path: ui.NotificationsPath + "/read", Access: ui.Member, Handler: readNotifications},
+	{Method: "POST", Path: ui.NotificationsPath + "/mail", Access: ui.Member, Handler: chooseMails, Notice: "saved"},
+	{Method: "POST", Path: ui.NotificationsPath + "/{id}", Access: ui.Member, Handler: openNotification},
 	{Method: "GET", Path: "/payrolls", Access: ui.Member, Handler: listPayrolls},
 	{Method: "GET", Path: "/payrolls/new", Access: ui.Manager, Factor: ui.ProvenFactor, Handler: showNewPayroll},
 	{Method: "POST", Path: "/payrolls/new", Kind: ui.ReadOnlyForm, Access: ui.Manager, Factor: ui.ProvenFactor,

@@ -3,7 +3,6 @@ package company
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
@@ -147,10 +146,11 @@ func showWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	administers := c.Session.Administers()
 	switch w.State {
 	case withdrawal.AwaitingApproval:
-		me := c.Session.User.ID
 		p.Approval = approvalStatus{Status: c.Text("approval.status", c.FormatCount(int64(len(w.Approval.By))),
 			c.FormatCount(w.Approval.Needed)), Names: names[1:], Waits: true, Decides: administers}
-		p.Approval.Approves = administers && w.CreatedBy != me && !slices.Contains(w.Approval.By, me)
+		if err := p.Approval.mayApprove(ctx, c, tx, w.CreatedBy, w.Approval.By); err != nil {
+			return ui.View{}, err
+		}
 		p.Cancellable = administers
 	case withdrawal.Pending, withdrawal.OnHold:
 		p.Cancellable = administers

@@ -3,7 +3,10 @@ package ui
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/stipend/stipend/internal/notification"
 )
 
 // CompanyPath is the path of the page on which a company is verified.
@@ -15,6 +18,9 @@ const PayPath = "/account/payments"
 // KeysPath is the path of the page of a company's apps and API keys.
 const KeysPath = "/settings/api"
 
+// NotificationsPath is the path of the list of a member's notifications.
+const NotificationsPath = "/notifications"
+
 // SearchPath is the path of the search, and SearchField the name of the parameter with its text.
 const (
 	SearchPath  = "/search"
@@ -25,6 +31,8 @@ const (
 type navLink struct {
 	Label, Path, Icon string
 	Here              bool
+	Count             string // what waits there, or ""
+	Waiting           string // Count in words
 }
 
 // navGroup is a titled group of links.
@@ -42,7 +50,8 @@ var (
 		key   string
 		links []entry
 	}{
-		{"", []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
+		{"", []entry{{"overview.title", "/overview", "layout-dashboard"},
+			{"notification.title", NotificationsPath, "bell"}, {"payrolls.title", "/payrolls", "send"},
 			{"recipients.title", "/recipients", "users"}, {"invoices.title", "/invoices", "receipt"},
 			{"claims.title", "/claims", "arrow-down-left"}, {"wallets.title", "/wallets", "wallet"},
 			{"reports.title", "/reports", "scroll-text"}, {"menu.approvals", "/settings/approvals", "shield-check"}}},
@@ -70,7 +79,11 @@ var (
 // links returns the links of a menu. The one with the longest matching path is the current page.
 func (s PageData) links(all []entry) (links []navLink) {
 	for _, e := range all {
-		links = append(links, navLink{Label: s.T(e.key), Path: s.URL(e.path), Icon: e.icon, Here: e.path == s.section()})
+		link := navLink{Label: s.T(e.key), Path: s.URL(e.path), Icon: e.icon, Here: e.path == s.section()}
+		if e.path == NotificationsPath {
+			link.Count, link.Waiting = s.Unread(), s.T("notification.count", s.Unread())
+		}
+		links = append(links, link)
 	}
 	return links
 }
@@ -126,6 +139,17 @@ func (s PageData) Shortcuts() []navLink {
 		return s.links(append(slices.Clone(payMenu[:3]), accountMenu[0]))
 	}
 	return s.links(shortcuts)
+}
+
+// Unread returns the number of the member's unread notifications, such as "3" or "99+", or "".
+func (s PageData) Unread() string {
+	switch n := s.request.Unread; {
+	case n >= notification.MostUnread:
+		return strconv.Itoa(notification.MostUnread-1) + "+"
+	case n > 0:
+		return strconv.FormatInt(n, 10)
+	}
+	return ""
 }
 
 // HasCompany reports whether the user acts for a company.

@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/notification"
 )
 
 // The one answer to every wrong sign-in: it does not say what of it was wrong.
@@ -85,6 +87,9 @@ func (c *Request) FindSession(ctx context.Context, tx *db.Tx) (bool, error) {
 		return false, nil
 	}
 	c.Session = &s
+	if err == nil && s.Company.ID != "" {
+		c.Unread, err = notification.Unread(ctx, tx, auth.Actor{CompanyID: s.Company.ID, UserID: s.User.ID})
+	}
 	return err == nil, err
 }
 

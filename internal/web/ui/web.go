@@ -185,6 +185,7 @@ type Request struct {
 	Problem  *apierr.Fault       // the error of the posted form
 	Labels   map[string]string   // labels of fields that the catalogs do not name
 	Session  *session.Session    // the signed-in user; nil until looked up
+	Unread   int64               // notifications that the member has not read
 	Staff    *backoffice.Session // the signed-in staff member; only on staff pages
 	Author   string              // ID of the user who signs in or uses a link; "" if Session names the user
 	Time     time.Time           // transaction time of the session lookup

@@ -65,6 +65,9 @@ type Options struct {
 	Env    identity.Environment
 	Policy Policy
 	Log    *slog.Logger
+	// Handle is called with new events, without their data, in the transaction that adds them to queues: once for each
+	// event that is committed. Nil means that only queues receive them.
+	Handle func(context.Context, *db.Tx, []webhook.StoredEvent) error
 	// Limit bounds the duration of an attempt. Zero means 15 seconds.
 	Limit time.Duration
 	// Wall is the real clock. Signatures contain its time, which receivers compare with their own, whatever the
@@ -187,6 +190,11 @@ func (s *Sender) add(ctx context.Context) (n int, err error) {
 		n = len(events)
 		if err != nil || n == 0 {
 			return err
+		}
+		if s.Handle != nil {
+			if err := s.Handle(ctx, tx, events); err != nil {
+				return err
+			}
 		}
 		return enqueue(ctx, tx, events)
 	})

@@ -1,0 +1,363 @@
+// Package notification notifies the members of a company of events that need their attention, on a page and by mail.
+//
+// [Handle] makes notifications of events. Each member has their own: they are read by one person, and each person
+// chooses which kinds are mailed too. Payees, payers and apps are not notified here.
+package notification
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Kind is what a notification is about.
+type Kind string
+
+// The kinds.
+const (
+	ApprovalNeeded  Kind = "approval_needed"  // a payroll, withdrawal or refund waits for the member's approval
+	QuoteEnding     Kind = "quote_ending"     // the quote of a payroll that is not funded ends soon
+	PayrollFunded   Kind = "payroll_funded"   // a payroll was funded from outside
+	PayrollPaid     Kind = "payroll_paid"     // all payments of a payroll have arrived
+	PaymentReturned Kind = "payment_returned" // a bank sent a payout back
+	Verification    Kind = "verification"     // the company's verification has a result
+)
+
+// Kinds are all kinds, in the order of the page.
+var Kinds = []Kind{ApprovalNeeded, QuoteEnding, PayrollFunded, PayrollPaid, PaymentReturned, Verification}
+
+const (
+	kept      = 90 * 24 * time.Hour
+	pruneSize = 2000
+)
+
+// Members are notified this long before the end of a quote, if it is valid for longer than shortest.
+const (
+	beforeEnd = 15 * time.Minute
+	shortest  = 20 * time.Minute
+)
+
+// JobQuoteEnding is the kind of the job that notifies of the end of a payroll's quote.
+const JobQuoteEnding = "notification.quote_ending"
+
+// MostUnread is the number at which unread notifications are not counted further.
+const MostUnread = 100
+
+// Notification is a notification of a member.
+type Notification struct {
+	ID       string
+	Kind     Kind
+	ObjectID string       // payroll, withdrawal, claim or company
+	Amount   money.Amount // without an asset if the kind has no amount
+	Detail   string       // state of the verification
+	Created  time.Time
+	Read     bool
+}
+
+// Path returns the path of the page about the object.
+func (n Notification) Path() string {
+	switch prefix, _, _ := strings.Cut(n.ObjectID, "_"); prefix {
+	case "prl":
+		if n.Kind == QuoteEnding {
+			return "/payrolls/" + n.ObjectID + "/fund"
+		}
+		return "/payrolls/" + n.ObjectID
+	case "wdr":
+		return "/withdrawals/" + n.ObjectID
+	case "clm":
+		return "/claims/" + n.ObjectID
+	}
+	return "/company/verification"
+}
+
+// news is what an event means for members.
+type news struct {
+	Notification
+	companyID string
+}
+
+// Handle notifies the members of companies of events. It is called once for each event, in the transaction that
+// advances the position up to which events were handled.
+func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error {
+	var positions []int64
+	for _, e := range events {
+		if _, ok := readers[e.Name]; ok {
+			positions = append(positions, e.Position)
+		}
+	}
+	stored, err := webhook.ByPosition(ctx, tx, positions...)
+	if err != nil {
+		return err
+	}
+	for _, position := range positions {
+		e, ok := stored[position]
+		if !ok {
+			continue // pruned
+		}
+		var d payload
+		if err := json.Unmarshal(e.Data, &d); err != nil {
+			return err
+		}
+		n, err := readers[e.Name](tx, e, d)
+		if err != nil {
+			return err
+		}
+		if n == nil {
+			continue
+		}
+		n.companyID = e.CompanyID
+		if err := n.send(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// payload is what the payloads of the events have in common, as far as it is needed here.
+type payload struct {
+	PayrollID      string          `json:"payroll_id"`
+	WithdrawalID   string          `json:"withdrawal_id"`
+	ClaimID        string          `json:"claim_id"`
+	CompanyID      string          `json:"company_id"`
+	Status         string          `json:"status"`
+	PreviousStatus string          `json:"previous_status"`
+	State          string          `json:"state"`
+	Reason         string          `json:"reason"`
+	FundingMethod  string          `json:"funding_method"`
+	Currency       money.Asset     `json:"currency"`
+	Amount         json.RawMessage `json:"amount"`
+	Total          json.RawMessage `json:"total_input_in_input_currency"`
+	ValidTo        string          `json:"valid_to"`
+	Quote          struct {
+		ValidTo string `json:"valid_to"`
+	} `json:"quote"`
+}
+
+// readers return what an event means, or nil, by the name of the event.
+var readers = map[string]func(*db.Tx, webhook.StoredEvent, payload) (*news, error){
+	webhook.PayrollCreated.Name: func(tx *db.Tx, e webhook.StoredEvent, d payload) (*news, error) {
+		return nil, remind(tx, e.CompanyID, d.PayrollID, d.Quote.ValidTo)
+	},
+	webhook.PayrollQuoteRefreshed.Name: func(tx *db.Tx, e webhook.StoredEvent, d payload) (*news, error) {
+		return nil, remind(tx, e.CompanyID, d.PayrollID, d.ValidTo)
+	},
+	webhook.PayrollStatusUpdate.Name: func(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
+		return ofPayroll(d)
+	},
+	webhook.PayoutReturned.Name: func(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
+		if d.PayrollID == "" {
+			return nil, nil
+		}
+		return newsOf(PaymentReturned, d.PayrollID, d.Currency, d.Amount)
+	},
+	webhook.WithdrawalCreated.Name:      ofApproval,
+	webhook.WithdrawalStatusUpdate.Name: ofApproval,
+	webhook.RefundCreated.Name:          ofApproval,
+	webhook.RefundStatusUpdate.Name:     ofApproval,
+	webhook.CompanyKYBStatusUpdate.Name: func(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
+		if !slices.Contains([]string{"approved", "rejected", "resubmission_required"}, d.State) {
+			return nil, nil
+		}
+		return &news{Notification: Notification{Kind: Verification, ObjectID: d.CompanyID, Detail: d.State}}, nil
+	},
+}
+
+func newsOf(kind Kind, objectID string, currency money.Asset, amount json.RawMessage) (*news, error) {
+	value, err := money.Parse(currency, strings.Trim(string(amount), `"`))
+	return &news{Notification: Notification{Kind: kind, ObjectID: objectID, Amount: value}}, err
+}
+
+// fromOutside are the methods by which money comes from outside the service.
+var fromOutside = []string{"crypto", "bank"}
+
+func ofPayroll(d payload) (*news, error) {
+	var kind Kind
+	switch changed := d.PreviousStatus != ""; {
+	case changed && d.Status == "on_hold" && d.Reason == "approval_required":
+		kind = ApprovalNeeded
+	case d.Status == "received" && d.Reason == "funding_confirmed" && slices.Contains(fromOutside, d.FundingMethod):
+		kind = PayrollFunded
+	case changed && d.Status == "fulfilled":
+		kind = PayrollPaid
+	default:
+		return nil, nil
+	}
+	return newsOf(kind, d.PayrollID, d.Currency, d.Total)
+}
+
+func ofApproval(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
+	if d.Status != "awaiting_approval" {
+		return nil, nil
+	}
+	return newsOf(ApprovalNeeded, cmp.Or(d.ClaimID, d.WithdrawalID), d.Currency, d.Amount)
+}
+
+// send stores the notification for each member that it concerns, and mails it to those who want that. A member who has
+// not read one about the same does not get another.
+func (n *news) send(ctx context.Context, tx *db.Tx) error {
+	company, err := identity.CompanyByID(ctx, tx, n.companyID)
+	if err != nil {
+		return err
+	}
+	to, err := n.members(ctx, tx)
+	if err != nil || len(to) == 0 {
+		return err
+	}
+	unwanted, err := selectUnwanted(ctx, tx, n.companyID, n.Kind)
+	if err != nil {
+		return err
+	}
+	amount := ""
+	if n.Amount.Asset() != "" {
+		amount = n.Amount.String() + " " + string(n.Amount.Asset())
+	}
+	for _, m := range to {
+		id := tx.NewID("ntf")
+		stored, err := insertNotification(ctx, tx, n.companyID, m.UserID, id, n.Notification)
+		if err != nil {
+			return err
+		}
+		if !stored || slices.Contains(unwanted, m.UserID) || !mail.Valid(m.Email) {
+			continue
+		}
+		if err := mail.Enqueue(ctx, tx, mail.Message{
+			CompanyID: n.companyID, To: m.Email, Template: mail.MemberNotification, Key: id,
+			Language: mail.LanguageOf(company.Country),
+			Data: mail.MemberNotificationData{Name: m.Name, Company: company.Name, Kind: string(n.Kind), Amount: amount,
+				Detail: n.Detail, Path: n.Path()},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// members returns the owners and administrators whom the notification concerns.
+func (n *news) members(ctx context.Context, tx *db.Tx) ([]auth.Member, error) {
+	all, err := auth.Members(ctx, tx, n.companyID)
+	if err != nil {
+		return nil, err
+	}
+	may := func(m auth.Member) bool { return identity.Administers(m.Role) }
+	if n.Kind == ApprovalNeeded {
+		creator, err := selectCreator(ctx, tx, n.companyID, n.ObjectID)
+		if err != nil {
+			return nil, err
+		}
+		approvers, err := approval.Approvers(ctx, tx, n.companyID)
+		if err != nil {
+			return nil, err
+		}
+		may = func(m auth.Member) bool { return m.UserID != creator && slices.Contains(approvers, m.UserID) }
+	}
+	return slices.DeleteFunc(all, func(m auth.Member) bool { return !may(m) }), nil
+}
+
+// ending is the payload of JobQuoteEnding.
+type ending struct {
+	PayrollID string `json:"payroll_id"`
+	ValidTo   int64  `json:"valid_to"`
+}
+
+// remind enqueues a notification before the end of a quote.
+func remind(tx *db.Tx, companyID, payrollID, validTo string) error {
+	if validTo == "" {
+		return nil // funded by a transfer or from the balance
+	}
+	end, err := time.Parse(time.RFC3339, validTo)
+	if err != nil {
+		return err
+	}
+	if left := end.Sub(tx.Now()); left > shortest {
+		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobQuoteEnding, RunAt: end.Add(-beforeEnd),
+			Payload: ending{payrollID, db.Micros(end)}})
+	}
+	return nil
+}
+
+// HandleQuoteEnding handles JobQuoteEnding: it notifies members if the payroll still waits for money by this quote.
+func HandleQuoteEnding(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in ending
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	due, err := selectUnfunded(ctx, tx, j.CompanyID, in.PayrollID, in.ValidTo)
+	if err != nil || due.Asset() == "" {
+		return err
+	}
+	n := &news{Notification{Kind: QuoteEnding, ObjectID: in.PayrollID, Amount: due}, j.CompanyID}
+	return n.send(ctx, tx)
+}
+
+// List returns a page of a member's notifications, newest first, and their number.
+func List(ctx context.Context, tx *db.Tx, by auth.Actor, page, perPage int) (all []Notification, total int64,
+	err error) {
+	return selectNotifications(ctx, tx, by, page, perPage)
+}
+
+// Unread returns the number of notifications that a member has not read, at most [MostUnread].
+func Unread(ctx context.Context, tx *db.Tx, by auth.Actor) (int64, error) {
+	return countUnread(ctx, tx, by)
+}
+
+// Open marks a notification as read and returns it.
+func Open(ctx context.Context, tx *db.Tx, by auth.Actor, id string) (Notification, error) {
+	n, err := selectNotification(ctx, tx, by, id)
+	if err != nil {
+		return n, err
+	}
+	return n, markRead(ctx, tx, by, id)
+}
+
+// ReadAll marks all notifications of a member as read.
+func ReadAll(ctx context.Context, tx *db.Tx, by auth.Actor) error { return markRead(ctx, tx, by, "") }
+
+// Unmailed returns the kinds that a person does not want by mail.
+func Unmailed(ctx context.Context, tx *db.Tx, userID string) ([]Kind, error) {
+	return selectPreferences(ctx, tx, userID)
+}
+
+var errKind = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such kind of notification.")
+
+// Mail sets the kinds that a person wants by mail; the others are only shown on the page.
+func Mail(ctx context.Context, tx *db.Tx, userID string, wanted []Kind) error {
+	for _, k := range wanted {
+		if !slices.Contains(Kinds, k) {
+			return errKind.At("body", "/mail")
+		}
+	}
+	var unwanted []Kind
+	for _, k := range Kinds {
+		if !slices.Contains(wanted, k) {
+			unwanted = append(unwanted, k)
+		}
+	}
+	return savePreferences(ctx, tx, userID, unwanted)
+}
+
+// Prune deletes notifications that are older than 90 days, in small transactions.
+func Prune(ctx context.Context, d *db.DB) error {
+	for {
+		var n int64
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			n, err = deleteOld(ctx, tx, tx.Now().Add(-kept))
+			return err
+		})
+		if err != nil || n < pruneSize {
+			return err
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package notification
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// insertNotification stores a notification and reports whether it did: not if the member has not read one of the same
+// kind about the same object.
+func insertNotification(ctx context.Context, tx *db.Tx, companyID, userID, id string, n Notification) (bool, error) {
+	var units int64
+	if n.Amount.Asset() != "" {
+		units = n.Amount.Units()
+	}
+	changed, err := tx.Exec(ctx, `INSERT INTO notifications
+			(company_id, user_id, notification_id, kind, object_id, amount, currency, detail, created_at, read_at)
+		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, CAST($9 AS BIGINT), 0
+		WHERE NOT EXISTS (SELECT 1 FROM notifications
+			WHERE company_id = $1 AND user_id = $2 AND kind = $4 AND object_id = $5 AND read_at = 0)`,
+		companyID, userID, id, string(n.Kind), n.ObjectID, units, string(n.Amount.Asset()), n.Detail, db.Micros(tx.Now()))
+	return changed == 1, err
+}
+
+const columns = "notification_id, kind, object_id, amount, currency, detail, created_at, read_at"
+
+func scan(r interface{ Scan(...any) error }) (n Notification, err error) {
+	var units, created, read int64
+	var currency string
+	err = r.Scan(&n.ID, &n.Kind, &n.ObjectID, &units, &currency, &n.Detail, &created, &read)
+	if currency != "" {
+		n.Amount = money.New(money.Asset(currency), units)
+	}
+	n.Created, n.Read = db.Time(created), read != 0
+	return n, err
+}
+
+func selectNotifications(ctx context.Context, tx *db.Tx, by auth.Actor, page, perPage int) (all []Notification,
+	total int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM notifications WHERE company_id = $1 AND user_id = $2", by.CompanyID,
+		by.UserID).Scan(&total)
+	if err != nil {
+		return nil, 0, err
+	}
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM notifications WHERE company_id = $1 AND user_id = $2
+		ORDER BY notification_id DESC LIMIT $3 OFFSET $4`, by.CompanyID, by.UserID, int64(perPage), int64((page-1)*perPage))
+	all, err = db.Collect(rows, err, func(r *db.Rows) (Notification, error) { return scan(r) })
+	return all, total, err
+}
+
+func selectNotification(ctx context.Context, tx *db.Tx, by auth.Actor, id string) (n Notification, err error) {
+	n, err = scan(tx.QueryRow(ctx, "SELECT "+columns+
+		" FROM notifications WHERE company_id = $1 AND user_id = $2 AND notification_id = $3", by.CompanyID, by.UserID, id))
+	if errors.Is(err, db.ErrNoRows) {
+		err = apierr.NotFoundErr
+	}
+	return n, err
+}
+
+func countUnread(ctx context.Context, tx *db.Tx, by auth.Actor) (n int64, err error) {
+	err = tx.QueryRow(ctx, fmt.Sprintf(`SELECT COUNT(*) FROM (SELECT 1 FROM notifications
+		WHERE company_id = $1 AND user_id = $2 AND read_at = 0 LIMIT %d) AS unread`, MostUnread), by.CompanyID, by.UserID).
+		Scan(&n)
+	return n, err
+}
+
+// markRead marks a notification, or all of a member if id is "", as read.
+func markRead(ctx context.Context, tx *db.Tx, by auth.Actor, id string) error {
+	_, err := tx.Exec(ctx, `UPDATE notifications SET read_at = $1 WHERE company_id = $2 AND user_id = $3
+		AND read_at = 0 AND ($4 = '' OR notification_id = $4)`, db.Micros(tx.Now()), by.CompanyID, by.UserID, id)
+	return err
+}
+
+func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM notifications WHERE (company_id, user_id, notification_id) IN
+		(SELECT company_id, user_id, notification_id FROM notifications WHERE created_at < $1
+		ORDER BY created_at LIMIT $2)`, db.Micros(before), int64(pruneSize))
+}
+
+// selectCreator returns the member who created a payroll, withdrawal or refund that waits for an approval, or "".
+func selectCreator(ctx context.Context, tx *db.Tx, companyID, objectID string) (userID string, err error) {
+	err = tx.QueryRow(ctx, `SELECT created_by FROM payrolls WHERE company_id = $1 AND payroll_id = $2
+		UNION ALL SELECT created_by FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2
+		UNION ALL SELECT created_by FROM claim_refunds WHERE company_id = $1 AND claim_id = $2
+			AND state = 'awaiting_approval'
+		LIMIT 1`, companyID, objectID).Scan(&userID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return userID, err
+}
+
+// selectUnfunded returns the amount of the quote of a payroll that ends at a time, if the payroll still waits for it,
+// else an amount without an asset.
+func selectUnfunded(ctx context.Context, tx *db.Tx, companyID, payrollID string, validTo int64) (due money.Amount,
+	err error) {
+	var units int64
+	var asset string
+	err = tx.QueryRow(ctx, `SELECT q.funding, q.funding_asset FROM quotes q
+		JOIN payrolls p ON p.company_id = q.company_id AND p.payroll_id = q.object_id
+		WHERE q.company_id = $1 AND q.object_id = $2 AND q.state = 'active'
+			AND q.valid_to / 1000000 = CAST($3 AS BIGINT) / 1000000
+			AND p.state = 'pending' AND p.funding_state IN ('none', 'partial')`, companyID, payrollID, validTo).
+		Scan(&units, &asset)
+	if errors.Is(err, db.ErrNoRows) {
+		return due, nil
+	}
+	return money.New(money.Asset(asset), units), err
+}
+
+// selectUnwanted returns the people who do not want a kind by mail.
+func selectUnwanted(ctx context.Context, tx *db.Tx, companyID string, kind Kind) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT p.user_id FROM unmailed_notifications p JOIN members m ON m.user_id = p.user_id
+		WHERE m.company_id = $1 AND p.kind = $2`, companyID, string(kind))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+func selectPreferences(ctx context.Context, tx *db.Tx, userID string) ([]Kind, error) {
+	rows, err := tx.Query(ctx, "SELECT kind FROM unmailed_notifications WHERE user_id = $1 ORDER BY kind", userID)
+	return db.Collect(rows, err, func(r *db.Rows) (k Kind, err error) { return k, r.Scan(&k) })
+}
+
+func savePreferences(ctx context.Context, tx *db.Tx, userID string, unwanted []Kind) error {
+	if _, err := tx.Exec(ctx, "DELETE FROM unmailed_notifications WHERE user_id = $1", userID); err != nil {
+		return err
+	}
+	rows := make([][]any, len(unwanted))
+	for i, k := range unwanted {
+		rows[i] = []any{userID, string(k)}
+	}
+	return tx.Insert(ctx, "unmailed_notifications", []string{"user_id", "kind"}, rows)
+}
