@@ -50,7 +50,7 @@ func (m moment) String() string {
 // haste is how soon after what it waits for a process is killed, at the latest.
 const haste = 60 * time.Millisecond
 
-// line sits between the service and its Bitcoin node. It records the transactions that the service broadcasts, and
+// line sits between the service and its Bitcoin or EVM node. It records the transactions that the service broadcasts, and
 // can kill the broadcasting process just before or just after a transaction reaches the node.
 type line struct {
 	server *httptest.Server
@@ -83,17 +83,16 @@ func (l *line) pass(w http.ResponseWriter, r *http.Request, node http.Handler) {
 		panic(http.ErrAbortHandler) // the caller is dead
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	var asked struct {
-		Method string `json:"method"`
-		Params []any  `json:"params"`
-	}
-	if json.Unmarshal(body, &asked) != nil || asked.Method != "sendrawtransaction" {
+	sent := broadcasts(body)
+	if len(sent) == 0 {
 		node.ServeHTTP(w, r)
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.offered[asked.Params[0].(string)]++
+	for _, raw := range sent {
+		l.offered[raw]++
+	}
 	if l.kill != nil && l.at == signed {
 		l.kill()
 		l.kill = nil
@@ -109,6 +108,24 @@ func (l *line) pass(w http.ResponseWriter, r *http.Request, node http.Handler) {
 	}
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes()) // to somebody who may be dead
+}
+
+// broadcasts returns the transactions that a request to a node, or a batch of them, broadcasts.
+func broadcasts(body []byte) (raws []string) {
+	type request struct {
+		Method string `json:"method"`
+		Params []any  `json:"params"`
+	}
+	all := make([]request, 1)
+	if json.Unmarshal(body, &all[0]) != nil && json.Unmarshal(body, &all) != nil {
+		return nil
+	}
+	for _, asked := range all {
+		if asked.Method == "sendrawtransaction" || asked.Method == "eth_sendRawTransaction" {
+			raws = append(raws, asked.Params[0].(string))
+		}
+	}
+	return raws
 }
 
 // await arms the line to kill a process at its next broadcast.
