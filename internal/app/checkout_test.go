@@ -3,8 +3,11 @@ package app_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
+	"image"
 	"image/png"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -359,6 +362,37 @@ func TestCheckoutInABrowser(t *testing.T) {
 	b.Open(base+path, webtest.Look{Width: 320, Dark: true}).Audit()
 	p.refundRefusesServiceAddress(b, address)
 	p.announcesTimeLeft(b)
+}
+
+// The checkout with all its files, a logo that hardly compresses, every way to pay and a long description, and the page
+// of a payment link, are small enough for a slow connection.
+func TestPagesOfPayersAreSmall(t *testing.T) {
+	t.Parallel()
+	o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) { c.LndURL = app.SimulatedLnd })
+	noise := image.NewNRGBA(image.Rect(0, 0, 400, 400))
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise.Pix) // never fails
+	var logo bytes.Buffer
+	testkit.Check(t, png.Encode(&logo, noise))
+	o.d.ok("POST", "/api/merchant/branding", `{"display_name":"Corner Books","accent_color":"#1d3f8f","logo":"`+
+		base64.StdEncoding.EncodeToString(logo.Bytes())+`"}`)
+	claim := o.d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD",`+
+		`"funding_currency":"any","description":"`+strings.Repeat("A long text. ", 38)+`"}`).read(t)
+	link := o.d.ok("POST", "/api/merchant/payment-links", `{"title":"Donation","denomination_currency":"USD",`+
+		`"min_amount":1}`).read(t)
+	eventually(t, 30*time.Second, "the claim has an invoice", func() bool {
+		return o.Get("/pay/" + claim["claim_id"].(string)).Contains("Lightning")
+	})
+	for _, path := range []string{"/pay/" + claim["claim_id"].(string), "/pay/" + link["payment_link_id"].(string)} {
+		tab := webtest.Start(t).Open(o.s.Ready().BaseURL+path, webtest.Look{Width: 390}) // a browser without a cache
+		if width := webtest.Evaluate[int](tab, `document.querySelector("img.logo").naturalWidth`); width < 48 {
+			t.Errorf("%s: the logo is %d pixels wide", path, width)
+		}
+		if got := tab.Received(); got > 60_000 || got < 20_000 {
+			t.Errorf("%s takes %d bytes, want 60,000 at most", path, got)
+		} else {
+			t.Logf("%s takes %d bytes", path, got)
+		}
+	}
 }
 
 // copiesFromKeyboard checks that the buttons copy their values when a user presses them from the keyboard, in a

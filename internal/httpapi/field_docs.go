@@ -728,7 +728,7 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"merchantBrandingBody": {
 		"logo": "Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a " +
-			"PNG of at most 256 pixels per side. Empty to remove it.",
+			"PNG of at most 256 pixels per side and 16 KiB. Empty to remove it.",
 	},
 	"linkCreateBody": {
 		"title": "What payers pay for.",

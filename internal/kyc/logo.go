@@ -18,13 +18,13 @@ const (
 	maxLogoPixels = 2048 * 2048
 	minLogoSide   = 32
 	logoSide      = 256      // longest side in pixels of the stored logo
-	logoBytes     = 64 << 10 // size of the stored logo above which it is scaled down to half
+	logoBytes     = 16 << 10 // size of the stored logo above which it is scaled down further
 )
 
 var errLogoTooLarge = ErrTooLarge.Detailf("The logo is larger than 1 MiB. Send a smaller file.")
 
-// ReadLogo decodes a PNG, JPEG or WebP in base64 and returns it as a PNG of at most 256 pixels on its longer side, with
-// nothing but pixels. It returns ErrTooLarge for more than 1 MiB, and ErrImage unless the file is a complete still
+// ReadLogo decodes a PNG, JPEG or WebP in base64 and returns it as a PNG of at most 256 pixels on its longer side and 16
+// KiB, with nothing but pixels. It returns ErrTooLarge for more than 1 MiB, and ErrImage unless the file is a complete still
 // image of at most 4 megapixels. The header alone decides whether the image is decoded.
 func (in *ImageDecoder) ReadLogo(ctx context.Context, text string) (logo []byte, err error) {
 	err = in.decode(ctx, text, MaxLogoBytes, errLogoTooLarge, logoHeader,
@@ -72,7 +72,7 @@ func rewriteLogo(ctx context.Context, data []byte, h header) ([]byte, error) {
 	if h.orientation > 1 {
 		img = oriented{img, h.orientation}
 	}
-	for side := logoSide; ; side /= 2 {
+	for side := logoSide; ; side = side * 3 / 4 {
 		size := img.Bounds().Size()
 		if longest := max(size.X, size.Y); longest > side {
 			size.X, size.Y = max(1, size.X*side/longest), max(1, size.Y*side/longest)

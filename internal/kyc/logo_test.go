@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stipend/stipend/internal/testkit"
@@ -57,6 +58,14 @@ func TestLogosAreScaledDownAndEncodedAgain(t *testing.T) {
 		if err != nil || img.Bounds().Size() != c.size || bytes.Contains(out, []byte("script")) {
 			t.Errorf("%s: %v, %v", name, err, img.Bounds())
 		}
+	}
+	// A picture that hardly compresses becomes smaller, because payers load it.
+	noise := image.NewNRGBA(image.Rect(0, 0, 400, 400))
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise.Pix) // never fails
+	small, err := in.ReadLogo(t.Context(), base64.StdEncoding.EncodeToString(asPNG(noise)))
+	testkit.Check(t, err)
+	if img, err := png.Decode(bytes.NewReader(small)); err != nil || len(small) > logoBytes || img.Bounds().Dx() < 48 {
+		t.Errorf("noise: %d bytes, %v, %v", len(small), img.Bounds(), err)
 	}
 	// Transparency is kept.
 	transparent := image.NewNRGBA(image.Rect(0, 0, 300, 300))

@@ -2935,7 +2935,7 @@ type MerchantBrandingParams struct {
 	// Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.
 	Languages []string `json:"languages,omitzero"`
 	// Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG
-	// of at most 256 pixels per side. Empty to remove it.
+	// of at most 256 pixels per side and 16 KiB. Empty to remove it.
 	Logo *string `json:"logo,omitzero"`
 	// Text after the payment and in the receipt; may be empty.
 	ThankYou *string `json:"thank_you,omitzero"`

@@ -2410,7 +2410,7 @@ class MerchantBrandingParams(TypedDict, total=False):
     """Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all."""
     logo: str
     """Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a
-    PNG of at most 256 pixels per side. Empty to remove it.
+    PNG of at most 256 pixels per side and 16 KiB. Empty to remove it.
     """
     thank_you: str
     """Text after the payment and in the receipt; may be empty."""

@@ -2216,7 +2216,7 @@ export interface MerchantBrandingParams {
 	languages?: string[];
 	/**
 	 * Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG of
-	 * at most 256 pixels per side. Empty to remove it.
+	 * at most 256 pixels per side and 16 KiB. Empty to remove it.
 	 */
 	logo?: string;
 	/** Text after the payment and in the receipt; may be empty. */
