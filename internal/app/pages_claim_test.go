@@ -56,12 +56,12 @@ func TestClaimPages(t *testing.T) {
 			!strings.Contains(got.Text, `id="payer_id-problem"`) {
 			t.Errorf("a wrong form: %d\n%s", got.Status, got.Text)
 		}
-		path, id := o.paidClaim("order-<1>")
+		path, id := o.paidClaim("=order-<1>")
 		other, otherID := o.newClaim("order-2")
-		o.says(o.Get("/claims"), "order-&lt;1&gt;", "order-2", "Awaiting payment", "100.00\u00a0USD",
+		o.says(o.Get("/claims"), "=order-&lt;1&gt;", "order-2", "Awaiting payment", "100.00\u00a0USD",
 			"Earned per month in USD")
-		o.silent(o.says(o.Get("/claims?search=ORDER-&status=paid&amount=100&currency=USD&since=2020-01-01"),
-			"order-&lt;1&gt;"), otherID)
+		o.silent(o.says(o.Get("/claims?search=%3DORDER-&status=paid&amount=100&currency=USD&since=2020-01-01"),
+			"=order-&lt;1&gt;"), otherID)
 		o.silent(o.Get("/claims?amount=99&currency=USD"), id, otherID)
 		sheet := o.says(o.Get("/claims/export.csv?search=order-2"), otherID+",order-2,")
 		o.silent(sheet, id)
@@ -139,8 +139,8 @@ func TestClaimPages(t *testing.T) {
 		page = o.says(o.Get("/claims/settlements"), "Nothing to settle.", "49.00\u00a0USD")
 		o.silent(page, "No settlements yet.")
 		statement := regexp.MustCompile(`/claims/settlements/stl_\w+`).FindString(page.Text)
-		o.says(o.Get(statement), "100.00\u00a0USD", "Refund", "order-&lt;1&gt;", "−50.00", "You received")
-		o.says(o.Get(statement+"/statement.csv"), ",claim,"+id+",order-<1>,,100.00,1.00,99.00,USD,",
+		o.says(o.Get(statement), "100.00\u00a0USD", "Refund", "=order-&lt;1&gt;", "−50.00", "You received")
+		o.says(o.Get(statement+"/statement.csv"), ",claim,"+id+",'=order-<1>,,100.00,1.00,99.00,USD,",
 			",settlement,,,,-49.00,")
 		if got := o.Get(statement + "/statement.pdf"); !strings.HasPrefix(got.Text, "%PDF") {
 			t.Errorf("the PDF: %d", got.Status)

@@ -50,6 +50,9 @@ func TestAMerchantFromSignUpToTheMonthsExportInABrowser(t *testing.T) {
 		p.Fill("#"+f[0], f[1])
 	}
 	click("main button")
+	if p.Path() != "/overview" {
+		t.Errorf("after signing up the merchant is at %s", p.Path())
+	}
 
 	// Branding. The second factor is set up on the way, and what was entered is kept.
 	p.Do(chromedp.Navigate(base + "/claims"))
@@ -73,7 +76,6 @@ func TestAMerchantFromSignUpToTheMonthsExportInABrowser(t *testing.T) {
 	click("main a[href='/claims/links/new']")
 	p.Fill("#title", "Concert ticket")
 	p.Fill("#amount", "100")
-	p.Fill("#denomination_currency", "USD")
 	click("main form .btn.primary")
 	shows("Concert ticket", "Link to share")
 	link := webtest.Evaluate[string](p, `document.querySelector("#copy-link").dataset.copy`)
@@ -82,6 +84,9 @@ func TestAMerchantFromSignUpToTheMonthsExportInABrowser(t *testing.T) {
 	p.Do(chromedp.Reload())
 	click("main a[href^='/claims/clm_']")
 	claimAt := p.Path()
+	if name := webtest.Evaluate[string](p, `document.querySelector("h1").textContent`); name != "Concert ticket" {
+		t.Errorf("the claim is called %q", name)
+	}
 	eventually(t, 60*time.Second, "an invoice", func() bool {
 		p.Do(chromedp.Reload())
 		return webtest.Evaluate[bool](p, `!!document.querySelector("#option option[value='BTC/lightning']")`)
@@ -115,11 +120,17 @@ func TestAMerchantFromSignUpToTheMonthsExportInABrowser(t *testing.T) {
 	// Half of the ticket is refunded to the payer, who names an address.
 	p.Do(chromedp.Navigate(base + claimAt))
 	shows("Refund the payer", "Paid")
+	if strings.Contains(p.Text(), "0 of 0") {
+		t.Error("a payment over Lightning has confirmations")
+	}
 	webtest.Evaluate[string](p, `document.querySelector("#amount").value = ""`)
 	p.Fill("#amount", "50")
 	click("form[action$='/refunds/check'] .btn.primary")
 	shows("50.00")
 	click("form[action$='/refunds'] .btn.primary")
+	if text := p.Text(); strings.Contains(text, "password manager") || !strings.Contains(text, "only to the payer") {
+		t.Errorf("the payer's link: %s", text)
+	}
 	back := regexp.MustCompile(`/pay/clm_\w+/refund/\w+`).FindString(p.Text())
 	payer.Do(chromedp.Navigate(base + back))
 	payer.Fill("#address", payersOwn)

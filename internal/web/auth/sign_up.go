@@ -132,7 +132,7 @@ func signUp(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		started, err = session.Start(ctx, tx, u.ID)
 		return err
 	})
-	return ui.View{Redirect: "/account", Cookie: c.SessionCookie(started)}, err
+	return ui.View{Redirect: "/overview", Cookie: c.SessionCookie(started)}, err
 }
 
 func emailOf(ctx context.Context, c *ui.Request, p auth.Purpose, token string) (email string, err error) {

@@ -65,7 +65,7 @@ func TestBusinessSignsUp(t *testing.T) {
 			}
 		}
 		got := v.Submit(page, path, business...)
-		if got.Status != 303 || got.Location() != "/account" {
+		if got.Status != 303 || got.Location() != "/overview" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		if account := v.Get("/account"); !strings.Contains(account.Text, "Nanosecond Ltd") ||
@@ -272,7 +272,7 @@ func TestSignUpInABrowser(t *testing.T) {
 	}
 	p.Fill("#country", "United S")
 	p.Send("main button")
-	if p.Path() != "/account" || !strings.Contains(p.Text(), "Nanosecond Ltd") {
+	if p.Path() != "/overview" || !strings.Contains(p.Text(), "Nanosecond Ltd") {
 		t.Errorf("at %s:\n%s", p.Path(), p.Text())
 	}
 	b.Open(x.URL+"/account/password", webtest.Look{Width: 320}).Audit()

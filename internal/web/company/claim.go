@@ -94,7 +94,7 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	for _, one := range d.Payments {
 		state := c.StateCell("deposit.state", string(one.State))
-		if one.State.Live() {
+		if one.State.Live() && one.Wanted > 0 { // a payment over Lightning has no confirmations
 			state.Lines = []ui.Cell{{Text: c.Text("deposits.of", c.FormatCount(min(one.Confirmations, one.Wanted)),
 				c.FormatCount(one.Wanted))}}
 		}
@@ -298,6 +298,7 @@ func createRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 func ShowRefundLink(c *ui.Request, back string, r claim.Refund, link string) ui.View {
 	view := showSecret(c, back, "claim.refund.link", link)
 	p, _ := view.Data.(secretPage)
+	p.Lead = c.Text("claim.refund.once")
 	switch {
 	case r.State == claim.RefundAwaiting:
 		p.Note = c.Text("claim.refund.waits")

@@ -102,8 +102,11 @@ func claimTable(c *ui.Request, all []claim.Claim) ui.Table {
 
 // claimName returns what people call a claim: the order number, else the payer.
 func claimName(one claim.Claim) string {
-	if one.ExternalID != "" {
+	switch {
+	case one.ExternalID != "":
 		return one.ExternalID
+	case one.LinkID != "" && one.Description != "":
+		return one.Description // its payer ID is the ID of the link
 	}
 	return one.PayerID
 }
@@ -170,7 +173,7 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	amount := field("amount", "payment.amount", true, 40)
 	amount.InputMode = "decimal"
 	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
-		Options: ui.ClaimCurrencies()})
+		Options: ui.ClaimCurrencies(), Value: string(money.USD)})
 	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Crumbs: claimCrumbs(c), Data: claimForm{
 		Lead: c.Text("claims.new.lead"), Path: claimsPath + "/new", Send: c.Text("claims.create"),
 		Fields: []ui.Field{

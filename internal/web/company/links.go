@@ -80,9 +80,9 @@ func showNewLink(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		return c.Field(f)
 	}
 	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
-		Options: ui.ClaimCurrencies()})
+		Options: ui.ClaimCurrencies(), Value: string(money.USD)})
 	funding := c.Field(ui.Field{Name: "funding_currency", Label: c.Text("claim.funding"), Type: "select",
-		Options: fundingCurrencies(c), Value: string(money.BTC)})
+		Options: fundingCurrencies(c)})
 	ends := field("ends_at", false, 0)
 	ends.Type = "date"
 	return ui.View{Template: "claim_form", Title: c.Text("links.new"), Crumbs: linkCrumbs(c), Data: claimForm{

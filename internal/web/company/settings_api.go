@@ -16,6 +16,7 @@ import (
 
 // secretPage shows secrets that are not stored and cannot be shown again.
 type secretPage struct {
+	Lead   string      // how to keep the values
 	Note   string      // above the values; "" for none
 	Values []ui.Option // with labels
 	Back   string
@@ -23,7 +24,7 @@ type secretPage struct {
 
 // showSecret renders secrets in the response to the form itself, because a redirect could not show them.
 func showSecret(c *ui.Request, back string, pairs ...string) ui.View {
-	p := secretPage{Back: back}
+	p := secretPage{Back: back, Lead: c.Text("secret.lead")}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		p.Values = append(p.Values, ui.Option{Label: c.Text(pairs[i]), Value: pairs[i+1]})
 	}

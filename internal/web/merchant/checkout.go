@@ -349,7 +349,7 @@ func incomingTable(c *ui.Request, all []claim.Payment) ui.Table {
 		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")}
 	for _, p := range all {
 		state := c.StateCell("deposit.state", string(p.State))
-		if p.State.Live() {
+		if p.State.Live() && p.Wanted > 0 { // a payment over Lightning has no confirmations
 			state.Lines = append(state.Lines, ui.Cell{Text: c.Text(
 				"deposits.of", c.FormatCount(min(p.Confirmations, p.Wanted)), c.FormatCount(p.Wanted))})
 		}
