@@ -290,7 +290,8 @@ func TestClaimPagesInABrowser(t *testing.T) {
 	})()`)
 	p.Do(chromedp.Poll[chromedp.Void](`
 		getComputedStyle(document.querySelector(".pay .btn")).backgroundColor !== "rgb(14, 70, 51)" &&
-		document.querySelector(".pay img.logo").naturalWidth === 256`))
+		document.querySelector(".pay img.logo").naturalWidth === 256 &&
+		document.querySelector("[data-contrast]").hidden`))
 	if got := webtest.Evaluate[string](p, `document.querySelector("[data-show=display_name]").textContent`); got !=
 		"Corner Books" {
 		t.Errorf("the preview shows %q", got)
