@@ -125,7 +125,11 @@ func TestClaimPages(t *testing.T) {
 		eventually(t, 60*time.Second, "the refund arrives", func() bool {
 			return o.d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(t)["refunded_amount"] == "0.00100000"
 		})
-		o.says(o.Get(path), "Refunded", "Refund: On its way")
+		steps := o.says(o.Get(path), "Refund: Refunded", "Refund: On its way", "Refund: Offered").Text
+		if done, sent := strings.Index(steps, "Refund: Refunded"), strings.Index(steps, "Refund: On its way"); done > sent ||
+			sent > strings.Index(steps, "Refund: Offered") {
+			t.Error("the timeline is not in order, the newest first")
+		}
 
 		// The rest of the money is settled.
 		page = o.says(o.Get("/claims/settlements"), "49.00\u00a0USD", "No settlements yet.")

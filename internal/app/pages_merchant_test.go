@@ -55,7 +55,7 @@ func TestAMerchantFromSignUpToTheMonthsExportInABrowser(t *testing.T) {
 	}
 
 	// Branding. The second factor is set up on the way, and what was entered is kept.
-	p.Do(chromedp.Navigate(base + "/claims"))
+	click("main a[href='/claims']")
 	click("main a[href='/claims/branding']")
 	p.Fill("#display_name", "Corner Books")
 	p.Fill("#thank_you", "Enjoy your books.")

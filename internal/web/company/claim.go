@@ -181,14 +181,14 @@ func (p *claimPage) addRefunds(ctx context.Context, c *ui.Request, tx *db.Tx) er
 		}
 		p.Steps = append(p.Steps, steps...)
 	}
-	slices.SortStableFunc(p.Steps, func(a, b timelineStep) int { return cmp.Compare(b.ISO, a.ISO) })
+	slices.SortStableFunc(p.Steps, func(a, b timelineStep) int { return b.at.Compare(a.at) })
 	if d.State == claim.Paid && d.Earned().Sign() > 0 && left.Sign() > 0 && c.Session.Manages() {
 		p.Part = refundFields(c, d.Claim, left)
 	}
 	return nil
 }
 
-// claimSteps returns the timeline of a claim or refund.
+// claimSteps returns the timeline of a claim or refund, the newest first.
 func claimSteps(ctx context.Context, c *ui.Request, tx *db.Tx, companyID, id, states string) (
 	all []timelineStep, err error) {
 	changes, err := db.Changes(ctx, tx, companyID, id)
@@ -202,8 +202,10 @@ func claimSteps(ctx context.Context, c *ui.Request, tx *db.Tx, companyID, id, st
 		if states != "claim.state" {
 			text = c.Text("claim.refund") + ": " + text
 		}
-		all = append(all, timelineStep{Tone: state.Tone, Text: text, ISO: ui.FormatTimestamp(at), At: c.FormatTime(at)})
+		all = append(all, timelineStep{Tone: state.Tone, Text: text, ISO: ui.FormatTimestamp(at), At: c.FormatTime(at),
+			at: at})
 	}
+	slices.Reverse(all)
 	return all, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/kyc"
@@ -93,7 +94,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return ui.View{Template: "overview", Title: c.Text("overview.title"), Data: p}, nil
 }
 
-// setupOf returns what the company still has to do before it pays people, or nil if everything is done or the user may
+// setupOf returns what the company still has to do before it pays people or is paid, or nil if everything is done or the user may
 // not do it.
 func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*setup, error) {
 	if !c.Session.Manages() {
@@ -112,6 +113,14 @@ func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*s
 		{Text: c.Text("setup.person"), Why: c.Text("setup.person.why"), Path: "/recipients/new", Done: people.Total > 0},
 		{Text: c.Text("setup.payroll"), Why: c.Text("setup.payroll.why"), Path: "/payrolls/new", Done: hasPayroll},
 	}}
+	if !hasPayroll {
+		_, claims, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{PerPage: 1})
+		if err != nil {
+			return nil, err
+		}
+		s.Steps = append(s.Steps, setupStep{Text: c.Text("setup.claim"), Why: c.Text("setup.claim.why"), Path: claimsPath,
+			Done: claims > 0})
+	}
 	if c.RequiresFactor(company) {
 		codes, keys, err := c.FactorMethods(ctx, tx)
 		if err != nil {

@@ -462,7 +462,11 @@ func DestinationHint(o payout.Output) string {
 }
 
 // timelineStep is a state change of a payroll or one of its payments.
-type timelineStep struct{ Tone, Text, ISO, At, Why string }
+type timelineStep struct {
+	Tone, Text, ISO, At, Why string
+
+	at time.Time
+}
 
 // timeline lists the state changes of a payroll and of the given payments, the newest first.
 func timeline(c *ui.Request, p payroll.Payroll, part []payroll.Payment, names map[string]string) (all []timelineStep) {
