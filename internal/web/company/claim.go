@@ -108,8 +108,12 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err := p.addRefunds(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
-	return ui.View{Template: "claim", Title: claimName(d.Claim), State: claimState(c, d.Claim), Crumbs: claimCrumbs(c),
-		Lead: d.Description, Data: p}, nil
+	v := ui.View{Template: "claim", Title: claimName(d.Claim), State: claimState(c, d.Claim), Crumbs: claimCrumbs(c),
+		Data: p}
+	if v.Title != d.Description {
+		v.Lead = d.Description
+	}
+	return v, nil
 }
 
 // explorerNetwork returns the network of a transaction that moved an asset on a chain.
