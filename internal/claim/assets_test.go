@@ -132,6 +132,15 @@ func testTokenPayments(m *merchant, asset money.Asset) {
 			claim.Paid, claim.None, sold},
 		{"removed by a reorganization for good", "pay 100_000_000, mine 1, is paid, reorg 1, evict, wait 15m",
 			claim.Expired, claim.None, balances{}},
+		{"in no block for a day", "pay 100_000_000, wait 24h15m, is invalid, mine 1", claim.PaidLate, claim.Late,
+			balances{suspense: full}},
+		{"without confirmations, posted when mined", "confirmations 0; pay 100_000_000, is paid, suspense 0, mine 1",
+			claim.Paid, claim.None, sold},
+		{"without confirmations, and replaced", "confirmations 0; pay 100_000_000, is paid, replace, mine 1",
+			claim.AwaitingPayment, claim.None, balances{}},
+		{"late, and the policy accepts it at the new price", "late requote; wait 15m, pay 100_000_000, mine 1",
+			claim.Paid, claim.Late, sold},
+		{"within the grace period", "grace 60; wait 15m30s, pay 100_000_000, mine 1", claim.Paid, claim.Late, sold},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m.TB = t
