@@ -50,8 +50,8 @@ func (m moment) String() string {
 // haste is how soon after what it waits for a process is killed, at the latest.
 const haste = 60 * time.Millisecond
 
-// line sits between the service and its Bitcoin or EVM node. It records the transactions that the service broadcasts, and
-// can kill the broadcasting process just before or just after a transaction reaches the node.
+// line sits between the service and its Bitcoin or EVM node. It records the transactions that the service broadcasts,
+// and can kill the broadcasting process just before or just after a transaction reaches the node.
 type line struct {
 	server *httptest.Server
 	url    string

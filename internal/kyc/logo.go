@@ -23,9 +23,9 @@ const (
 
 var errLogoTooLarge = ErrTooLarge.Detailf("The logo is larger than 1 MiB. Send a smaller file.")
 
-// ReadLogo decodes a PNG, JPEG or WebP in base64 and returns it as a PNG of at most 256 pixels on its longer side and 16
-// KiB, with nothing but pixels. It returns ErrTooLarge for more than 1 MiB, and ErrImage unless the file is a complete still
-// image of at most 4 megapixels. The header alone decides whether the image is decoded.
+// ReadLogo decodes a PNG, JPEG or WebP in base64 and returns it as a PNG of at most 256 pixels on its longer side and
+// 16 KiB, with nothing but pixels. It returns ErrTooLarge for more than 1 MiB, and ErrImage unless the file is a
+// complete still image of at most 4 megapixels. The header alone decides whether the image is decoded.
 func (in *ImageDecoder) ReadLogo(ctx context.Context, text string) (logo []byte, err error) {
 	err = in.decode(ctx, text, MaxLogoBytes, errLogoTooLarge, logoHeader,
 		func(ctx context.Context, data []byte, h header) error {

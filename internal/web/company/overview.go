@@ -94,8 +94,8 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return ui.View{Template: "overview", Title: c.Text("overview.title"), Data: p}, nil
 }
 
-// setupOf returns what the company still has to do before it pays people or is paid, or nil if everything is done or the user may
-// not do it.
+// setupOf returns what the company still has to do before it pays people or is paid, or nil if everything is done or
+// the user may not do it.
 func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*setup, error) {
 	if !c.Session.Manages() {
 		return nil, nil
