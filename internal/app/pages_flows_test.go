@@ -3,6 +3,7 @@ package app_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -85,7 +86,9 @@ func TestFlowsOfPayrollsInABrowser(t *testing.T) {
 				t.Errorf("no problem at a field:\n%s", p.Text())
 			}
 			p.Fill("#schedule_name", "Wages")
-			set("start_date", "2035-01-31")
+			set("frequency", "weekly")
+			set("start_date", time.Now().UTC().AddDate(0, 0, 10).Format(time.DateOnly))
+			set("days", "")
 			p.Send("main form[action$='/schedules'] button")
 			shows("Wages", "Active")
 
