@@ -118,6 +118,9 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 		return err
 	}
 	s.metrics = newMetrics()
+	if s.tracing, err = startTracing(ctx, s.cfg.OTLPEndpoint); err != nil {
+		return err
+	}
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if s.db, err = db.Open(ctx, db.Options{
 		URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox, Connections: connectionsOfJobs,
-		ObserveBatch: s.metrics.observeBatch,
+		ObserveBatch: s.metrics.observeBatch, Tracer: s.tracing.statements(),
 	}); err != nil {
 		return err
 	}
@@ -319,6 +322,7 @@ func (s *Service) stop(ctx context.Context) error {
 	if s.bankDir != "" {
 		problems = append(problems, os.RemoveAll(s.bankDir))
 	}
+	s.warn(ctx, "the last traces were not sent", s.tracing.stop(ctx))
 	s.log.Info("stopped")
 	return errors.Join(problems...)
 }

@@ -50,6 +50,7 @@ type parts struct {
 	watcherDB *db.DB // the same database for watchers of chains
 
 	metrics  *metrics
+	tracing  *tracing
 	requests *requestlog.Log
 	bodies   *ratelimit.BodyBudget // memory for large request bodies
 	sealer   *identity.Sealer

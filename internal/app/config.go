@@ -71,6 +71,8 @@ type Process struct {
 	DataKey  string
 	JSON     bool   `name:"json"`
 	LogLevel string `default:"info" enum:"debug,info,warn,error"`
+
+	OTLPEndpoint string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 }
 
 // Webhooks configures the delivery of webhooks.

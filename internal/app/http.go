@@ -55,7 +55,7 @@ func (s *Service) startAPI(background context.Context) error {
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
 		BankCallbacks: callbacks,
 		Reads:         float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
-		Ready: s.checkReady, Problems: s.problems, Observe: s.metrics.observe, Requests: s.requests,
+		Ready: s.checkReady, Problems: s.problems, Observe: s.observeRequest, Requests: s.requests,
 	}
 	codes, events := httpapi.Documentation()
 	guides, err := docsite.New(docsite.Content{Files: stipend.Docs, Errors: codes, Events: events})
@@ -69,7 +69,7 @@ func (s *Service) startAPI(background context.Context) error {
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
 		Invoices: s.checkout, Proposals: s.proposals, Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
 		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
-		Observe: s.metrics.observe, Done: s.ending, Docs: guides,
+		Observe: s.observeRequest, Done: s.ending, Docs: guides,
 		Contract: identity.NewCompany{
 			FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
 		},
@@ -94,7 +94,8 @@ func (s *Service) startAPI(background context.Context) error {
 	if n := s.cfg.MaxConnections; n > 0 {
 		listener = newFairListener(netutil.LimitListener(listener, n), max(n/networkShare, 1), proxies)
 	}
-	s.serve(listener, httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), compress(web.New(pages)))))
+	s.serve(listener, s.tracing.requests(proxies,
+		httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), compress(web.New(pages))))))
 	return nil
 }
 

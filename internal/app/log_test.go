@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/testkit"
 )
@@ -37,5 +39,18 @@ func TestTheLogHasOneLinePerCauseAndMinute(t *testing.T) {
 		if got := strings.Count(out.String(), text); got != want {
 			t.Errorf("%q: %d lines, want %d", text, got, want)
 		}
+	}
+}
+
+// A line about traced work has the IDs of the trace and the span, so that both can be found.
+func TestTheLogNamesTheTrace(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(app.WithTraceIDs(slog.NewTextHandler(&out, nil)).WithAttrs([]slog.Attr{slog.String("process", "api")}))
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
+	log.InfoContext(trace.ContextWithSpanContext(t.Context(), span), "traced")
+	log.InfoContext(t.Context(), "untraced")
+	if text := out.String(); strings.Count(text, "trace_id=01000000000000000000000000000000") != 1 ||
+		strings.Count(text, "span_id=0200000000000000") != 1 || strings.Count(text, "process=api") != 2 {
+		t.Errorf("the log is %s", text)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
@@ -78,16 +79,45 @@ func newMetrics() *metrics {
 	return m
 }
 
-func (m *metrics) observe(method, route string, status int, took time.Duration) {
-	m.requests.WithLabelValues(method, route, strconv.Itoa(status)).Observe(took.Seconds())
+func (m *metrics) observe(ctx context.Context, method, route string, status int, took time.Duration) {
+	observeWith(ctx, m.requests.WithLabelValues(method, route, strconv.Itoa(status)), took)
 }
 
-func (m *metrics) observeJob(kind, outcome string, took time.Duration) {
-	m.jobs.WithLabelValues(kind, outcome).Observe(took.Seconds())
+// observeWith adds a duration to a histogram, with the ID of the trace as an example if the work is traced.
+func observeWith(ctx context.Context, h prometheus.Observer, took time.Duration) {
+	span := trace.SpanContextFromContext(ctx)
+	if with, ok := h.(prometheus.ExemplarObserver); ok && span.IsSampled() {
+		with.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String()})
+		return
+	}
+	h.Observe(took.Seconds())
 }
 
-func (m *metrics) observeWebhook(outcome string, took time.Duration) {
-	m.webhooks.WithLabelValues(outcome).Observe(took.Seconds())
+// observeRequest records a request whose route is known.
+func (s *Service) observeRequest(ctx context.Context, method, route string, status int, took time.Duration) {
+	s.tracing.request(ctx, method, route, status)
+	s.metrics.observe(ctx, method, route, status, took)
+}
+
+// observeJobs records jobs of a kind. Those that share a transaction take equal parts of its time.
+func (s *Service) observeJobs(ctx context.Context, kind string, jobs int) (context.Context, func(outcome string)) {
+	return s.tracing.work(ctx, trace.SpanKindInternal, "job "+kind,
+		func(ctx context.Context, outcome string, took time.Duration) {
+			if outcome == "split" { // they are run one by one
+				return
+			}
+			for range jobs {
+				observeWith(ctx, s.metrics.jobs.WithLabelValues(kind, outcome), took/time.Duration(jobs))
+			}
+		})
+}
+
+// observeDelivery records an attempt to deliver an event.
+func (s *Service) observeDelivery(ctx context.Context) (context.Context, func(outcome string)) {
+	return s.tracing.work(ctx, trace.SpanKindClient, "deliver event",
+		func(ctx context.Context, outcome string, took time.Duration) {
+			observeWith(ctx, s.metrics.webhooks.WithLabelValues(outcome), took)
+		})
 }
 
 func (m *metrics) observeBatch(functions int, took time.Duration) {
@@ -100,7 +130,7 @@ func (s *Service) serveMonitoring(chains []string) http.Handler {
 	m := s.metrics
 	m.registry.MustRegister(stored{s.db, chains}, pools{"jobs": s.db, "requests": s.requestDB, "watchers": s.watcherDB})
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, httpapi.Healthy)
 	})

@@ -40,6 +40,9 @@ var settings = map[string]setting{
 	"json":      {"", "Print one line of JSON on stdout when ready, instead of text."},
 	"log-level": {"LEVEL", "Lowest level that is logged to stderr: debug, info (default), warn, error."},
 
+	"otlp-endpoint": {"URL", "Where traces are sent by OTLP over HTTP, such as http://127.0.0.1:4318. " +
+		"Default: none are made."},
+
 	"webhook-allow": {"CIDR", "Private networks that webhooks may be sent to, such as 10.1.0.0/16. Default: none."},
 
 	"smtp-url": {"URL", "Mail server, smtp://user:password@host:587 (STARTTLS) or smtps://user:password@host:465. " +

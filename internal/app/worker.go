@@ -56,7 +56,7 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	}
 	hooks, err := delivery.NewSender(delivery.Options{
 		DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log,
-		Observe: s.metrics.observeWebhook,
+		Observe: s.observeDelivery,
 		Handle:  notification.Handle,
 	})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	if s.collector != nil {
 		periodic = append(periodic, s.collector.Periodic(s.db)...)
 	}
-	runner := job.NewRunner(s.db, table, periodic, s.log, s.metrics.observeJob)
+	runner := job.NewRunner(s.db, table, periodic, s.log, s.observeJobs)
 	s.work.Go(func() { runner.Run(background) })
 	s.work.Go(func() { hooks.Run(background) })
 	return nil

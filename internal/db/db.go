@@ -24,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -63,7 +64,12 @@ type Options struct {
 	QueueTimeout time.Duration
 	// ObserveBatch receives the number of functions in each shared commit and how long it took. Nil means nothing.
 	ObserveBatch func(functions int, took time.Duration)
+	// Tracer receives the statements on PostgreSQL. Nil means nothing.
+	Tracer Tracer
 }
+
+// Tracer receives the beginning and the end of each statement.
+type Tracer = pgx.QueryTracer
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
@@ -144,7 +150,7 @@ func (d *DB) WithPool(ctx context.Context, opt Options) (*DB, error) {
 		return d, nil
 	}
 	opt.URL, opt.Clock, opt.AdjustableClock = d.opt.URL, d.opt.Clock, d.opt.AdjustableClock
-	opt.ObserveBatch = d.opt.ObserveBatch
+	opt.ObserveBatch, opt.Tracer = d.opt.ObserveBatch, d.opt.Tracer
 	b := newDB(opt)
 	b.listeners, b.hasTimelines = d.listeners, d.hasTimelines
 	if err := b.openPostgres(ctx); err != nil {
@@ -251,6 +257,7 @@ func (d *DB) openPostgres(ctx context.Context) error {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	cfg.PingTimeout = pingTimeout
+	cfg.ConnConfig.Tracer = d.opt.Tracer
 	d.pool, err = pgxpool.NewWithConfig(ctx, cfg)
 	return err
 }

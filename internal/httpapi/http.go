@@ -111,7 +111,7 @@ type Deps struct {
 	// Problems returns what the response of /readyz reports although the service should receive requests. Nil means none.
 	Problems func(context.Context) ([]string, error)
 	// Observe receives every routed request, for metrics.
-	Observe func(method, route string, status int, took time.Duration)
+	Observe func(ctx context.Context, method, route string, status int, took time.Duration)
 	// Requests records the requests of programs for their companies. Nil records nothing.
 	Requests *requestlog.Log
 	Log      *slog.Logger
@@ -456,7 +456,7 @@ func (s *server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 		a.status, a.code = statusClientClosed, ""
 	}
 	if s.Observe != nil && a.route != "" {
-		s.Observe(r.Method, a.route, a.status, took)
+		s.Observe(r.Context(), r.Method, a.route, a.status, took)
 	}
 	if a.by.CompanyID != "" {
 		s.Requests.Add(requestlog.Entry{

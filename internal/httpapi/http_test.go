@@ -757,7 +757,7 @@ func TestDisconnectedClientIsNoError(t *testing.T) {
 	noted := make(chan int, 1)
 	var log strings.Builder // read after the request
 	b := newFixture(t, dbtest.Open(t, db.Options{URL: dbtest.SQLite(t)}), func(d *Deps) {
-		d.Observe = func(_, _ string, status int, _ time.Duration) { noted <- status }
+		d.Observe = func(_ context.Context, _, _ string, status int, _ time.Duration) { noted <- status }
 		d.Log = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	ctx, leave := context.WithCancel(t.Context())

@@ -192,21 +192,25 @@ type Runner struct {
 	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; replaced in tests
 }
 
-// Observer receives the kind of each job that ran, its outcome ("succeeded" or "failed") and how long it took. Jobs
-// that shared a transaction took equal parts of its time.
-type Observer func(kind, outcome string, took time.Duration)
+// Observer is called before jobs of a kind run in one transaction. The function that it returns receives the outcome:
+// "succeeded", "failed", or "split" if several jobs failed together and are then run one by one.
+type Observer func(ctx context.Context, kind string, jobs int) (context.Context, func(outcome string))
+
+var observeNothing Observer = func(ctx context.Context, _ string, _ int) (context.Context, func(string)) {
+	return ctx, func(string) {}
+}
 
 // NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program
-// may know them.
+// may know them. At most one observer is used.
 func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger, observers ...Observer) *Runner {
+	observe := observeNothing
+	if len(observers) > 0 {
+		observe = observers[0]
+	}
 	r := &Runner{
 		d: d, table: table, periodic: periodic, log: log,
 		holder: rand.Text(), wake: make(chan struct{}, 1), ticks: newTicker,
-		observe: func(kind, outcome string, took time.Duration) {
-			for _, o := range observers {
-				o(kind, outcome, took)
-			}
-		},
+		observe: observe,
 	}
 	for kind, e := range table {
 		if e.handlers() != 1 {
@@ -414,16 +418,18 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 // that a bad job does not affect the others. It returns the first error.
 func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
 	net := r.table[jobs[0].Kind].Net
-	began := time.Now()
-	if net == nil && len(jobs) > 1 && r.runInTx(ctx, jobs, batchTimeout) == nil {
-		for _, j := range jobs {
-			r.observe(j.Kind, "succeeded", time.Since(began)/time.Duration(len(jobs)))
+	if net == nil && len(jobs) > 1 {
+		traced, end := r.observe(ctx, jobs[0].Kind, len(jobs))
+		if r.runInTx(traced, jobs, batchTimeout) == nil {
+			end("succeeded")
+			return nil
 		}
-		return nil
+		end("split")
 	}
 	for i, j := range jobs {
 		var err error
-		began, outcome := time.Now(), "succeeded"
+		outcome := "succeeded"
+		ctx, end := r.observe(ctx, j.Kind, 1)
 		if net == nil {
 			err = r.runInTx(ctx, jobs[i:i+1], singleTimeout)
 		} else {
@@ -432,7 +438,7 @@ func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
 		if err != nil {
 			outcome, err = "failed", r.failed(ctx, j, err)
 		}
-		r.observe(j.Kind, outcome, time.Since(began))
+		end(outcome)
 		if first == nil {
 			first = err
 		}

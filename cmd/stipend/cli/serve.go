@@ -63,7 +63,7 @@ func newLogger(w io.Writer, level string) *slog.Logger {
 	if l.UnmarshalText([]byte(level)) != nil {
 		l = slog.LevelInfo
 	}
-	return slog.New(app.LimitRepeats(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})))
+	return slog.New(app.LimitRepeats(app.WithTraceIDs(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))))
 }
 
 // greet prints the addresses of a service and what to try first.

@@ -25,7 +25,7 @@ func TestCanceledRequestIsNotAnError(t *testing.T) {
 	h := &pagetest.Site{T: t}
 	noted := make(chan int, 2)
 	pagetest.OpenSite(t, h, ui.Deps{DB: pagetest.SQLite(t), Env: identity.Sandbox,
-		Observe: func(_, _ string, status int, _ time.Duration) { noted <- status }},
+		Observe: func(_ context.Context, _, _ string, status int, _ time.Duration) { noted <- status }},
 		ui.Route{Method: "GET", Path: "/slow", Access: ui.Anyone, Handler: wait},
 		ui.Route{Method: "GET", Path: "/slow/live", Kind: ui.Stream, Access: ui.Anyone, Handler: wait})
 	for _, path := range []string{"/slow", "/slow/live"} {

@@ -104,7 +104,7 @@ type Deps struct {
 	// instead.
 	Now func() time.Time
 	// Observe records metrics of each request that matched a route.
-	Observe func(method, route string, status int, took time.Duration)
+	Observe func(ctx context.Context, method, route string, status int, took time.Duration)
 	Log     *slog.Logger
 }
 
@@ -295,7 +295,7 @@ func (s *Server) logRequest(r *http.Request, a *responseWriter, took time.Durati
 		a.status, a.code = statusLeft, ""
 	}
 	if s.Observe != nil && a.route != "" {
-		s.Observe(r.Method, a.route, a.status, took)
+		s.Observe(r.Context(), r.Method, a.route, a.status, took)
 	}
 	level := slog.LevelInfo
 	if a.status == http.StatusInternalServerError {

@@ -78,9 +78,9 @@ type Options struct {
 	// Jitter returns a duration that is added to a pause, so that deliveries that failed together are not repeated
 	// together. Nil means up to a tenth of the pause.
 	Jitter func(time.Duration) time.Duration
-	// Observe receives the outcome of each attempt, "succeeded" or the class of its failure, and how long it took. Nil
-	// means nothing.
-	Observe func(outcome string, took time.Duration)
+	// Observe is called before each attempt. The function that it returns receives the outcome: "succeeded" or the class
+	// of the failure. A trace in the context that it returns is sent to the receiver as traceparent. Nil means nothing.
+	Observe func(context.Context) (context.Context, func(outcome string))
 }
 
 // Sender adds events to queues, and delivers them. Several processes can run a sender on the same database.
@@ -588,10 +588,12 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bo
 func (s *Sender) attempt(ctx context.Context, l snapshot, d due) response {
 	s.requests.Add(1)
 	defer s.requests.Add(-1)
-	r := s.client.send(ctx, l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
+	end := func(string) {}
 	if s.Observe != nil {
-		s.Observe(cmp.Or(r.failure, "succeeded"), r.took)
+		ctx, end = s.Observe(ctx)
 	}
+	r := s.client.send(ctx, l.endpoint.URL, d.EventID, d.event.Body(s.Env), l.secrets)
+	end(cmp.Or(r.failure, "succeeded"))
 	return r
 }
 

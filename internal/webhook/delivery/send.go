@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/propagation"
 )
 
 const (
@@ -94,6 +96,7 @@ func (c *client) send(ctx context.Context, url, id string, body []byte, secrets 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "Stipend-Webhooks/1.0")
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(req.Header))
 	Sign(req.Header, id, r.sentAt, body, secrets...)
 	client := c.https
 	if req.URL.Scheme == "http" {
