@@ -21,6 +21,7 @@ import (
 // downloads it.
 func schema(t *testing.T, name string) []byte {
 	t.Helper()
+	testkit.NotQuick(t, "the schemas of ISO 20022")
 	jar := filepath.Join("..", "..", "..", "..", ".tools", "iso20022", "schemas.jar")
 	z, err := zip.OpenReader(jar)
 	if err != nil {
@@ -32,22 +33,24 @@ func schema(t *testing.T, name string) []byte {
 	return testkit.Must(io.ReadAll(f))
 }
 
-// conforms validates messages against a schema, with xmllint.
+// conforms validates messages against a schema, with xmllint, in a test of its own: a quick run does the rest of the
+// test that calls it.
 func conforms(t *testing.T, name string, messages ...[]byte) {
 	t.Helper()
-	dir := t.TempDir()
-	testkit.NotQuick(t, "xmllint")
-	at := filepath.Join(dir, name+".xsd")
-	testkit.Check(t, os.WriteFile(at, schema(t, name), 0o600))
-	args := []string{"--noout", "--nonet", "--schema", at}
-	for i, message := range messages {
-		file := filepath.Join(dir, fmt.Sprintf("%d.xml", i))
-		testkit.Check(t, os.WriteFile(file, message, 0o600))
-		args = append(args, file)
-	}
-	if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s\n%s", err, out, bytes.Join(messages, []byte("\n")))
-	}
+	t.Run("schema "+name, func(t *testing.T) {
+		dir := t.TempDir()
+		at := filepath.Join(dir, name+".xsd")
+		testkit.Check(t, os.WriteFile(at, schema(t, name), 0o600))
+		args := []string{"--noout", "--nonet", "--schema", at}
+		for i, message := range messages {
+			file := filepath.Join(dir, fmt.Sprintf("%d.xml", i))
+			testkit.Check(t, os.WriteFile(file, message, 0o600))
+			args = append(args, file)
+		}
+		if out, err := exec.Command("xmllint", args...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s\n%s", err, out, bytes.Join(messages, []byte("\n")))
+		}
+	})
 }
 
 func order(transfers ...Transfer) Order {
