@@ -290,13 +290,20 @@ func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID strin
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.kyc.CompanyProfile(ctx, tx, companyID)
+	p, err := s.payer(ctx, tx, companyID)
 	for id, d := range all {
-		d.PayerStreet, d.PayerPostCode, d.PayerTown, d.PayerState = p.StreetAddress, p.Zip, p.City, p.State
-		d.PayerLEI = p.LEI
+		d.PayerStreet, d.PayerPostCode, d.PayerTown, d.PayerState = p.PayerStreet, p.PayerPostCode, p.PayerTown, p.PayerState
+		d.PayerLEI = p.PayerLEI
 		all[id] = d
 	}
 	return all, err
+}
+
+// payer returns a company as the payer of payments, with the address of its profile.
+func (s *Service) payer(ctx context.Context, tx *db.Tx, companyID string) (payout.Details, error) {
+	p, err := s.kyc.CompanyProfile(ctx, tx, companyID)
+	return payout.Details{Payer: p.Name, PayerCountry: p.Country, PayerStreet: p.StreetAddress, PayerPostCode: p.Zip,
+		PayerTown: p.City, PayerState: p.State, PayerLEI: p.LEI}, err
 }
 
 // recordBankCorrection records that a bank wants the destination of an output changed before the next payment.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
@@ -194,8 +195,11 @@ func (s *Service) buildServices() (err error) {
 		return err
 	}
 	if s.debits, err = directdebit.New(directdebit.Config{
-		Accounts: s.banks, Setup: s.setup(), AllowUnverified: allowUnverified,
-	}, directdebit.Guards{Owns: s.ownsDebitedAccount}); err != nil {
+		Accounts: s.banks, Setup: s.setup(), Payer: s.payer, AllowUnverified: allowUnverified,
+	}, directdebit.Guards{Owns: s.ownsDebitedAccount,
+		Stated: func(ctx context.Context, tx *db.Tx, a bank.Account) (string, error) {
+			return bankreceipt.ReadThrough(ctx, tx, a.Number, a.Currency)
+		}}); err != nil {
 		return err
 	}
 	if s.wallets, err = wallet.New(wallet.Config{

@@ -70,8 +70,8 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		a.sequence(r)
 		newest := a.statements[len(a.statements)-1]
 		if day := a.zone.LateStatement(newest.Closes, tx.Now()); day != "" {
-			r.differ(StatementMissing, a.name+", "+day, "", fmt.Sprintf("the newest statement is %s of %s; see the log of the "+
-				"job bank.statements", newest.ID, newest.Closes))
+			r.differ(StatementLate, a.name+", "+day, "", fmt.Sprintf("the newest statement is %s of %s; ask the bank, and read "+
+				"the log of the jobs bank.statements and bank.responses", newest.ID, newest.Closes))
 		}
 		a.compare(r, totals)
 		if a.unbalanced > 0 {

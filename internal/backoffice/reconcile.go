@@ -47,6 +47,7 @@ const (
 	EntryAmount      = "entry_amount"      // a posting and its entry have different amounts
 	BookingUnstated  = "booking_unstated"  // a posting of a past day is on no statement
 	StatementMissing = "statement_missing" // a statement does not start with the closing balance of the one before
+	StatementLate    = "statement_late"    // the newest statement is older than it should be
 	// StatementDuplicate: the bank sent a statement twice, under different IDs.
 	StatementDuplicate = "statement_duplicate"
 	StatementSum       = "statement_sum" // the entries of a statement do not add up to the change of its balance

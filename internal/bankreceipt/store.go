@@ -238,6 +238,14 @@ func Statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
 	})
 }
 
+// ReadThrough returns the day on which the newest statement of an account closes, such as 2026-03-02, or "" if none was
+// read.
+func ReadThrough(ctx context.Context, tx *db.Tx, number string, currency money.Asset) (day string, err error) {
+	err = tx.QueryRow(ctx, `SELECT COALESCE(MAX(closes_on), '') FROM bank_statements WHERE number = $1 AND currency = $2`,
+		compact(number), string(currency)).Scan(&day)
+	return day, err
+}
+
 // StatementTotals returns the totals of all statements of an account by subject, except the statements with the given
 // IDs.
 func StatementTotals(ctx context.Context, tx *db.Tx, number string, currency money.Asset, except ...string,

@@ -98,8 +98,10 @@ func (x *env) openDesk() *desk {
 		"name": "Example Payments", "number": "bacc_1",
 		"debits": {"schemes": {"ach_ccd": {"notice_days": 2, "hold_days": 5}}}}]`)))
 	b := &desk{have: map[string]bank.Transfer{}}
-	x.s = testkit.Must(directdebit.New(directdebit.Config{Accounts: accounts, Setup: x.setup, AllowUnverified: true},
-		directdebit.Guards{Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) { return true, nil }}))
+	x.s = testkit.Must(directdebit.New(directdebit.Config{Accounts: accounts, Setup: x.setup, AllowUnverified: true,
+		Payer: x.payer},
+		directdebit.Guards{Stated: x.stated,
+			Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) { return true, nil }}))
 	x.c = testkit.Must(directdebit.NewCollector(x.s, nil, map[string]bank.API{"usd": b}, slog.New(slog.DiscardHandler),
 		time.Second))
 	return b

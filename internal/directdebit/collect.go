@@ -172,7 +172,7 @@ func earlyRelease(ctx context.Context, tx *db.Tx, x *Debit) (money.Amount, error
 }
 
 // release credits the rest of a debit to the balance when its hold has ended (job direct_debit.release).
-func (s *Service) release(ctx context.Context, tx *db.Tx, j job.Job) error {
+func (s *Collector) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in debitPayload
 	if err := j.Decode(&in); err != nil {
 		return err
@@ -197,12 +197,20 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 		x.enqueue(tx, jobRelease, tx.Now().Add(waitInterval))
 		return nil //nolint:nilerr // a frozen company waits
 	}
-	if x.transferID != "" && x.checkedAt.Before(x.HeldUntil) { // a return may have come since the bank was last asked
+	heard, err := s.heard(ctx, tx, x)
+	if err != nil {
+		return err
+	}
+	if !heard { // a return may have come
 		x.enqueue(tx, jobRelease, tx.Now().Add(waitInterval))
-		x.checkAt = tx.Now()
+		if x.transferID != "" { // the bank is asked at once
+			x.checkAt = tx.Now()
+		}
 		if x.Reason == ReasonUnanswered {
 			return setCheck(ctx, tx, x)
 		}
+		s.log.ErrorContext(ctx, "the money of a direct debit stays on hold, because the bank has not told whether it came back",
+			"debit_id", x.ID, "account", x.account, "held_until", x.HeldUntil)
 		return x.advance(ctx, tx, Collected, ReasonUnanswered, "")
 	}
 	rest, err := x.Amount.Sub(x.Released)
@@ -215,6 +223,20 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	return x.post(tx, "release", ledger.Debit(ledger.HeldFunds, x.ID, rest),
 		ledger.Credit(ledger.CompanyFunds, "", rest))
+}
+
+// heard reports whether the bank would have told of a return of a debit within its hold: its API answered a question
+// since, or the statements of the hold were read.
+func (s *Collector) heard(ctx context.Context, tx *db.Tx, x Debit) (bool, error) {
+	if x.transferID != "" {
+		return !x.checkedAt.Before(x.HeldUntil), nil
+	}
+	a, err := s.accountOf(x)
+	if err != nil {
+		return false, err
+	}
+	day, err := s.guards.Stated(ctx, tx, a)
+	return day >= a.ReturnsStated(x.HeldUntil), err
 }
 
 // returned takes a debit out of the held money, the balance, and the rest as a debt of the company. A fee that the bank

@@ -17,7 +17,6 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/webhook"
@@ -47,6 +46,7 @@ const (
 	ReasonFrozen  = "company_frozen"     // scheduled: the company is frozen
 	ReasonAmount  = "amount_differs"     // collected: the bank took a part back
 	ReasonPaused  = "payouts_paused"     // scheduled: payouts are paused, or the currency is stopped
+	ReasonAddress = "address_missing"    // scheduled: the bank requires the company's address, which is unknown
 	// collected: the hold goes on, because the bank has not answered a question about the debit since it ended
 	ReasonUnanswered = "bank_unanswered"
 	// submitting: the bank may have the debit; staff ask it
@@ -328,14 +328,20 @@ func (d *Debit) notify(ctx context.Context, tx *db.Tx, change string) error {
 }
 
 // order returns the order of a debit for the bank.
-func (s *Service) order(m Mandate, d Debit, due time.Time) (bank.DebitOrder, error) {
+func (s *Service) order(ctx context.Context, tx *db.Tx, d Debit, due time.Time) (bank.DebitOrder, error) {
+	m := d.Mandate
 	data, err := destination.Reveal(s.c.Setup.Sealer, m.Account)
 	if err != nil {
 		return bank.DebitOrder{}, err
 	}
+	payer, err := s.c.Payer(ctx, tx, d.CompanyID)
+	if err != nil {
+		return bank.DebitOrder{}, err
+	}
+	payer.Description = cmp.Or(d.Description, "Account funding")
 	return bank.DebitOrder{
 		Payment: bank.Payment{Amount: d.Amount, Country: m.Account.Country, Scheme: m.Account.Scheme, Data: data,
-			Details: payout.Details{Description: cmp.Or(d.Description, "Account funding")}},
+			Details: payer},
 		Kind: m.Scheme, Mandate: m.Reference, Signed: m.AcceptedAt, Due: due, Retry: d.RetryOf != "",
 		Sequence: iso20022.Recurring,
 	}, nil

@@ -48,6 +48,7 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 )
@@ -76,9 +77,11 @@ var (
 	errTooLarge = apierr.New(apierr.Invalid, "amount_too_large", "The amount is above the maximum of one direct debit.")
 	errDue      = apierr.New(apierr.Invalid, "invalid_parameter", "The due date must be a date such as 2026-03-02, "+
 		"at most 90 days ahead.")
-	errAccept   = apierr.New(apierr.Invalid, "invalid_parameter", "Accept the text of the mandate.")
-	errTooMany  = apierr.New(apierr.Conflict, "invalid_state", "A company can have ten mandates. Revoke one first.")
-	errAccount  = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an account that this scheme can debit.")
+	errAccept  = apierr.New(apierr.Invalid, "invalid_parameter", "Accept the text of the mandate.")
+	errTooMany = apierr.New(apierr.Conflict, "invalid_state", "A company can have ten mandates. Revoke one first.")
+	errAccount = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an account that this scheme can debit.")
+	errAddress = apierr.New(apierr.Invalid, "invalid_parameter", "Banks outside of the European Economic Area require "+
+		"the company's address. Enter the street and the city in the company's profile, and accept the mandate again.")
 	errDecision = apierr.New(apierr.Conflict, "invalid_state", "Only a pending or suspended mandate can be decided.")
 )
 
@@ -86,6 +89,9 @@ var (
 type Config struct {
 	Accounts []bank.Account    // the operator's; those with rules for debits collect
 	Setup    destination.Setup // validates and encrypts accounts of companies
+	// Payer returns the name and the address of a company, as far as they are known. SEPA requires the address for accounts
+	// outside of the European Economic Area.
+	Payer func(ctx context.Context, tx *db.Tx, companyID string) (payout.Details, error)
 	// AllowUnverified lets companies without an approved verification debit their accounts, as in a sandbox.
 	AllowUnverified bool
 }
@@ -94,6 +100,9 @@ type Config struct {
 type Guards struct {
 	// Owns reports whether an account is known to belong to the company. If it does not, staff check it.
 	Owns func(ctx context.Context, tx *db.Tx, m Mandate) (bool, error)
+	// Stated returns the day, such as 2026-03-02, through which the statements of one of the operator's accounts with files
+	// were read, or "". Held money is not released before the statements of its hold were read.
+	Stated func(ctx context.Context, tx *db.Tx, a bank.Account) (string, error)
 }
 
 // Service keeps mandates and debits. A [Collector] sends them to the bank.
@@ -104,8 +113,8 @@ type Service struct {
 
 // New returns a Service. It refuses a missing dependency or guard.
 func New(c Config, g Guards) (*Service, error) {
-	if c.Setup.Sealer == nil || g.Owns == nil {
-		return nil, errors.New("directdebit: Setup.Sealer or Guards.Owns is missing")
+	if c.Setup.Sealer == nil || c.Payer == nil || g.Owns == nil || g.Stated == nil {
+		return nil, errors.New("directdebit: Setup.Sealer, Payer, Guards.Owns or Guards.Stated is missing")
 	}
 	return &Service{c, g}, nil
 }

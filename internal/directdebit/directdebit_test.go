@@ -42,6 +42,8 @@ type env struct {
 	setup destination.Setup
 	owns  bool
 	admin identity.Principal
+	// address is the company's, as its profile has it.
+	address payout.Details
 }
 
 func run(t *testing.T, f func(x *env)) {
@@ -54,8 +56,8 @@ func run(t *testing.T, f func(x *env)) {
 		x.sim = sim
 		x.setup = destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}
 		x.s = testkit.Must(directdebit.New(directdebit.Config{Accounts: bank.SandboxAccounts(), Setup: x.setup,
-			AllowUnverified: true,
-		}, directdebit.Guards{Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) { return x.owns, nil }}))
+			AllowUnverified: true, Payer: x.payer,
+		}, directdebit.Guards{Stated: x.stated, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) { return x.owns, nil }}))
 		log := slog.New(slog.DiscardHandler)
 		x.c = testkit.Must(directdebit.NewCollector(x.s, drop, nil, log, time.Second))
 		x.rail = testkit.Must(bank.New(bank.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: log,
@@ -86,6 +88,14 @@ func run(t *testing.T, f func(x *env)) {
 		f(x)
 		x.CheckLedger()
 	})
+}
+
+// payer returns the company's address.
+func (x *env) payer(context.Context, *db.Tx, string) (payout.Details, error) { return x.address, nil }
+
+// stated returns the day of the newest statement of an account.
+func (x *env) stated(ctx context.Context, tx *db.Tx, a bank.Account) (string, error) {
+	return bankreceipt.ReadThrough(ctx, tx, a.Number, a.Currency)
 }
 
 func (x *env) Must(err error) {

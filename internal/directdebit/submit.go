@@ -92,25 +92,20 @@ func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string
 		return x, a, false, err
 	}
 	if why != "" {
-		x.enqueue(tx, jobSubmit, tx.Now().Add(waitInterval))
-		if x.Reason == why {
-			return x, a, false, nil
-		}
-		return x, a, false, x.advance(ctx, tx, Scheduled, why, "")
+		return x, a, false, s.wait(ctx, tx, &x, why)
 	}
 	if a, err = s.account(x.Mandate.Scheme); err != nil {
 		return x, a, false, err
 	}
-	// A debit that is late is due later, with a new announcement.
-	if earliest := a.EarliestDue(tx.Now()); due.Before(earliest) {
-		due, x.DueOn = earliest, earliest.Format(time.DateOnly)
-		if err := x.notify(ctx, tx, mail.DebitAnnounced); err != nil {
-			return x, a, false, err
-		}
+	if due.Before(a.EarliestDue(tx.Now())) {
+		return x, a, false, s.postpone(ctx, tx, &x, a)
 	}
-	order, err := s.order(x.Mandate, x, due)
+	order, err := s.order(ctx, tx, x, due)
 	if err != nil {
 		return x, a, false, err
+	}
+	if order.LacksAddress() {
+		return x, a, false, s.wait(ctx, tx, &x, ReasonAddress)
 	}
 	if order.Sequence, err = x.sequence(ctx, tx); err != nil {
 		return x, a, false, err
@@ -130,6 +125,27 @@ func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string
 		return x, a, false, err
 	}
 	return x, a, true, x.advance(ctx, tx, Submitting, "", "")
+}
+
+// wait schedules the next attempt to send a debit that must not be sent now.
+func (s *Collector) wait(ctx context.Context, tx *db.Tx, x *Debit, why string) error {
+	x.enqueue(tx, jobSubmit, tx.Now().Add(waitInterval))
+	if x.Reason == why {
+		return nil
+	}
+	return x.advance(ctx, tx, Scheduled, why, "")
+}
+
+// postpone gives a debit whose due date the bank can no longer meet another one, announces it with the notice that the
+// mandate promises, and schedules its submission.
+func (s *Collector) postpone(ctx context.Context, tx *db.Tx, x *Debit, a bank.Account) error {
+	due := a.DueDate(x.Mandate.Scheme, tx.Now(), time.Time{})
+	x.DueOn = due.Format(time.DateOnly)
+	if err := x.advance(ctx, tx, Scheduled, "", "due later"); err != nil {
+		return err
+	}
+	x.enqueue(tx, jobSubmit, a.SubmitAt(due))
+	return x.notify(ctx, tx, mail.DebitAnnounced)
 }
 
 func checksum(b []byte) string {
@@ -228,7 +244,7 @@ var errKeyExpired = errors.New(
 
 // submitByAPI orders a debit by a call to the bank. If an earlier call may have ordered it, the bank is asked first.
 func (s *Collector) submitByAPI(ctx context.Context, d *db.DB, x Debit, a bank.Account) error {
-	order, err := s.order(x.Mandate, x, time.Time{})
+	order, err := s.readOrder(ctx, d, x)
 	if err != nil {
 		return err
 	}
@@ -282,6 +298,15 @@ func (s *Collector) submitByAPI(ctx context.Context, d *db.DB, x Debit, a bank.A
 		}
 		return s.recordTransfer(ctx, tx, &now, t, time.Time{})
 	})
+}
+
+// readOrder returns the order of a debit at a bank with an API.
+func (s *Collector) readOrder(ctx context.Context, d *db.DB, x Debit) (o bank.DebitOrder, err error) {
+	err = d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		o, err = s.order(ctx, tx, x, time.Time{})
+		return err
+	})
+	return o, err
 }
 
 // pauseOther pauses payouts if an error says that the bank has another payment with the key of a debit.
@@ -352,7 +377,7 @@ func (s *Collector) checkOne(ctx context.Context, d *db.DB, x Debit) error {
 	if err != nil {
 		return err
 	}
-	order, err := s.order(x.Mandate, x, time.Time{})
+	order, err := s.readOrder(ctx, d, x)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
@@ -51,7 +52,8 @@ func TestDirectDebits(t *testing.T) {
 		offered := *x.server.Debits
 		change := func(c directdebit.Config) {
 			c.Setup = destination.Setup{Sealer: x.server.Sealer, BitcoinNetwork: "regtest", Chain: "regtest"}
-			other, err := directdebit.New(c, directdebit.Guards{Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool,
+			c.Payer = func(context.Context, *db.Tx, string) (payout.Details, error) { return payout.Details{}, nil }
+			other, err := directdebit.New(c, directdebit.Guards{Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil }, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool,
 				error) {
 				return true, nil
 			}})

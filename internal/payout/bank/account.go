@@ -66,6 +66,10 @@ type Account struct {
 	// zero. If more is missing, staff decide.
 	ReturnFee string `json:"return_fee,omitempty"`
 
+	// StatementDays is the number of business days after which a statement that the bank sends as a file is late; 0 means
+	// one. A bank that makes none on days without entries needs more.
+	StatementDays int `json:"statement_days,omitempty"`
+
 	// VerificationOptOut is the instruction to the bank, as agreed with it, to execute a SEPA file without Verification of
 	// Payee, or "". It is written to files with several payments: a single payment is always verified.
 	VerificationOptOut string `json:"verification_opt_out,omitempty"`
@@ -104,7 +108,7 @@ type Account struct {
 	zone    *time.Location
 	cutOff  time.Duration
 	sameDay []time.Duration // deadlines of SameDay, 0 for none
-
+	newYork *time.Location  // zone in which the windows of same-day ACH close; set with sameDay
 }
 
 // Instant are the rules for the SEPA instant payments of an account. Payments over the limit or outside the hours are
@@ -195,6 +199,9 @@ func (a *Account) prepare() error {
 	}
 	if fee, err := a.maxReturnFee(); err != nil || fee.Sign() < 0 {
 		bad("return_fee %q is not an amount such as 25.00", a.ReturnFee)
+	}
+	if a.StatementDays < 0 || a.StatementDays > 30 || a.StatementDays > 0 && a.ByAPI() {
+		bad("statement_days must be between 0 and 30, for an account with files")
 	}
 	if a.ByAPI() {
 		a.Calendar, a.CutOff, a.Zone = cmp.Or(a.Calendar, Weekdays), cmp.Or(a.CutOff, "23:59"), cmp.Or(a.Zone, "UTC")
@@ -292,7 +299,7 @@ func timeOfDay(t time.Time) time.Duration {
 }
 
 // prepareSameDay parses the deadlines of same-day ACH. None may be later than the one that the ACH operators have for
-// banks.
+// banks, in winter or in summer.
 func (a *Account) prepareSameDay() error {
 	newYork, err := time.LoadLocation("America/New_York")
 	if err != nil || a.zone == nil {
@@ -301,7 +308,7 @@ func (a *Account) prepareSameDay() error {
 	if len(a.SameDay) > len(nacha.SameDayWindows) {
 		return fmt.Errorf("same_day has %d deadlines; there are %d windows", len(a.SameDay), len(nacha.SameDayWindows))
 	}
-	a.sameDay = make([]time.Duration, len(a.SameDay))
+	a.sameDay, a.newYork = make([]time.Duration, len(a.SameDay)), newYork
 	for i, text := range a.SameDay {
 		if text == "" {
 			continue
@@ -311,23 +318,32 @@ func (a *Account) prepareSameDay() error {
 			return fmt.Errorf("same_day %q is not a time of day such as 14:15", text)
 		}
 		a.sameDay[i] = timeOfDay(at)
-		there := time.Date(2026, time.January, 15, at.Hour(), at.Minute(), 0, 0, a.zone).In(newYork)
-		if w := nacha.SameDayWindows[i]; a.sameDay[i] == 0 || there.Day() != 15 || timeOfDay(there) > w.Deadline {
-			return fmt.Errorf("same_day %q is after %s in New York, when the window closes for banks", text,
-				time.Time{}.Add(w.Deadline).Format("15:04"))
+		for _, month := range []time.Month{time.January, time.July} {
+			there := time.Date(2026, month, 15, at.Hour(), at.Minute(), 0, 0, a.zone)
+			closes := nacha.SameDayWindows[i].Closes(there, newYork)
+			if a.sameDay[i] == 0 || there.In(newYork).Day() != 15 || there.After(closes) {
+				return fmt.Errorf("same_day %q is after %s in New York, when the window closes for banks, in %s", text,
+					closes.Format("15:04"), month)
+			}
 		}
 	}
 	return nil
 }
 
 // sameDayWindow returns the index of the window in which a payment settles that the bank receives now, or -1 if it
-// cannot settle today.
+// cannot settle today. A window is over when it closes for banks on that day in New York, even if the account's deadline
+// is later there, as in the weeks in which only one of both zones has summer time.
 func (a Account) sameDayWindow(now time.Time, cents int64) int {
 	now = now.In(a.zone)
 	if !a.Calendar.isBusinessDay(now) || cents > nacha.SameDayMaxCents {
 		return -1
 	}
-	return slices.IndexFunc(a.sameDay, func(deadline time.Duration) bool { return timeOfDay(now) < deadline })
+	for i, deadline := range a.sameDay {
+		if timeOfDay(now) < deadline && now.Before(nacha.SameDayWindows[i].Closes(now, a.newYork)) {
+			return i
+		}
+	}
+	return -1
 }
 
 // settlement returns the day on which an ACH payment settles that is written to a file now, and the descriptive date

@@ -459,6 +459,9 @@ func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err e
 				return err
 			}
 		}
+		if a, ok := r.accountOf(*f); ok && a.late(*f, body, tx.Now()) {
+			return r.withdraw(ctx, tx, *f)
+		}
 		staged, err = claim(ctx, tx, *f, token)
 		return err
 	})

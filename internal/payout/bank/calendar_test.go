@@ -145,6 +145,27 @@ func TestACHPaymentsSettleInTheNextWindow(t *testing.T) {
 			t.Errorf("%s, %d cents: %q, want %q", c.now, c.cents, got, c.want)
 		}
 	}
+	// In some weeks of the year only New York has summer time: the window closes an hour earlier in London.
+	london := testkit.Must(with(`["15:30","","21:45"]`, "Europe/London"))[0]
+	for now, want := range map[string]string{
+		"2026-01-15T15:29:00Z": "2026-01-15 SD1300", "2026-01-15T15:30:00Z": "2026-01-15 SD1800",
+		"2026-07-15T14:29:00Z": "2026-07-15 SD1300", "2026-07-15T14:30:00Z": "2026-07-15 SD1800",
+		"2026-03-16T14:29:00Z": "2026-03-16 SD1300", "2026-03-16T14:30:00Z": "2026-03-16 SD1800",
+		"2026-10-27T14:29:00Z": "2026-10-27 SD1300", "2026-10-27T14:30:00Z": "2026-10-27 SD1800",
+		"2026-03-16T20:44:00Z": "2026-03-16 SD1800", "2026-03-16T20:45:00Z": "2026-03-18 ",
+	} {
+		day, window := london.settlement(testkit.Must(time.Parse(time.RFC3339, now)), 100)
+		if got := day.Format(time.DateOnly) + " " + window; got != want {
+			t.Errorf("%s in London: %q, want %q", now, got, want)
+		}
+	}
+	// A zone without summer time has to be early enough for both halves of the year.
+	if _, err := with(`["08:30"]`, "America/Phoenix"); err == nil || !strings.Contains(err.Error(), "July") {
+		t.Errorf("Phoenix: %v", err)
+	}
+	if _, err := with(`["07:30"]`, "America/Phoenix"); err != nil {
+		t.Error(err)
+	}
 	for deadlines, want := range map[string]string{
 		`["09:31"]`: "after 10:30 in New York", `["","","15:46"]`: "after 16:45 in New York",
 		`["","","","12:00"]`: "4 deadlines", `["noon"]`: "not a time of day", `["00:00"]`: "after 10:30",

@@ -263,7 +263,7 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 			Address: iso20022.Address{Street: latin(a.Street), PostCode: latin(a.PostCode), Town: latin(a.Town),
 				Country: a.Country},
 			Debits: []iso20022.Debit{{ID: debitEntry(number), Amount: o.Amount, Mandate: o.Mandate, Signed: o.Signed,
-				Debtor: t.Creditor, Remittance: remittance(o.Details)}}}.Write()
+				Debtor: t.Creditor, Address: o.debtorAddress(t), Remittance: remittance(o.Details)}}}.Write()
 	default:
 		m.Name = DebitReference(number) + ".ach"
 		f := a.nacha(number, now)
@@ -274,6 +274,21 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 		m.Body, err = f.Write()
 	}
 	return m, err
+}
+
+// LacksAddress reports whether a bank refuses the debit because the company's address is unknown.
+func (o DebitOrder) LacksAddress() bool {
+	t, err := Account{}.transfer(o.Payment)
+	return err == nil && o.Kind.SEPA() && iso20022.NeedsAddress(t.Creditor.Account) && o.debtorAddress(t) ==
+		iso20022.Address{}
+}
+
+// debtorAddress returns the address of the debited company, which is written if the bank requires it.
+func (o DebitOrder) debtorAddress(t transfer) iso20022.Address {
+	if !iso20022.NeedsAddress(t.Creditor.Account) {
+		return iso20022.Address{}
+	}
+	return t.UltimateAddress
 }
 
 // debitDescription returns the company entry description of an ACH debit.

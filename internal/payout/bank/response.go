@@ -472,6 +472,14 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 	}
 	b.fallback = f.Instant && r.fallsBack(f)
 	for _, fact := range facts {
+		if r.refusedDay(f, fact, tx.Now()) {
+			for _, p := range b.payments(fact.ref) {
+				if err := b.writeAgain(ctx, tx, p); err != nil {
+					return nil, err
+				}
+			}
+			continue
+		}
 		b.apply(fact)
 	}
 	if !strings.HasSuffix(f.Name, apiSuffix) {
@@ -810,8 +818,13 @@ func (b *fileUpdate) write(ctx context.Context, tx *db.Tx) error {
 		_, requeued := b.requeued[o.ID]
 		return b.fulfilled[o.ID] || failed || returned || requeued
 	})))
-	if !slices.ContainsFunc(b.all, func(p *payment) bool { return p.state != Rejected }) && b.f.State == Sent {
-		if err := b.f.advance(ctx, tx, Refused, "the bank rejected every payment"); err != nil {
+	ended := !slices.ContainsFunc(b.all, func(p *payment) bool { return p.state != Rejected })
+	if ended && (b.f.State == Sent || b.f.State == Prepared) {
+		why := "the bank rejected every payment"
+		if b.f.State == Prepared {
+			why = reasonLate
+		}
+		if err := b.f.advance(ctx, tx, Refused, why); err != nil {
 			return err
 		}
 	} else if err := b.f.advance(ctx, tx, b.f.State, ""); err != nil { // each journal is named by a new version

@@ -2,6 +2,7 @@ package bank
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,22 +50,21 @@ func OpenSandbox(root string) (*Drop, *Sandbox, error) {
 // sandboxInstant is the largest instant payment of the simulated bank, in cents.
 const sandboxInstant = 100_000_00
 
+// sandboxCalendars are the calendars of the simulated bank, by currency. It is open for other currencies on weekdays.
+var sandboxCalendars = map[money.Asset]Calendar{money.USD: FederalReserve, money.EUR: Target, money.GBP: England}
+
 // SandboxAccounts returns a fictitious account of the operator for each currency and format.
 func SandboxAccounts() []Account {
 	all := []Account{{ID: "sandbox", Currency: money.USD, Format: FormatNACHA, Name: "Stipend Sandbox",
-		Number: "123456789", Calendar: FederalReserve,
+		Number: sandboxACHNumber, Calendar: FederalReserve,
 		CompanyID: "1234567890", Routing: "091000019", Destination: "091000019", DestinationName: "Sandbox Bank"}}
-	calendars := map[money.Asset]Calendar{money.USD: FederalReserve, money.EUR: Target, money.GBP: England}
 	for _, asset := range money.All() {
 		if asset.IsCrypto() {
 			continue
 		}
 		a := Account{ID: "sandbox", Currency: asset, Format: FormatPain, Name: "Stipend Sandbox",
-			Number: "DE89370400440532013000", Street: "1 Main Street", PostCode: "10115", Town: "Berlin", Country: "DE",
-			Calendar: calendars[asset]}
-		if a.Calendar == "" {
-			a.Calendar = Weekdays
-		}
+			Number: sandboxNumber, Street: "1 Main Street", PostCode: "10115", Town: "Berlin", Country: "DE",
+			Calendar: cmp.Or(sandboxCalendars[asset], Weekdays)}
 		if asset == money.EUR {
 			a.Instant = &Instant{Limit: "100000.00", Fallback: true, most: sandboxInstant, until: 24 * time.Hour}
 		}
@@ -85,7 +85,7 @@ func SandboxAccounts() []Account {
 	}
 	if newYork, err := time.LoadLocation("America/New_York"); err == nil {
 		ach := &all[0]
-		ach.zone = newYork
+		ach.zone, ach.newYork = newYork, newYork
 		ach.sameDay = []time.Duration{10 * time.Hour, 14*time.Hour + 15*time.Minute, 16*time.Hour + 15*time.Minute}
 	}
 	return all
@@ -132,11 +132,14 @@ type sandboxPayment struct {
 	amount                   money.Amount
 }
 
-// ProcessFiles responds to every file in the drop and removes it.
+// ProcessFiles responds to every file in the drop and removes it. It also sends the daily statements.
 func (s *Sandbox) ProcessFiles(now time.Time) error {
 	files, err := os.ReadDir(filepath.Join(s.root, partOut))
 	if err != nil {
 		return err
+	}
+	if err := s.stateDays(now); err != nil {
+		return fmt.Errorf("sandbox bank: statements: %w", err)
 	}
 	for _, f := range files {
 		if !fileName.MatchString(f.Name()) {
@@ -176,7 +179,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	group := order.all("PmtInf")[0]
 	id := order.text("GrpHdr/MsgId")
 	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
-	if r := refuseOrder(order); r != (refusal{}) {
+	if r := refuseOrder(order, now); r != (refusal{}) {
 		status.Code, status.Reasons = "RJCT", r.reasons()
 		return s.writeStatus(name+".1.status.xml", status, now)
 	}
@@ -222,7 +225,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	debit := iso20022.Entry{Reference: id, Amount: total, Booked: now, Valued: now,
 		Type:  iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ESCT"},
 		Batch: iso20022.Batch{MessageID: id, PaymentInfoID: id}}
-	return s.statement(name, append([]iso20022.Entry{debit}, back...), now)
+	return s.statement(name, sandboxNumber, append([]iso20022.Entry{debit}, back...), now)
 }
 
 // sandboxOptOut is the instruction to the simulated bank to execute a file without Verification of Payee.
@@ -293,11 +296,22 @@ func returnEntry(o sandboxPayment, reason string, now time.Time) iso20022.Entry 
 			ReturnReason: reason, ReturnInfo: []string{iso20022.ReasonText(reason)}}}}
 }
 
-func (s *Sandbox) statement(name string, entries []iso20022.Entry, now time.Time) error {
-	var out bytes.Buffer
+// Numbers of the operator's accounts at the simulated bank: the one of ACH files, and that of all others.
+const (
+	sandboxACHNumber = "123456789"
+	sandboxNumber    = "DE89370400440532013000"
+)
+
+// statement reports entries of one of the operator's accounts.
+func (s *Sandbox) statement(name, number string, entries []iso20022.Entry, now time.Time) error {
 	id := "ST" + strings.TrimSuffix(strings.TrimSuffix(name, ".xml"), ".ach")
-	w, err := iso20022.WriteStatement(&out, iso20022.Statement{File: id, ID: id, Created: now,
-		Account: "DE89370400440532013000"})
+	return s.writeStatement(name+".2.statement.xml", iso20022.Statement{File: id, ID: id, Created: now, Account: number},
+		entries)
+}
+
+func (s *Sandbox) writeStatement(name string, st iso20022.Statement, entries []iso20022.Entry) error {
+	var out bytes.Buffer
+	w, err := iso20022.WriteStatement(&out, st)
 	if err != nil {
 		return err
 	}
@@ -309,7 +323,59 @@ func (s *Sandbox) statement(name string, entries []iso20022.Entry, now time.Time
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return s.writeResponse(name+".2.statement.xml", out.Bytes())
+	return s.writeResponse(name, out.Bytes())
+}
+
+// stateDays sends the statement of the last business day that is over for each account that collected a direct debit,
+// once. It has no entries: those of the day are on statements of their own.
+func (s *Sandbox) stateDays(now time.Time) error {
+	for _, a := range s.accounts {
+		at := filepath.Join(s.root, debitsDir, string(a.Currency))
+		last, err := os.ReadFile(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if a.Debits == nil {
+			continue
+		}
+		local := now.In(a.zone)
+		day := time.Date(local.Year(), local.Month(), local.Day()-1, 0, 0, 0, 0, time.UTC)
+		for !a.Calendar.isBusinessDay(day) {
+			day = day.AddDate(0, 0, -1)
+		}
+		name := day.Format(time.DateOnly)
+		if name <= string(last) {
+			continue
+		}
+		id := "ST" + string(a.Currency) + strings.ReplaceAll(name, "-", "")
+		if err := s.writeStatement(id+".xml", iso20022.Statement{File: id, ID: id, Created: now, From: day,
+			To: day.AddDate(0, 0, 1).Add(-time.Second), Account: a.Number, Currency: string(a.Currency)}, nil); err != nil {
+			return err
+		}
+		if err := writeWhole(filepath.Dir(at), filepath.Base(at), []byte(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// debitsDir has, for each currency in which a direct debit was collected, the day of the last statement without entries,
+// or an empty file.
+const debitsDir = "debits"
+
+// collect remembers that an account collected a direct debit.
+func (s *Sandbox) collect(currency money.Asset) error {
+	dir := filepath.Join(s.root, debitsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, string(currency))); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return writeWhole(dir, string(currency), nil)
 }
 
 func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
@@ -341,6 +407,9 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 		}
 		if number, ok := FindDebit(e.ID); ok {
 			if !e.Debit { // the entry on the operator's account
+				if err := s.collect(money.USD); err != nil {
+					return err
+				}
 				debits = append(debits, collectedEntry(number, o.amount, now))
 			} else if w := scenarioOf(o.account); w.back {
 				responses = append(responses, nacha.Response{ID: o.id, Name: o.name, Trace: o.trace, Debit: true,
@@ -359,7 +428,7 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 		}
 	}
 	if total > 0 { // prenotes are on no statement
-		if err := s.statement(name, debits, now); err != nil {
+		if err := s.statement(name, sandboxACHNumber, debits, now); err != nil {
 			return err
 		}
 	}
@@ -391,9 +460,12 @@ func reversalEntries(o sandboxPayment, debit bool, now time.Time) ([]iso20022.En
 
 // refuse rejects a whole file that breaks a rule.
 func (s *Sandbox) refuse(name string, why error, now time.Time) error {
-	order := strings.TrimSuffix(name, ".ach")
+	order, code := strings.TrimSuffix(name, ".ach"), "FF01"
+	if errors.Is(why, nacha.ErrDay) {
+		code = "DT01"
+	}
 	body, err := iso20022.Status{ID: "A" + order, Order: order, Code: "RJCT",
-		Reasons: []iso20022.Reason{{Code: "FF01", Info: []string{fmt.Sprintf("%.105s", why)}}}}.Write(now)
+		Reasons: []iso20022.Reason{{Code: code, Info: []string{fmt.Sprintf("%.105s", why)}}}}.Write(now)
 	if err != nil {
 		return err
 	}
@@ -435,7 +507,7 @@ func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, r
 	if iso20022.ReasonText(reason) == "" {
 		reason = "AC04"
 	}
-	return s.statement(o.id, []iso20022.Entry{returnEntry(o, reason, now)}, now)
+	return s.statement(o.id, sandboxNumber, []iso20022.Entry{returnEntry(o, reason, now)}, now)
 }
 
 // Receive reports incoming money on the operator's account under the bank's reference name, with the payer's text. If
@@ -450,7 +522,7 @@ func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now
 			Servicer: name,
 			Type:     iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"}})
 	}
-	return s.statement(name, entries, now)
+	return s.statement(name, sandboxNumber, entries, now)
 }
 
 // writeResponse stores a response in the drop atomically.

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
@@ -46,14 +48,14 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	if err := xml.Unmarshal(body, &document); err != nil {
 		return err
 	}
-	groups := document.all("CstmrDrctDbtInitn/PmtInf")
-	if len(groups) != 1 || len(groups[0].all("DrctDbtTxInf")) != 1 {
+	messages, groups := document.all("CstmrDrctDbtInitn"), document.all("CstmrDrctDbtInitn/PmtInf")
+	if len(messages) != 1 || len(groups) != 1 || len(groups[0].all("DrctDbtTxInf")) != 1 {
 		return errors.New("the file is not a collection of one direct debit")
 	}
 	group := groups[0]
 	debit, id := group.all("DrctDbtTxInf")[0], document.text("CstmrDrctDbtInitn/GrpHdr/MsgId")
 	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
-	amount, r := refuseCollection(document.all("CstmrDrctDbtInitn")[0], group, debit, now)
+	amount, r := refuseCollection(messages[0], group, debit, now)
 	w := scenarioOf(debit.text("DbtrAcct/Id/IBAN"))
 	if r == (refusal{}) && w.other {
 		r = refusal{w.iso(), iso20022.ReasonText(w.iso())}
@@ -73,7 +75,10 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	if w.back {
 		entries = append(entries, returnedDebitEntry(number, amount, w.iso(), now))
 	}
-	return s.statement(name, entries, now)
+	if err := s.collect(money.EUR); err != nil {
+		return err
+	}
+	return s.statement(name, sandboxNumber, entries, now)
 }
 
 // refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal.
@@ -89,7 +94,13 @@ func refuseCollection(message, group, debit *element, now time.Time) (money.Amou
 		debit.text("DbtrAcct/Id/IBAN")
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
 	sum := strconv.Itoa(1) + " " + amount.String()
+	version := strings.TrimPrefix(message.XMLName.Space, "urn:iso:std:iso:20022:tech:xsd:")
+	creditor, debtor := group.all("Cdtr"), debit.all("Dbtr")
 	switch {
+	case version != iso20022.Collection02 && version != iso20022.Collection08:
+		return amount, refusal{"FF01", "the version of the message is not supported"}
+	case !validID(message.text("GrpHdr/MsgId")) || !validID(group.text("PmtInfId")):
+		return amount, refusal{"FF01", "the identification of the message or of the group is not valid"}
 	case err != nil || amount.Asset() != money.EUR || amount.Sign() <= 0:
 		return amount, refusal{"AM03", "a SEPA direct debit must be of a positive amount in euros"}
 	case message.text("GrpHdr/NbOfTxs")+" "+message.text("GrpHdr/CtrlSum") != sum ||
@@ -105,17 +116,27 @@ func refuseCollection(message, group, debit *element, now time.Time) (money.Amou
 		return amount, refusal{"DT01", "the due date is not a TARGET day after the day on which the file arrived"}
 	case due.Sub(today) > 14*24*time.Hour:
 		return amount, refusal{"DT04", "the due date is more than 14 days ahead"}
-	case !iso20022.IsCreditorID(group.text("CdtrSchmeId/Id/PrvtId/Othr/Id")):
+	case amount.Units() > 999_999_999_99:
+		return amount, refusal{"AM02", "the amount is above the limit of SEPA"}
+	case len(creditor) != 1 || creditor[0].text("Nm") == "" || !validAddress(creditor[0]) ||
+		version == iso20022.Collection08 && len(creditor[0].all("PstlAdr")) != 1:
+		return amount, refusal{"BE04", "the creditor has no name, or no address with a town and a country"}
+	case !iso20022.IsCreditorID(group.text("CdtrSchmeId/Id/PrvtId/Othr/Id")) ||
+		group.text("CdtrSchmeId/Id/PrvtId/Othr/SchmeNm/Prtry") != "SEPA":
 		return amount, refusal{"BE17", "the creditor identifier is not valid"}
 	case !validID(debit.text("DrctDbtTx/MndtRltdInf/MndtId")) || signedErr != nil || signed.After(today):
 		return amount, refusal{"MD02", "the reference of the mandate or its date is not valid"}
 	case !validID(debit.text("PmtId/EndToEndId")):
 		return amount, refusal{"RF01", "the identification of the debit is not valid"}
-	case debit.text("Dbtr/Nm") == "" || !isSEPA(iban) || !isSEPA(group.text("CdtrAcct/Id/IBAN")):
+	case len(debtor) != 1 || debtor[0].text("Nm") == "" || !isSEPA(iban) || !isSEPA(group.text("CdtrAcct/Id/IBAN")):
 		return amount, refusal{"AC03", "the debtor's name or an IBAN is not valid"}
 	case bic != "" && (!iso20022.IsBIC(bic) || !iso20022.SameCountry(bic, iban)):
 		return amount, refusal{"RC01", "the BIC of the debtor's bank does not fit the IBAN"}
-	case !sepaTexts(debit, 70):
+	case !validAddress(debtor[0]) || iso20022.NeedsAddress(iban) && len(debtor[0].all("PstlAdr")) != 1:
+		return amount, refusal{"BE07", "the debtor's address is missing, or has no town or no country"}
+	case utf8.RuneCountInString(debit.text("RmtInf/Ustrd")) > 140 || len(debit.all("RmtInf/Ustrd")) > 1:
+		return amount, refusal{"RR07", "the remittance information is longer than 140 characters"}
+	case !sepaTexts(message, 70):
 		return amount, refusal{"RR10", "a text has a character or a length that SEPA does not allow"}
 	}
 	return amount, refusal{}
@@ -135,5 +156,5 @@ func (s *Sandbox) ReturnDebit(number int64, scheme DebitScheme, a money.Amount, 
 	if iso20022.ReasonText(reason) == "" {
 		reason = "AM04"
 	}
-	return s.statement(name, []iso20022.Entry{returnedDebitEntry(number, a, reason, now)}, now)
+	return s.statement(name, sandboxNumber, []iso20022.Entry{returnedDebitEntry(number, a, reason, now)}, now)
 }

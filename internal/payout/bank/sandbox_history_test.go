@@ -100,8 +100,32 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 		}
 		return strings.Join(text, " ")
 	}
-	if got := answer(body); got != "ACSP" {
-		t.Errorf("the unchanged file: %s", got)
+	// The bank of a debtor outside of the European Economic Area requires the debtor's address.
+	abroad := iso20022.Collection{Version: iso20022.Collection02, ID: "D0000012", Created: now, Due: now.AddDate(0, 0, 2),
+		Instrument: iso20022.B2B, Sequence: iso20022.Recurring, CreditorID: "DE98ZZZ09999999999",
+		Creditor: iso20022.Party{Name: "Example", Account: "DE89370400440532013000"},
+		Address:  iso20022.Address{Town: "Berlin", Country: "DE"},
+		Debits: []iso20022.Debit{{ID: "D0000012P00001", Amount: money.New(money.EUR, 5_00), Mandate: "M-1",
+			Signed: now.AddDate(0, -1, 0), Debtor: iso20022.Party{Name: "Rose", Account: "CH9300762011623852957"},
+			Address: iso20022.Address{Street: "2 Main Street", Town: "Zug", Country: "CH"}}}}
+	swiss := map[string]string{}
+	for _, version := range []string{iso20022.Collection02, iso20022.Collection08} {
+		abroad.Version = version
+		swiss[version] = string(testkit.Must(abroad.Write()))
+	}
+	for name, body := range map[string]string{"EEA": body, "version 02": swiss[iso20022.Collection02],
+		"version 08": swiss[iso20022.Collection08]} {
+		if got := answer(body); got != "ACSP" {
+			t.Errorf("the unchanged file, %s: %s", name, got)
+		}
+	}
+	home := swiss[iso20022.Collection08]
+	from, to := strings.LastIndex(home, "<PstlAdr>"), strings.LastIndex(home, "</PstlAdr>")+len("</PstlAdr>")
+	for name, replacement := range map[string]string{"no address": "", "no town": "<PstlAdr><Ctry>CH</Ctry></PstlAdr>",
+		"no country": "<PstlAdr><TwnNm>Zug</TwnNm></PstlAdr>", "unstructured": "<PstlAdr><AdrLine>Zug</AdrLine></PstlAdr>"} {
+		if got := answer(home[:from] + replacement + home[to:]); got != "RJCT BE07" {
+			t.Errorf("a debtor abroad with %s: %s", name, got)
+		}
 	}
 	for name, c := range map[string]struct{ old, replacement, want string }{
 		"no amount":             {">5.00</InstdAmt>", ">five</InstdAmt>", "AM03"},
@@ -115,6 +139,19 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 		"a Sunday":              {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-11-22<", "DT01"},
 		"due today":             {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-11-16<", "DT01"},
 		"due in three weeks":    {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-12-07<", "DT04"},
+		"an old version":        {"pain.008.001.08", "pain.008.001.01", "FF01"},
+		"another message":       {"pain.008.001.08", "pain.001.001.09", "FF01"},
+		"a wrong message ID":    {"<MsgId>D0000012<", "<MsgId>/D0000012<", "FF01"},
+		"a long group ID":       {"<PmtInfId>D0000012<", "<PmtInfId>" + strings.Repeat("D", 36) + "<", "FF01"},
+		"no creditor":           {"<Cdtr>\n    <Nm>Example</Nm>", "<Cdtr>", "BE04"},
+		"no town":               {"<TwnNm>Berlin</TwnNm>", "", "BE04"},
+		"no country":            {"<Ctry>DE</Ctry>", "", "BE04"},
+		"an unstructured one":   {"<TwnNm>Berlin</TwnNm>", "<AdrLine>10115 Berlin</AdrLine>", "BE04"},
+		"another identifier":    {"<Prtry>SEPA</Prtry>", "<Prtry>OWN</Prtry>", "BE17"},
+		"a creditor's accent":   {"<Cdtr>\n    <Nm>Example<", "<Cdtr><Nm>Exämple<", "RR10"},
+		"a long name":           {"<Nm>Rose<", "<Nm>" + strings.Repeat("x", 71) + "<", "RR10"},
+		"a long text": {"</DrctDbtTxInf>", "<RmtInf><Ustrd>" + strings.Repeat("x", 141) + "</Ustrd></RmtInf></DrctDbtTxInf>",
+			"RR07"},
 		"a creditor identifier": {"DE98ZZZ09999999999", "DE97ZZZ09999999999", "BE17"},
 		"signed tomorrow":       {"<DtOfSgntr>2026-10-16<", "<DtOfSgntr>2026-11-17<", "MD02"},
 		"no mandate":            {"<MndtId>M-1<", "<MndtId>/M-1<", "MD02"},
@@ -159,7 +196,7 @@ func TestTheSimulatedBankRefusesOptOutsAndLargeInstantPayments(t *testing.T) {
 			body = strings.Replace(body, "<ChrgBr>", "<InstrForDbtrAgt>VOP OPT-OUT</InstrForDbtrAgt><ChrgBr>", 1)
 		}
 		order := testkit.Must(readOrder([]byte(body)))
-		got, group := refuseOrder(order), order.all("PmtInf")[0]
+		got, group := refuseOrder(order, now), order.all("PmtInf")[0]
 		for _, x := range group.all("CdtTrfTxInf") {
 			if got == (refusal{}) {
 				got = refuseTransfer(group, x, testkit.Must(orderAmount(x)))

@@ -1,6 +1,7 @@
 package bank
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -71,8 +72,28 @@ func (r refusal) reasons() []iso20022.Reason {
 // sepaGroup reports whether a payment group is for SEPA.
 func sepaGroup(group *element) bool { return group.text("PmtTpInf/SvcLvl/Cd") == "SEPA" }
 
-// refuseOrder returns the first rule that the whole order breaks, or the zero refusal.
-func refuseOrder(order *element) refusal {
+// refuseDay returns a refusal unless the bank can execute a group that it receives now on the stated day: a business day
+// of the currency, or any day if it pays instantly, which has not passed.
+func refuseDay(group *element, now time.Time) refusal {
+	day, err := time.Parse(time.DateOnly, group.text("ReqdExctnDt/Dt"))
+	if err != nil {
+		return refusal{"DT01", "the execution date is not valid"}
+	}
+	if day.Format(time.DateOnly) < now.UTC().Format(time.DateOnly) {
+		return refusal{"DT01", "the execution date has passed"}
+	}
+	calendar := Weekdays
+	if amount, err := orderAmount(group.all("CdtTrfTxInf")[0]); err == nil {
+		calendar = cmp.Or(sandboxCalendars[amount.Asset()], Weekdays)
+	}
+	if group.text("PmtTpInf/LclInstrm/Cd") != "INST" && !calendar.isBusinessDay(day) {
+		return refusal{"DT01", "the execution date is not a business day of the currency"}
+	}
+	return refusal{}
+}
+
+// refuseOrder returns the first rule that the whole order breaks when the bank receives it now, or the zero refusal.
+func refuseOrder(order *element, now time.Time) refusal {
 	version := strings.TrimPrefix(order.XMLName.Space, "urn:iso:std:iso:20022:tech:xsd:")
 	head, group := order.all("GrpHdr"), order.all("PmtInf")[0]
 	switch {
@@ -86,8 +107,8 @@ func refuseOrder(order *element) refusal {
 	if r := refuseTotals(head[0], group); r != (refusal{}) {
 		return r
 	}
-	if _, err := time.Parse(time.DateOnly, group.text("ReqdExctnDt/Dt")); err != nil {
-		return refusal{"DT01", "the execution date is not valid"}
+	if r := refuseDay(group, now); r != (refusal{}) {
+		return r
 	}
 	debtor := group.all("Dbtr")
 	if len(debtor) != 1 || debtor[0].text("Nm") == "" || len(debtor[0].all("PstlAdr")) != 1 {

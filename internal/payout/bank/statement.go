@@ -50,17 +50,42 @@ const (
 	daysPerRun     = 10
 )
 
-// LateStatement returns the day whose statement is missing from an account with an API, if newest is the day of the
-// newest statement that was read, or "".
+// fileStatementLate is the time of day, after midnight, at which the statement of an earlier business day is late that a
+// bank sends as a file.
+const fileStatementLate = 12 * time.Hour
+
+// LateStatement returns the day whose statement is missing from an account, if newest is the day of the newest statement
+// that was read, or "". An account with an API has one for each day, and one with files for each business day, which the
+// bank sends by noon of the next one or of the one after Account.StatementDays.
 func (a Account) LateStatement(newest string, now time.Time) string {
-	if !a.ByAPI() {
-		return ""
-	}
 	day, err := time.ParseInLocation(time.DateOnly, newest, a.zone)
-	if err != nil || now.Before(day.AddDate(0, 0, 2).Add(statementLate)) {
+	if err != nil {
 		return ""
 	}
-	return day.AddDate(0, 0, 1).Format(time.DateOnly)
+	missing, late := day.AddDate(0, 0, 1), day.AddDate(0, 0, 2).Add(statementLate)
+	if !a.ByAPI() {
+		missing = a.Calendar.nextBusinessDay(missing)
+		until := missing
+		for range max(a.StatementDays, 1) {
+			until = a.Calendar.nextBusinessDay(until.AddDate(0, 0, 1))
+		}
+		late = until.Add(fileStatementLate)
+	}
+	if now.Before(late) {
+		return ""
+	}
+	return missing.Format(time.DateOnly)
+}
+
+// ReturnsStated returns the day through which the statements of an account with files must have been read before money
+// can be used that was on hold until a time: the last business day on which a return can settle.
+func (a Account) ReturnsStated(heldUntil time.Time) string {
+	local := heldUntil.In(a.zone)
+	day := time.Date(local.Year(), local.Month(), local.Day()-1, 0, 0, 0, 0, time.UTC)
+	for !a.Calendar.isBusinessDay(day) {
+		day = day.AddDate(0, 0, -1)
+	}
+	return day.Format(time.DateOnly)
 }
 
 // readStatements passes the statements of accounts with an API to Config.Statement, one for each day: the first is that

@@ -228,7 +228,8 @@ func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
 	})
 }
 
-// refusedInstantly returns which outputs a bank refused to pay instantly, by output ID.
+// refusedInstantly returns which outputs a bank refused to pay instantly, by output ID. Those of a file that was not sent
+// in time are not among them.
 func refusedInstantly(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]bool, error) {
 	ids, refused := make([]string, len(outs)), map[string]bool{}
 	for i, o := range outs {
@@ -236,7 +237,8 @@ func refusedInstantly(ctx context.Context, tx *db.Tx, companyID string, outs []p
 	}
 	return refused, db.EachIn(ctx, tx, ids, `SELECT p.output_id FROM bank_payments p
 		JOIN bank_files f ON f.company_id = p.company_id AND f.file_id = p.file_id
-		WHERE p.company_id = $1 AND p.state = 'rejected' AND f.instant AND p.output_id IN %s`, []any{companyID},
+		WHERE p.company_id = $1 AND p.state = 'rejected' AND f.instant AND p.reason <> $2 AND p.output_id IN %s`,
+		[]any{companyID, reasonLate},
 		func(r *db.Rows) error {
 			var id string
 			err := r.Scan(&id)

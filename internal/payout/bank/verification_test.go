@@ -106,7 +106,7 @@ func TestTheSimulatedBankVerifiesPayees(t *testing.T) {
 					}
 					got := b.nameChecks()
 					b.queueTo(payments)
-					b.Must(teller.ProcessFiles(time.Date(2026, 11, 16, 10, 0, 0, 0, time.UTC)))
+					b.Must(teller.ProcessFiles(b.Clock.Now()))
 					b.Must(b.e.Collect(b.Context(), b.DB))
 					want := []string{"match", "close_matchAda Sandbox", "no_match"}[:payments]
 					if optOut != "" && payments > 1 {

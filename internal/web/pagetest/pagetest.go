@@ -38,6 +38,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/paymentlink"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
@@ -104,7 +105,8 @@ func OpenSite(t *testing.T, h *Site, deps ui.Deps, extra ...ui.Route) *Site {
 	if deps.Debits, err = directdebit.New(directdebit.Config{
 		Accounts: bank.SandboxAccounts(), AllowUnverified: true,
 		Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
-	}, directdebit.Guards{Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
+		Payer: func(context.Context, *db.Tx, string) (payout.Details, error) { return payout.Details{}, nil },
+	}, directdebit.Guards{Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil }, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
 		return true, nil
 	}}); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/money"
@@ -50,6 +51,7 @@ type Debit struct {
 	Mandate    string    // unique mandate reference
 	Signed     time.Time // day on which the mandate was signed
 	Debtor     Party
+	Address    Address // of the debtor; required if [NeedsAddress] reports so
 	Remittance string
 }
 
@@ -96,7 +98,7 @@ func (c Collection) Write() ([]byte, error) {
 		}
 		debits[i] = collectionDebit{Instruction: d.ID, EndToEnd: d.ID, Amount: amountOf(d.Amount), Mandate: d.Mandate,
 			Signed: d.Signed.Format(time.DateOnly), Bank: c.bank(d.Debtor.Bank),
-			Debtor:  orderParty{Name: truncate(d.Debtor.Name, sepaName)},
+			Debtor:  orderParty{Name: truncate(d.Debtor.Name, sepaName), Address: d.Address.toXML()},
 			Account: orderAccount{IBAN: &d.Debtor.Account}, Remittance: optional(truncate(d.Remittance, 140))}
 	}
 	totals := orderTotals{len(debits), sum.String()}
@@ -185,13 +187,27 @@ func (d Debit) check() error {
 	case d.Mandate == "" || len(d.Mandate) > 35 || d.Signed.IsZero():
 		return fmt.Errorf("iso20022: direct debit %s must name a mandate of up to 35 characters and its date", d.ID)
 	}
-	for _, text := range []string{d.ID, d.Mandate, d.Debtor.Name, d.Remittance} {
+	if NeedsAddress(d.Debtor.Account) && !d.Address.known() {
+		return fmt.Errorf("iso20022: direct debit %s lacks the debtor's address, which banks outside of the EEA require", d.ID)
+	}
+	if err := d.Address.check("the debtor of direct debit " + d.ID); err != nil {
+		return err
+	}
+	for _, text := range []string{d.ID, d.Mandate, d.Debtor.Name, d.Remittance, d.Address.Street, d.Address.Line,
+		d.Address.PostCode, d.Address.Town, d.Address.State} {
 		if !IsSEPAText(text) {
 			return fmt.Errorf("iso20022: direct debit %s has a character that SEPA does not allow", d.ID)
 		}
 	}
 	return checkIDs(d.ID)
 }
+
+// eea are the countries of the European Economic Area, as the first letters of their IBANs.
+const eea = "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IS IT LI LT LU LV MT NL NO PL PT RO SE SI SK"
+
+// NeedsAddress reports whether a SEPA direct debit of an account must contain the address of the debtor: its bank is
+// outside of the European Economic Area.
+func NeedsAddress(iban string) bool { return len(iban) < 2 || !strings.Contains(eea, iban[:2]) }
 
 // IsCreditorID reports whether s is a SEPA creditor identifier: a country, two check digits over all but the business
 // code of three characters that follows, and the national identifier.

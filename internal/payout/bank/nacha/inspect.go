@@ -24,8 +24,12 @@ type Received struct {
 	Addenda                  string // payment-related information
 }
 
+// ErrDay reports that entries cannot settle on the day or in the window that their file states.
+var ErrDay = errors.New("nacha: the entries cannot settle at the stated time")
+
 // Inspect checks a file of PPD, CCD, CTX and WEB entries as the bank does that receives it, at a time in the bank's
-// zone, and returns the entries. Its error names the record that breaks a rule of Nacha.
+// zone, and returns the entries. Its error names the record that breaks a rule of Nacha. It is [ErrDay] if the file
+// would be valid at another time.
 func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Received, error) {
 	if _, err := Read(bytes.NewReader(in)); err != nil {
 		return nil, err
@@ -53,7 +57,8 @@ type inspection struct {
 	open         bool // an addenda record must follow
 	more         int  // number of addenda records of a CTX entry that must follow
 	trace        string
-	received     int // number of addenda records of a CTX entry that were read
+	received     int    // number of addenda records of a CTX entry that were read
+	window       string // descriptive date of the batch that asks for a window of same-day ACH, or ""
 }
 
 func (b *inspection) record(l string) error {
@@ -102,10 +107,24 @@ func (b *inspection) batchHeader(l string) error {
 	}
 	day, err := time.Parse("060102", l[69:75])
 	if err != nil || !b.isBankingDay(day) {
-		return fmt.Errorf("the effective entry date %q is not a banking day", l[69:75])
+		return fmt.Errorf("%w: the effective entry date %q is not a banking day", ErrDay, l[69:75])
 	}
-	b.batch.Effective = day
+	if today := b.at.Format(time.DateOnly); day.Format(time.DateOnly) < today {
+		return fmt.Errorf("%w: the effective entry date %q is before the day on which the file arrived", ErrDay, l[69:75])
+	}
+	b.batch.Effective, b.window = day, ""
+	if window := strings.TrimSpace(l[63:69]); strings.HasPrefix(window, "SD") {
+		if windowAt(window) < 0 {
+			return fmt.Errorf("the descriptive date %q asks for a window of same-day ACH that does not exist", window)
+		}
+		b.window = window
+	}
 	return nil
+}
+
+// windowAt returns the index of the window of same-day ACH that a descriptive date asks for, or -1.
+func windowAt(date string) int {
+	return slices.IndexFunc(SameDayWindows[:], func(w SameDayWindow) bool { return w.Date == date })
 }
 
 func (b *inspection) entry(l string) error {
@@ -139,10 +158,11 @@ func (b *inspection) entry(l string) error {
 		return fmt.Errorf("the trace number %s does not ascend, or is of another bank", e.Trace)
 	case b.header[1:4] == "220" && e.Debit || b.header[1:4] == "225" && !e.Debit:
 		return errors.New("the entry does not match the service class code")
-	case sameDay && !e.Debit && e.Cents > SameDayMaxCents:
+	case (sameDay || b.window != "") && e.Cents > SameDayMaxCents:
 		return fmt.Errorf("%d cents are more than the limit of an entry that settles on the same day", e.Cents)
 	case sameDay && !b.inTime():
-		return fmt.Errorf("the file arrived at %s, too late to settle on the same day", b.at.Format("15:04"))
+		return fmt.Errorf("%w: the file arrived at %s, too late to settle on the same day or in the window %q", ErrDay,
+			b.at.Format("15:04"), b.window)
 	}
 	b.trace, b.open, b.more = e.Trace, l[78] == '1', count
 	b.entries = append(b.entries, e)
@@ -204,8 +224,12 @@ func (b *inspection) adviceRecord(e *Received, l string) error {
 	return checkAdvice(e.Addenda, e.Cents)
 }
 
-// inTime reports whether the file arrived in time for the last window of same-day ACH.
+// inTime reports whether the file arrived in time for the window of same-day ACH that its batch asks for or, if it asks
+// for none, for the last one.
 func (b *inspection) inTime() bool {
-	at := time.Duration(b.at.Hour())*time.Hour + time.Duration(b.at.Minute())*time.Minute
-	return at <= SameDayWindows[len(SameDayWindows)-1].Deadline
+	window := SameDayWindows[len(SameDayWindows)-1]
+	if i := windowAt(b.window); i >= 0 {
+		window = SameDayWindows[i]
+	}
+	return !window.Closes(b.at, b.at.Location()).Before(b.at.Truncate(time.Minute))
 }

@@ -3,7 +3,7 @@
 //
 // A file has batches of PPD entries (people) and of CCD and CTX entries (companies), or of CCD and WEB debits. The
 // entries of a batch have one description and one settlement day; there are several such batches if their total
-// exceeds the limit of one entry. Each batch is balanced: it has an entry on the originator's account for the sum of
+// exceeds the limit of one entry, which is lower for entries that settle on the same day. Each batch is balanced: it has an entry on the originator's account for the sum of
 // its entries, except batches of prenotes. A file that is read comes from outside and is not trusted: if its totals do
 // not match its entries, all of it is rejected.
 //
@@ -95,13 +95,20 @@ const (
 	Retry    = "RETRY PYMT"
 )
 
-// SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it.
+// SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it: a credit or
+// a debit, and so that of the originator's account, too. Nacha limits no sum of entries.
 const SameDayMaxCents = 1_000_000_00
 
 // SameDayWindow is a part of the day in which entries settle on the same day.
 type SameDayWindow struct {
 	Deadline time.Duration // time of day in New York until which banks can send entries
 	Date     string        // company descriptive date that asks the bank for this window: SD and the time of settlement
+}
+
+// Closes returns the time at which banks must have sent the entries of a day. The zone is that of New York.
+func (w SameDayWindow) Closes(day time.Time, newYork *time.Location) time.Time {
+	return time.Date(day.Year(), day.Month(), day.Day(), int(w.Deadline.Hours()), int(w.Deadline.Minutes())%60, 0, 0,
+		newYork)
 }
 
 // SameDayWindows are the windows of a business day.
@@ -273,7 +280,16 @@ func (e Entry) addenda() (all []string) {
 	return all
 }
 
-// batches groups the entries by kind. It starts a new batch when the debit of a batch would exceed the limit.
+// limit returns the largest amount of an entry of a kind, in cents.
+func (k kind) limit(created time.Time) int64 {
+	if k.window != "" || k.effective.Format(time.DateOnly) == created.Format(time.DateOnly) {
+		return SameDayMaxCents
+	}
+	return MaxCents
+}
+
+// batches groups the entries by kind. It starts a new batch when the entry of a batch on the originator's account would
+// exceed the limit.
 func (f File) batches() ([]*batch, error) {
 	if len(f.Entries) == 0 {
 		return nil, errors.New("nacha: a file must have entries")
@@ -311,8 +327,11 @@ func (f File) batches() ([]*batch, error) {
 			return nil, fmt.Errorf("nacha: entry %s is a prenote or reversal of a debit", e.ID)
 		}
 		k := kind{e.class(), e.Debit != "", e.Description, e.Effective, e.Window, e.Prenote, e.Reversal}
+		if e.Cents > k.limit(f.Created) {
+			return nil, fmt.Errorf("nacha: entry %s is too large to settle on the same day", e.ID)
+		}
 		b := open[k]
-		if b == nil || b.cents+e.Cents > MaxCents || len(b.entries) >= maxLines {
+		if b == nil || b.cents+e.Cents > k.limit(f.Created) || len(b.entries) >= maxLines {
 			b = &batch{kind: k}
 			open[k] = b
 			all = append(all, b)
@@ -343,6 +362,31 @@ func (f File) Parts() ([]int, error) {
 
 // Part returns the ID of the entry of a batch on the originator's account.
 func (f File) Part(n int) string { return fmt.Sprintf("%sB%05d", f.Reference, n) }
+
+// Schedule is when the entries of a batch settle.
+type Schedule struct {
+	Effective time.Time
+	Window    string // descriptive date that asks for a window of same-day ACH, or ""
+}
+
+// Schedules returns the schedule of each batch of a file that this package wrote.
+func Schedules(file []byte) (all []Schedule) {
+	for l := range strings.SplitSeq(string(file), "\n") {
+		if len(l) != width || l[0] != '5' {
+			continue
+		}
+		day, err := time.Parse("060102", l[69:75])
+		if err != nil {
+			continue
+		}
+		s := Schedule{Effective: day}
+		if window := strings.TrimSpace(l[63:69]); strings.HasPrefix(window, "SD") {
+			s.Window = window
+		}
+		all = append(all, s)
+	}
+	return all
+}
 
 type writer struct {
 	out   bytes.Buffer

@@ -276,6 +276,56 @@ func isWeekday(day time.Time) bool {
 	return day.Weekday() != time.Saturday && day.Weekday() != time.Sunday
 }
 
+// The entries of the originator's account are entries, too: those of a same-day batch are within the limit of same-day
+// entries, and others within that of the amount.
+func TestBatchesKeepTheLimitOfAnEntry(t *testing.T) {
+	for name, c := range map[string]struct {
+		cents, limit int64
+		window       string
+	}{
+		"same day": {SameDayMaxCents / 5 * 2, SameDayMaxCents, SameDayWindows[2].Date}, "next day": {MaxCents / 5 * 2, MaxCents, ""},
+	} {
+		var entries []Entry
+		for n := range 5 {
+			e := entry(n+1, c.cents)
+			if e.Window = c.window; c.window != "" {
+				e.Effective = e.Effective.AddDate(0, 0, -1)
+			}
+			entries = append(entries, e)
+		}
+		f := file(entries...)
+		b := testkit.Must(f.Write())
+		got := testkit.Must(ach.NewReader(bytes.NewReader(b)).Read())
+		testkit.Check(t, got.Validate())
+		if len(got.Batches) != 3 {
+			t.Errorf("%s: %d batches", name, len(got.Batches))
+		}
+		for _, batch := range got.Batches {
+			for _, e := range batch.GetEntries() {
+				if int64(e.Amount) > c.limit {
+					t.Errorf("%s: an entry of %d cents", name, e.Amount)
+				}
+			}
+		}
+		if parts := testkit.Must(f.Parts()); fmt.Sprint(parts) != "[1 1 2 2 3]" {
+			t.Errorf("%s: %v", name, parts)
+		}
+		if _, err := Inspect(b, time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), isWeekday); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, s := range Schedules(b) {
+			if s.Window != c.window || !s.Effective.Equal(entries[0].Effective) {
+				t.Errorf("%s: %+v", name, s)
+			}
+		}
+	}
+	large := entry(1, SameDayMaxCents+1)
+	large.Window = SameDayWindows[0].Date
+	if _, err := file(large).Write(); err == nil {
+		t.Error("an entry above the limit settles on the same day")
+	}
+}
+
 // The bank accepts what this package writes.
 func TestInspectReturnsTheEntriesOfAFile(t *testing.T) {
 	bill, fast := entry(1, 1234_05), entry(2, SameDayMaxCents)
@@ -293,13 +343,22 @@ func TestInspectReturnsTheEntriesOfAFile(t *testing.T) {
 func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 	bill := entry(1, 1234_05)
 	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026-0017", "", 1234_05)
-	today := entry(2, SameDayMaxCents+1)
-	today.Effective = today.Effective.AddDate(0, 0, -1)
+	tomorrow := entry(2, SameDayMaxCents+1)
 	text := func(entries ...Entry) string { return string(testkit.Must(file(entries...).Write())) }
+	// sameDay is a file whose entries settle on the day on which it arrives.
+	sameDay := func(entries ...Entry) string {
+		return strings.ReplaceAll(text(entries...), "260303260303", "260302260302")
+	}
 	pay, vendor := text(entry(1, 100)), text(bill)
 	day := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	fast := today
+	at := func(hour, minute int) time.Time { return time.Date(2026, 3, 2, hour, minute, 0, 0, time.UTC) }
+	fast := tomorrow
 	fast.Cents--
+	fast.Effective = fast.Effective.AddDate(0, 0, -1)
+	other := fast
+	other.ID = "S00000012P00003"
+	first := fast
+	first.Window = SameDayWindows[0].Date
 	for name, c := range map[string]struct {
 		file, old, new, want string
 		at                   time.Time
@@ -312,8 +371,13 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		"no company name":            {pay, "5200Acme Research La", "5200                ", "company name", day},
 		"a prenote with an amount":   {pay, "622011000015", "623011000015", "a prenote has one", day},
 		"a Sunday":                   {pay, "260303   1", "260301   1", "not a banking day", day},
-		"too large for today":        {text(today), "", "", "limit of an entry that settles on the same day", day},
-		"too late for today":         {text(fast), "", "", "too late", time.Date(2026, 3, 2, 16, 46, 0, 0, time.UTC)},
+		"too large for today":        {sameDay(tomorrow), "", "", "limit of an entry that settles on the same day", day},
+		"too late for today":         {text(fast), "", "", "too late", at(16, 46)},
+		"too late for a window":      {text(first), "", "", `window "SD1300"`, at(10, 31)},
+		"an unknown window":          {text(first), "SD1300", "SD1200", "does not exist", at(9, 0)},
+		"too large for a window":     {text(tomorrow), "260303260303", "SD1300260303", "limit of an entry", at(9, 0)},
+		"too large a debit":          {sameDay(entry(1, SameDayMaxCents-1), entry(2, 2)), "", "", "limit of an entry", at(9, 0)},
+		"yesterday":                  {text(fast), "", "", "before the day on which the file arrived", at(24+9, 0)},
 		"an addenda without a mark":  {vendor, "Lukasz       1", "Lukasz       0", "indicator", day},
 		"a mark without an addenda":  {pay, "Lukasz       0", "Lukasz       1", "indicator", day},
 		"free text in an addenda":    {vendor, `RMR*IV*2026-0017**1234.05\`, "Invoice number 2026-0017  ", "X12", day},
@@ -337,8 +401,16 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 			t.Errorf("%s: %v, %+v; want %q", name, err, got, c.want)
 		}
 	}
-	if _, err := Inspect([]byte(pay), day, isWeekday); err != nil {
-		t.Errorf("the unchanged file: %v", err)
+	for name, c := range map[string]struct {
+		file string
+		at   time.Time
+	}{
+		"tomorrow": {pay, day}, "today": {text(fast), at(16, 45)}, "the first window": {text(first), at(10, 30)},
+		"two entries of which each is within the limit": {text(fast, other), at(16, 45)},
+	} {
+		if _, err := Inspect([]byte(c.file), c.at, isWeekday); err != nil {
+			t.Errorf("the unchanged file, %s: %v", name, err)
+		}
 	}
 }
 
