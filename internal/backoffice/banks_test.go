@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -309,6 +310,80 @@ func TestOpenPaymentsHaveAnAge(t *testing.T) {
 		want("a month later", "outgoing com_1 300.00-200.00=100.00 4", "unmatched  0.00-900.00=900.00 4")
 		b.closes(debit(100_00, "S0000001"))
 		want("the bank paid the rest", "unmatched  0.00-900.00=900.00 4")
+	})
+}
+
+// Direct debits and reversals that the bank has are expected money.
+func TestDebitsAndReversalsAreExpected(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		today := clock.Now().Format(time.DateOnly)
+		// insert stores a row; the columns that it does not name are empty or zero.
+		insert := func(table, empty, zero string, row map[string]any) {
+			for _, name := range strings.Fields(empty) {
+				row[name] = ""
+			}
+			for _, name := range strings.Fields(zero) {
+				row[name] = int64(0)
+			}
+			names := slices.Sorted(maps.Keys(row))
+			values := make([]any, len(names))
+			for i, name := range names {
+				values[i] = row[name]
+			}
+			b.write(func(ctx context.Context, tx *db.Tx) error { return tx.Insert(ctx, table, names, [][]any{values}) })
+		}
+		insert("direct_debit_mandates", "creditor creditor_id text language reason accepted_by accepted_from",
+			"accepted_at last_used_at version", map[string]any{"company_id": "com_1", "mandate_id": "mdt_1",
+				"scheme": "sepa_core", "reference": "M1", "account": "{}", "status": "active"})
+		for i, state := range []string{"scheduled", "submitting", "submitting", "submitted", "collected"} {
+			token := ""
+			if i > 1 {
+				token = "try_1"
+			}
+			insert("direct_debits", "reason description external_id request_key retry_of name checksum sealed transfer_id "+
+				"created_by", "released retries attempts check_at checked_at held_until version created_at updated_at",
+				map[string]any{"company_id": "com_1", "debit_id": fmt.Sprintf("ddb_%d", i), "mandate_id": "mdt_1",
+					"account": "eur", "number": int64(i + 1), "asset": "EUR", "amount": int64(i+1) * 100, "due_on": today,
+					"status": state, "is_final": false, "token": token})
+		}
+		for i, state := range []string{"approved", "ordered", "collected"} {
+			insert("bank_files", "name checksum sealed token", "payments total attempts sent_at version created_at",
+				map[string]any{"company_id": "com_1", "file_id": fmt.Sprintf("bfl_%d", i), "number": int64(11 + i),
+					"account": "usd", "currency": "USD", "asset": "USD", "execute_on": today, "instant": false, "kind": "reversals",
+					"state": "sent"})
+			insert("bank_reversals", "code", "approved_at", map[string]any{"company_id": "com_1", "file_id": "bfl_0",
+				"position": int64(i + 1), "payment": fmt.Sprintf("S0000001P0000%d", i+1), "reason": "duplicate", "state": state,
+				"number": int64(11 + i), "amount": int64(700), "collected": state == "collected"})
+		}
+		var got []string
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+			all, err := OpenPayments(ctx, tx)
+			for _, p := range all {
+				got = append(got, fmt.Sprintf("%s %s %s %s %d", p.Direction, p.CompanyID, p.ObjectID, p.Open, p.Age))
+			}
+			return err
+		})
+		want := []string{"debits com_1 D0000003 3.00 0", "debits com_1 D0000004 4.00 0", "reversals com_1 S0000012 7.00 0"}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// The newest statement of an account with files is late on the business day after the next one, at noon.
+func TestALateStatementIsADifference(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		clock.Set(time.Date(2026, time.April, 1, 18, 0, 0, 0, time.UTC)) // the Wednesday before Easter
+		b.closes()
+		clock.Set(time.Date(2026, time.April, 7, 9, 59, 0, 0, time.UTC)) // Tuesday, 11:59 in Berlin
+		b.compare("before noon")
+		clock.Set(time.Date(2026, time.April, 7, 10, 0, 0, 0, time.UTC))
+		b.compare("at noon", StatementLate+" eur, 2026-04-02")
+		clock.Set(time.Date(2026, time.April, 7, 18, 0, 0, 0, time.UTC))
+		b.closes()
+		b.compare("after the statement")
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
@@ -14,6 +15,8 @@ import (
 // Directions of bank payments that are open: expected and not reported by the bank, or reported and not expected.
 const (
 	Incoming  = "incoming"  // transfers that fund payrolls and have not arrived in full
+	Debits    = "debits"    // direct debits that the bank has and has not credited
+	Reversals = "reversals" // reversals that were ordered and whose money has not come back
 	Outgoing  = "outgoing"  // payment files with payments that the bank has not reported on
 	Unmatched = "unmatched" // transfers that arrived and match nothing
 )
@@ -54,6 +57,30 @@ func OpenPayments(ctx context.Context, tx *db.Tx) (all []OpenPayment, err error)
 		}
 		add(OpenPayment{Direction: Incoming, CompanyID: u.CompanyID, ObjectID: u.ID, Expected: u.Total,
 			Arrived: u.Arrived, Open: open, Since: u.Since})
+	}
+	debits, err := directdebit.Unconfirmed(ctx, tx, MostItems)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range debits {
+		since, err := time.Parse(time.DateOnly, d.DueOn)
+		if err != nil {
+			return nil, err
+		}
+		add(OpenPayment{Direction: Debits, CompanyID: d.CompanyID, ObjectID: d.Reference(), Expected: d.Amount,
+			Arrived: money.Zero(d.Amount.Asset()), Open: d.Amount, Since: since})
+	}
+	reversals, err := bank.UnconfirmedReversals(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range reversals {
+		since, err := time.Parse(time.DateOnly, r.Settles)
+		if err != nil {
+			return nil, err
+		}
+		add(OpenPayment{Direction: Reversals, CompanyID: r.CompanyID, ObjectID: bank.FileReference(r.Number),
+			Expected: r.Amount, Arrived: money.Zero(r.Amount.Asset()), Open: r.Amount, Since: since})
 	}
 	files, err := bank.ListUnconfirmed(ctx, tx)
 	if err != nil {

@@ -97,6 +97,7 @@ func (x *env) openDesk() *desk {
 	accounts := testkit.Must(bank.ReadAccounts(strings.NewReader(`[{"id": "usd", "currency": "USD", "format": "column",
 		"name": "Example Payments", "number": "bacc_1",
 		"debits": {"schemes": {"ach_ccd": {"notice_days": 2, "hold_days": 5}}}}]`)))
+	x.accounts = accounts
 	b := &desk{have: map[string]bank.Transfer{}}
 	x.s = testkit.Must(directdebit.New(directdebit.Config{Accounts: accounts, Setup: x.setup, AllowUnverified: true,
 		Payer: x.payer},
@@ -113,7 +114,7 @@ func TestADebitByAPIIsOrderedOnce(t *testing.T) {
 	run(t, func(x *env) {
 		b := x.openDesk()
 		d := x.create(x.mandate(bank.ACHCCD, "123456"), "80.00")
-		x.Clock.Advance(2 * day)
+		x.reach(d)
 		b.lose = true
 		x.submit(d)
 		x.submit(d)
@@ -143,7 +144,7 @@ func TestADebitByAPIIsOrderedOnce(t *testing.T) {
 		}
 
 		refused := x.create(x.mandate(bank.ACHCCD, "123457"), "80.00")
-		x.Clock.Advance(2 * day)
+		x.reach(refused)
 		x.submit(refused)
 		b.set(bank.TransferRejected, "invalid")
 		x.check()
@@ -160,7 +161,7 @@ func TestAHoldGoesOnUntilTheBankAnswers(t *testing.T) {
 			run(t, func(x *env) {
 				b := x.openDesk()
 				d := x.create(x.mandate(bank.ACHCCD, "123456"), "80.00")
-				x.Clock.Advance(2 * day)
+				x.reach(d)
 				x.submit(d)
 				b.set(bank.TransferPaid, "")
 				x.check()
@@ -196,7 +197,7 @@ func TestAKeyOfAnotherDebitPausesPayouts(t *testing.T) {
 			run(t, func(x *env) {
 				b := x.openDesk()
 				d := x.create(x.mandate(bank.ACHCCD, "123456"), "80.00")
-				x.Clock.Advance(2 * day)
+				x.reach(d)
 				b.lose = !sent
 				x.submit(d)
 				b.lose, b.other = false, true

@@ -44,13 +44,15 @@ type env struct {
 	admin identity.Principal
 	// address is the company's, as its profile has it.
 	address payout.Details
+	// accounts are those that collect.
+	accounts []bank.Account
 }
 
 func run(t *testing.T, f func(x *env)) {
 	t.Helper()
 	fixture.Run(t, func(base *fixture.Fixture) {
 		sealer := testkit.Must(identity.NewSealer(make([]byte, 32)))
-		x := &env{Fixture: base, root: base.TempDir(), owns: true}
+		x := &env{Fixture: base, root: base.TempDir(), owns: true, accounts: bank.SandboxAccounts()}
 		drop, sim, err := bank.OpenSandbox(x.root)
 		x.Must(err)
 		x.sim = sim
@@ -183,9 +185,19 @@ func (x *env) respond() {
 // collect sends a debit on its day and lets the bank respond.
 func (x *env) collect(d directdebit.Debit) {
 	x.Helper()
-	x.Clock.Advance(13 * day)
+	x.reach(d)
 	x.submit(d)
 	x.respond()
+}
+
+// reach sets the clock to the day on which a debit is sent.
+func (x *env) reach(d directdebit.Debit) {
+	x.Helper()
+	a, _ := bank.DebitAccount(x.accounts, d.Mandate.Scheme)
+	at := a.SubmitAt(testkit.Must(time.Parse(time.DateOnly, d.DueOn))).Add(9 * time.Hour)
+	if at.After(testkit.Must(x.DB.Now(x.Context()))) {
+		x.Clock.Set(at)
+	}
 }
 
 func (x *env) get(d directdebit.Debit) directdebit.Debit {
@@ -242,6 +254,11 @@ func TestADebitIsCreditedAfterItsHold(t *testing.T) {
 			x.release(d) // too early
 			x.want(d, directdebit.Collected, "", 2500_00, 0, 0)
 			x.Clock.Advance(80 * day)
+			for range 2 { // no statement of the hold was read: a return may have come
+				x.release(d)
+				x.want(d, directdebit.Collected, directdebit.ReasonUnanswered, 2500_00, 0, 0)
+			}
+			x.respond()
 			for range 2 {
 				x.release(d)
 				x.want(d, directdebit.Available, "", 0, 2500_00, 0)
@@ -379,7 +396,7 @@ func TestADebitWaits(t *testing.T) {
 	run(t, func(x *env) {
 		m := x.mandate(bank.SEPAB2B, "123456")
 		d := x.create(m, "100.00")
-		x.Clock.Advance(13 * day)
+		x.reach(d)
 		files := func() int { return len(testkit.Must(os.ReadDir(filepath.Join(x.root, "out")))) }
 		x.Exec("UPDATE companies SET status = 'frozen'")
 		x.submit(d)
@@ -392,16 +409,32 @@ func TestADebitWaits(t *testing.T) {
 		if files() != 0 {
 			x.Error("a file was sent")
 		}
-		x.Clock.Advance(7 * day) // the debit is late: it is due later, and announced again
+		// The debit is late: it is announced again, with the promised notice, and sent for its new due date.
+		x.Clock.Advance(7 * day)
+		now := testkit.Must(x.DB.Now(x.Context()))
+		for range 2 {
+			x.submit(d)
+			late := x.get(d)
+			due := testkit.Must(time.Parse(time.DateOnly, late.DueOn))
+			if late.State != directdebit.Scheduled || due.Sub(now.Truncate(day)) < 14*day || files() != 0 {
+				x.Errorf("%s, due on %s; %d files", late.State, late.DueOn, files())
+			}
+		}
+		x.WantCount(2, "mails WHERE mail_key LIKE '"+d.ID+"/announced/%'")
+		late := x.get(d)
+		x.reach(late)
+		x.WantCount(2, fmt.Sprintf("jobs WHERE kind = 'direct_debit.submit' AND run_at > %d AND run_at <= %d", db.Micros(now),
+			db.Micros(testkit.Must(x.DB.Now(x.Context())))))
 		x.submit(d)
-		if late := x.get(d); late.State != directdebit.Submitted || late.DueOn <= d.DueOn || files() != 1 {
-			x.Errorf("%s, due on %s; %d files", late.State, late.DueOn, files())
+		if sent := x.get(d); sent.State != directdebit.Submitted || sent.DueOn != late.DueOn || files() != 1 {
+			x.Errorf("%s, due on %s; %d files", sent.State, sent.DueOn, files())
 		}
 		x.WantCount(2, "mails WHERE mail_key LIKE '"+d.ID+"/announced/%'")
 		x.respond()
 		// A frozen company's money is not released.
 		x.Exec("UPDATE companies SET status = 'frozen'")
 		x.Clock.Advance(30 * day)
+		x.respond()
 		x.release(d)
 		x.want(d, directdebit.Collected, "", 100_00, 0, 0)
 		x.Exec("UPDATE companies SET status = 'active'")
@@ -424,7 +457,7 @@ func TestADebitIsSentOnce(t *testing.T) {
 	run(t, func(x *env) {
 		m := x.mandate(bank.SEPAB2B, "123456")
 		d := x.create(m, "100.00")
-		x.Clock.Advance(13 * day)
+		x.reach(d)
 		out := filepath.Join(x.root, "out")
 		// The drop is gone: the debit is prepared and not sent.
 		x.Must(os.Rename(out, out+".gone"))
@@ -482,7 +515,7 @@ func TestADebitIsSentOnce(t *testing.T) {
 func TestContradictionsAreProblems(t *testing.T) {
 	run(t, func(x *env) {
 		d := x.create(x.mandate(bank.SEPAB2B, "123456"), "100.00")
-		x.Clock.Advance(13 * day)
+		x.reach(d)
 		x.submit(d)
 		number, _ := bank.FindDebit(x.get(d).Reference())
 		for name, f := range map[string]bank.DebitFact{
@@ -592,7 +625,7 @@ func TestStaffDecideAboutAnUnknownOutcome(t *testing.T) {
 				if err := decide(); !errors.Is(err, directdebit.ErrNotFound) {
 					x.Errorf("before it has a number: %v", err)
 				}
-				x.Clock.Advance(13 * day)
+				x.reach(d)
 				x.submit(d)
 				if err := decide(); !errors.Is(err, directdebit.ErrOutcomeKnown) {
 					x.Errorf("a known outcome: %v", err)
@@ -603,6 +636,11 @@ func TestStaffDecideAboutAnUnknownOutcome(t *testing.T) {
 				x.want(d, directdebit.Submitting, directdebit.ReasonUnknown, 0, 0, 0)
 				x.Clock.Advance(c.wait)
 				x.Must(decide())
+				x.submit(d)
+				if c.wait > 0 { // it is announced again before it is sent
+					x.want(d, directdebit.Scheduled, "", 0, 0, 0)
+					x.reach(x.get(d))
+				}
 				for range 2 {
 					x.submit(d)
 				}
@@ -677,7 +715,7 @@ func TestNoDebitIsSentAfterItsMandateEnded(t *testing.T) {
 			run(t, func(x *env) {
 				m := x.mandate(bank.SEPAB2B, "123456")
 				d := x.create(m, "100.00")
-				x.Clock.Advance(13 * day)
+				x.reach(d)
 				out := filepath.Join(x.root, "out")
 				x.Must(os.Rename(out, out+".gone")) // the debit is made and cannot be sent
 				x.Must(os.WriteFile(out, nil, 0o600))
@@ -751,5 +789,54 @@ func TestBusinessSchemesRefusePersonalAccounts(t *testing.T) {
 				x.Errorf("%s of a personal account: %v", scheme, err)
 			}
 		}
+	})
+}
+
+// A bank outside of the European Economic Area requires the address of the company that is debited. A mandate is refused
+// without it, and a debit waits until the company's profile has it again.
+func TestABankAbroadRequiresTheAddress(t *testing.T) {
+	run(t, func(x *env) {
+		x.Exec("UPDATE companies SET country = 'CH'")
+		add := func() (directdebit.Mandate, error) {
+			return fixture.Try(x.Fixture, func(ctx context.Context, tx *db.Tx) (directdebit.Mandate, error) {
+				return x.s.AddMandate(ctx, tx, x.admin, directdebit.MandateParams{Scheme: string(bank.SEPAB2B),
+					Data: []byte(`{"account_holder_name":"Acme AG","account_holder_type":"business",
+						"iban":"CH9300762011623852957"}`), Language: "en", Accepted: true})
+			})
+		}
+		if _, err := add(); err == nil || !strings.Contains(err.Error(), "European Economic Area") {
+			x.Errorf("without an address: %v", err)
+		}
+		home := payout.Details{PayerStreet: "2 Main Street", PayerTown: "Zug", PayerCountry: "CH"}
+		x.address = home
+		m, err := add()
+		x.Must(err)
+		d := x.create(m, "100.00")
+		x.reach(d)
+		x.address = payout.Details{}
+		x.submit(d)
+		x.want(d, directdebit.Scheduled, directdebit.ReasonAddress, 0, 0, 0)
+		x.address = home
+		x.submit(d)
+		body := testkit.Must(os.ReadFile(filepath.Join(x.root, "out", "D0000001.xml")))
+		if text := string(body); !strings.Contains(text, "<TwnNm>Zug</TwnNm>") || !strings.Contains(text, "<Ctry>CH</Ctry>") {
+			x.Errorf("the file lacks the address:\n%s", text)
+		}
+		x.Read(func(ctx context.Context, tx *db.Tx) error {
+			open, err := directdebit.Unconfirmed(ctx, tx, 10)
+			if len(open) != 1 || open[0].ID != d.ID || open[0].CompanyID != d.CompanyID {
+				x.Errorf("the debits that the bank has are %+v", open)
+			}
+			return err
+		})
+		x.respond()
+		x.want(d, directdebit.Collected, "", 100_00, 0, 0)
+		x.Read(func(ctx context.Context, tx *db.Tx) error {
+			open, err := directdebit.Unconfirmed(ctx, tx, 10)
+			if len(open) != 0 {
+				x.Errorf("a collected debit is open: %+v", open)
+			}
+			return err
+		})
 	})
 }

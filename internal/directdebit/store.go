@@ -277,6 +277,15 @@ func dueForCheck(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 	return collectAll(ctx, tx, rows, err)
 }
 
+// Unconfirmed returns the debits of all companies that the bank has or may have and has not reported as collected, by due
+// date.
+func Unconfirmed(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM direct_debits
+		WHERE status = 'submitted' OR status = 'submitting' AND token <> '' ORDER BY due_on, debit_id LIMIT $1`,
+		int64(limit))
+	return collectAll(ctx, tx, rows, err)
+}
+
 // collectAll returns the debits of rows that begin with the company, with their mandates.
 func collectAll(ctx context.Context, tx *db.Tx, rows *db.Rows, err error) ([]Debit, error) {
 	all, err := db.Collect(rows, err, func(r *db.Rows) (d Debit, err error) {

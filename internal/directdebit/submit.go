@@ -100,6 +100,10 @@ func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string
 	if due.Before(a.EarliestDue(tx.Now())) {
 		return x, a, false, s.postpone(ctx, tx, &x, a)
 	}
+	if at := a.SubmitAt(due); tx.Now().Before(at) { // an earlier job, of before it was postponed
+		x.enqueue(tx, jobSubmit, at)
+		return x, a, false, nil
+	}
 	order, err := s.order(ctx, tx, x, due)
 	if err != nil {
 		return x, a, false, err

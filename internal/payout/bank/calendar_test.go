@@ -178,3 +178,28 @@ func TestACHPaymentsSettleInTheNextWindow(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A bank sends the statement of a business day on the next one. One that makes none on days without entries has more
+// time.
+func TestStatementsAreLate(t *testing.T) {
+	read := func(text string) Account { return testkit.Must(ReadAccounts(strings.NewReader(text)))[0] }
+	slow := read(strings.Replace(accountsJSON, `"zone":"Europe/Berlin"`, `"zone":"Europe/Berlin","statement_days":3`, 1))
+	for _, c := range []struct {
+		account           Account
+		newest, now, want string
+	}{
+		{read(accountsJSON), "2026-03-02", "2026-03-04T10:59:59Z", ""}, // a Monday; 11:59 in Berlin on Wednesday
+		{read(accountsJSON), "2026-03-02", "2026-03-04T11:00:00Z", "2026-03-03"},
+		{read(accountsJSON), "2026-03-05", "2026-03-09T10:59:59Z", ""}, // a Thursday; Friday's statement on Monday
+		{read(accountsJSON), "2026-03-05", "2026-03-09T11:00:00Z", "2026-03-06"},
+		{read(accountsJSON), "2026-04-01", "2026-04-07T10:00:00Z", "2026-04-02"}, // Easter
+		{slow, "2026-03-02", "2026-03-06T10:59:59Z", ""},
+		{slow, "2026-03-02", "2026-03-06T11:00:00Z", "2026-03-03"},
+		{read(accountsJSON), "", "2026-03-04T11:00:00Z", ""},
+		{Account{}, "2026-03-02", "2026-03-04T11:00:00Z", ""},
+	} {
+		if got := c.account.LateStatement(c.newest, testkit.Must(time.Parse(time.RFC3339, c.now))); got != c.want {
+			t.Errorf("%s at %s: %q, want %q", c.newest, c.now, got, c.want)
+		}
+	}
+}

@@ -58,6 +58,9 @@ const fileStatementLate = 12 * time.Hour
 // that was read, or "". An account with an API has one for each day, and one with files for each business day, which the
 // bank sends by noon of the next one or of the one after Account.StatementDays.
 func (a Account) LateStatement(newest string, now time.Time) string {
+	if a.zone == nil { // not an account of the operator
+		return ""
+	}
 	day, err := time.ParseInLocation(time.DateOnly, newest, a.zone)
 	if err != nil {
 		return ""

@@ -58,6 +58,25 @@ func reversalsIn(ctx context.Context, tx *db.Tx, state string) ([]Reversal, erro
 	return db.Collect(rows, err, func(r *db.Rows) (Reversal, error) { return scanReversal(r.Scan) })
 }
 
+// UnconfirmedReversal is a reversal whose money has not come back, with the day on which it settles.
+type UnconfirmedReversal struct {
+	Reversal
+	Settles string // such as 2026-03-02
+}
+
+// UnconfirmedReversals returns the reversals of all companies that a file orders and whose money has not come back, by
+// day.
+func UnconfirmedReversals(ctx context.Context, tx *db.Tx) ([]UnconfirmedReversal, error) {
+	rows, err := tx.Query(ctx, `SELECT r.company_id, r.file_id, r.position, r.payment, r.reason, r.state, r.code, r.number,
+			r.amount, r.collected, r.approved_at, f.execute_on
+		FROM bank_reversals r JOIN bank_files f ON f.number = r.number
+		WHERE r.state = 'ordered' AND r.number > 0 ORDER BY f.execute_on, r.number`)
+	return db.Collect(rows, err, func(r *db.Rows) (u UnconfirmedReversal, err error) {
+		u.Reversal, err = scanReversal(func(into ...any) error { return r.Scan(append(into, &u.Settles)...) })
+		return u, err
+	})
+}
+
 // Reversals returns reversals of all companies, newest first.
 func Reversals(ctx context.Context, tx *db.Tx, limit int) ([]Reversal, error) {
 	rows, err := tx.Query(ctx, "SELECT "+reversalColumns+` FROM bank_reversals

@@ -24,7 +24,8 @@ func showExpected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	sums := ui.Table{Caption: c.Text("expected.sums"), Empty: c.Text("expected.none"),
 		Heads: c.Columns(append(heads, "expected.age.older#", "expected.total#")...)}
 	tables := []ui.Table{sums}
-	for _, direction := range []string{backoffice.Incoming, backoffice.Outgoing, backoffice.Unmatched} {
+	for _, direction := range []string{backoffice.Incoming, backoffice.Debits, backoffice.Reversals, backoffice.Outgoing,
+		backoffice.Unmatched} {
 		name := c.Word("expected", direction)
 		t := ui.Table{Caption: name, Empty: c.Text("expected.none"), Heads: c.Columns("operations.object",
 			"operations.company", "expected.due#", "expected.arrived#", "expected.open#", "expected.since")}
