@@ -209,7 +209,7 @@ func (s *Collector) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if x.Reason == ReasonUnanswered {
 			return setCheck(ctx, tx, x)
 		}
-		s.log.ErrorContext(ctx, "the money of a direct debit stays on hold, because the bank has not told whether it came back",
+		s.log.ErrorContext(ctx, "a direct debit stays on hold, because the bank has not answered whether it came back",
 			"debit_id", x.ID, "account", x.account, "held_until", x.HeldUntil)
 		return x.advance(ctx, tx, Collected, ReasonUnanswered, "")
 	}
@@ -225,7 +225,7 @@ func (s *Collector) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 		ledger.Credit(ledger.CompanyFunds, "", rest))
 }
 
-// heard reports whether the bank would have told of a return of a debit within its hold: its API answered a question
+// heard reports whether a return of a debit within its hold would be known: its API answered a question
 // since, or the statements of the hold were read.
 func (s *Collector) heard(ctx context.Context, tx *db.Tx, x Debit) (bool, error) {
 	if x.transferID != "" {

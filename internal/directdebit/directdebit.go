@@ -89,8 +89,8 @@ var (
 type Config struct {
 	Accounts []bank.Account    // the operator's; those with rules for debits collect
 	Setup    destination.Setup // validates and encrypts accounts of companies
-	// Payer returns the name and the address of a company, as far as they are known. SEPA requires the address for accounts
-	// outside of the European Economic Area.
+	// Payer returns the name and the address of a company, as far as they are known. SEPA requires the address for
+	// accounts outside of the European Economic Area.
 	Payer func(ctx context.Context, tx *db.Tx, companyID string) (payout.Details, error)
 	// AllowUnverified lets companies without an approved verification debit their accounts, as in a sandbox.
 	AllowUnverified bool
@@ -100,8 +100,8 @@ type Config struct {
 type Guards struct {
 	// Owns reports whether an account is known to belong to the company. If it does not, staff check it.
 	Owns func(ctx context.Context, tx *db.Tx, m Mandate) (bool, error)
-	// Stated returns the day, such as 2026-03-02, through which the statements of one of the operator's accounts with files
-	// were read, or "". Held money is not released before the statements of its hold were read.
+	// Stated returns the day, such as 2026-03-02, through which the statements of one of the operator's accounts with
+	// files were read, or "". Held money is not released before the statements of its hold were read.
 	Stated func(ctx context.Context, tx *db.Tx, a bank.Account) (string, error)
 }
 

@@ -59,7 +59,8 @@ func run(t *testing.T, f func(x *env)) {
 		x.setup = destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"}
 		x.s = testkit.Must(directdebit.New(directdebit.Config{Accounts: bank.SandboxAccounts(), Setup: x.setup,
 			AllowUnverified: true, Payer: x.payer,
-		}, directdebit.Guards{Stated: x.stated, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) { return x.owns, nil }}))
+		}, directdebit.Guards{Stated: x.stated,
+			Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) { return x.owns, nil }}))
 		log := slog.New(slog.DiscardHandler)
 		x.c = testkit.Must(directdebit.NewCollector(x.s, drop, nil, log, time.Second))
 		x.rail = testkit.Must(bank.New(bank.Config{Drop: drop, Accounts: bank.SandboxAccounts(), Sealer: sealer, Log: log,
@@ -792,8 +793,8 @@ func TestBusinessSchemesRefusePersonalAccounts(t *testing.T) {
 	})
 }
 
-// A bank outside of the European Economic Area requires the address of the company that is debited. A mandate is refused
-// without it, and a debit waits until the company's profile has it again.
+// A bank outside of the European Economic Area requires the address of the company that is debited. A mandate is
+// refused without it, and a debit waits until the company's profile has it again.
 func TestABankAbroadRequiresTheAddress(t *testing.T) {
 	run(t, func(x *env) {
 		x.Exec("UPDATE companies SET country = 'CH'")

@@ -216,7 +216,8 @@ func (s *Service) AddMandate(ctx context.Context, tx *db.Tx, by identity.Princip
 		return Mandate{}, err
 	}
 	// A debit is encoded now, so that an account which no file can contain is refused here.
-	order, err := s.order(ctx, tx, Debit{CompanyID: company.ID, Mandate: m, Amount: a.MaxDebit()}, tx.Now().AddDate(0, 0, 14))
+	largest := Debit{CompanyID: company.ID, Mandate: m, Amount: a.MaxDebit()}
+	order, err := s.order(ctx, tx, largest, tx.Now().AddDate(0, 0, 14))
 	if err == nil && order.LacksAddress() {
 		return Mandate{}, errAddress.At("body", "/iban")
 	}

@@ -277,8 +277,8 @@ func dueForCheck(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 	return collectAll(ctx, tx, rows, err)
 }
 
-// Unconfirmed returns the debits of all companies that the bank has or may have and has not reported as collected, by due
-// date.
+// Unconfirmed returns the debits of all companies that the bank has or may have and has not reported as collected, by
+// due date.
 func Unconfirmed(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM direct_debits
 		WHERE status = 'submitted' OR status = 'submitting' AND token <> '' ORDER BY due_on, debit_id LIMIT $1`,

@@ -284,7 +284,7 @@ func (s *Collector) submitByAPI(ctx context.Context, d *db.DB, x Debit, a bank.A
 		t, err = api.Create(ctx, o)
 	} else if t, err = api.Find(ctx, o); errors.Is(err, bank.ErrNoTransfer) && why == "" {
 		if err = errKeyExpired; !late {
-			t, err = api.Create(ctx, o)
+			t, err = bank.Repeat(ctx, api, o)
 		}
 	}
 	return d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {

@@ -53,10 +53,12 @@ func TestDirectDebits(t *testing.T) {
 		change := func(c directdebit.Config) {
 			c.Setup = destination.Setup{Sealer: x.server.Sealer, BitcoinNetwork: "regtest", Chain: "regtest"}
 			c.Payer = func(context.Context, *db.Tx, string) (payout.Details, error) { return payout.Details{}, nil }
-			other, err := directdebit.New(c, directdebit.Guards{Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil }, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool,
-				error) {
-				return true, nil
-			}})
+			other, err := directdebit.New(c, directdebit.Guards{
+				Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil },
+				Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool,
+					error) {
+					return true, nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -138,9 +138,11 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		if own.Debits, err = directdebit.New(directdebit.Config{Accounts: bank.SandboxAccounts(), AllowUnverified: true,
 			Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
 			Payer: func(context.Context, *db.Tx, string) (payout.Details, error) { return payout.Details{}, nil },
-		}, directdebit.Guards{Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil }, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
-			return true, nil
-		}}); err != nil {
+		}, directdebit.Guards{
+			Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil },
+			Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
+				return true, nil
+			}}); err != nil {
 			t.Fatal(err)
 		}
 		funds, err := treasury.New(treasury.Unlimited)

@@ -132,16 +132,37 @@ func TestUnusualAmountsAndFrequentPaymentsAreWarnings(t *testing.T) {
 		h.released(Payee{AmountText: "300", UserID: "rec_btc"}) // smaller, so the first one still counts
 		over := map[int][]Warning{0: {{Code: WarnAmount, Most: usd(400_00)}}}
 		h.wantWarnings("one and a half times as much", ask("600", "USD"), nil)
-		h.wantWarnings("more", ask("600.01", "USD"), over)
-		h.wantWarnings("in a currency without history", ask("9000", "EUR"), nil)
-
-		h.released(Payee{AmountText: "300", UserID: "rec_btc"})
-		fourth := ask("300", "USD")
-		h.wantWarnings("three others within a week", fourth, map[int][]Warning{0: {{Code: WarnFrequent, Recent: 3}}})
+		more := ask("600.01", "USD")
+		frequent := Warning{Code: WarnFrequent, Recent: 3} // one of the other three is not released
+		h.wantWarnings("more", more, map[int][]Warning{0: {over[0][0], frequent}})
+		other := ask("9000", "EUR")
+		frequent.Recent = 4
+		h.wantWarnings("in a currency without history", other, map[int][]Warning{0: {frequent}})
+		h.wantWarnings("the one that was asked for before", more, map[int][]Warning{0: {over[0][0], frequent}})
 		h.Clock.Advance(frequentWithin + time.Second)
-		h.wantWarnings("a week ago", fourth, nil)
+		h.wantWarnings("a week ago", more, over)
 
-		for range historyLength - 2 {
+		// Several at once, without a release, and several in one payroll.
+		three := Payee{AmountText: "100", UserID: "rec_btc"}
+		var all []Payroll
+		for range 4 {
+			all = append(all, ask("100", "USD"))
+		}
+		frequent.Recent = 3
+		for _, p := range all {
+			h.wantWarnings("four at once", p, map[int][]Warning{0: {frequent}})
+		}
+		h.Exec("UPDATE payments SET state = 'cancelled' WHERE payroll_id = $1", all[0].ID)
+		h.wantWarnings("one was cancelled", all[1], nil)
+		h.Clock.Advance(frequentWithin + time.Second)
+		h.wantWarnings("three others of the same payroll", h.create(CreateParams{Currency: "USD",
+			ToPay: []Payee{three, three, three, three}}), map[int][]Warning{0: {frequent}, 1: {frequent}, 2: {frequent},
+			3: {frequent}})
+		h.wantWarnings("two others of the same payroll", h.create(CreateParams{Currency: "EUR",
+			ToPay: []Payee{three}}), map[int][]Warning{0: {{Code: WarnFrequent, Recent: 4}}})
+		h.Clock.Advance(frequentWithin + time.Second)
+
+		for range historyLength - 1 {
 			h.released(Payee{AmountText: "300", UserID: "rec_btc"})
 		}
 		h.Clock.Advance(frequentWithin + time.Second)

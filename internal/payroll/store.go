@@ -377,26 +377,32 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 	return last, nil
 }
 
-// earlierPayments returns the last payments of other payrolls in this payroll's currency to payees, by payee ID. Recent
-// payments are those of payrolls created since a time.
+// earlierPayments returns the largest of the last payments of other payrolls in this payroll's currency to payees, by
+// payee ID, and the number of payments to them in other payrolls created since a time, in every currency and also if
+// they wait for an approval or their release.
 func (p *Payroll) earlierPayments(ctx context.Context, tx *db.Tx, payeeIDs []string, since time.Time) (
 	map[string]history, error) {
 	found := map[string]history{}
-	return found, db.EachIn(ctx, tx, payeeIDs, `SELECT payee_id, MAX(amount),
+	return found, db.EachIn(ctx, tx, payeeIDs, `SELECT payee_id,
+			COALESCE(MAX(CASE WHEN paid = 1 AND n <= $5 THEN amount END), 0),
 			CAST(SUM(CASE WHEN created_at >= $4 THEN 1 ELSE 0 END) AS BIGINT)
-		FROM (SELECT m.payee_id, m.amount, p.created_at,
-				ROW_NUMBER() OVER (PARTITION BY m.payee_id ORDER BY p.created_at DESC, m.payment_id DESC) AS n
-			FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
-			WHERE m.company_id = $1 AND p.currency = $2 AND m.payroll_id <> $3 AND m.state IN ('released', 'fulfilled')
-			AND m.payee_id IN %s) earlier
-		WHERE n <= $5 GROUP BY payee_id`,
+		FROM (SELECT payee_id, amount, created_at, paid,
+				ROW_NUMBER() OVER (PARTITION BY payee_id, paid ORDER BY created_at DESC, payment_id DESC) AS n
+			FROM (SELECT m.payee_id, m.payment_id, m.amount, p.created_at,
+					CASE WHEN p.currency = $2 AND m.state IN ('released', 'fulfilled') THEN 1 ELSE 0 END AS paid
+				FROM payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+				WHERE m.company_id = $1 AND m.payroll_id <> $3 AND m.state NOT IN ('cancelled', 'expired_unfunded')
+				AND m.payee_id IN %s) payment) earlier
+		GROUP BY payee_id`,
 		[]any{p.CompanyID, string(p.Currency), p.ID, db.Micros(since), int64(historyLength)},
 		func(r *db.Rows) error {
 			var id string
 			var most int64
 			var h history
 			err := r.Scan(&id, &most, &h.recent)
-			h.most = money.New(p.Currency, most)
+			if most > 0 {
+				h.most = money.New(p.Currency, most)
+			}
 			found[id] = h
 			return err
 		})

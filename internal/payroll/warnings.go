@@ -40,10 +40,10 @@ const (
 	frequentFrom   = 3 // number of other payments within frequentWithin from which there is a warning
 )
 
-// history summarizes the last payments of a company to a payee, in one currency.
+// history summarizes the last payments of a company to a payee.
 type history struct {
-	most   money.Amount
-	recent int64
+	most   money.Amount // largest of those that were paid in one currency, without an asset if there is none
+	recent int64        // number of those in other payrolls that were created recently, paid or not
 }
 
 // Warnings returns the warnings of the payments that this payroll has not sent yet, by payment ID. A first destination
@@ -51,7 +51,11 @@ type history struct {
 func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[string][]Warning, error) {
 	var waiting []*Payment
 	var ids []string
+	here := map[string]int64{} // payments of this payroll, by payee ID
 	for i := range p.Payments {
+		if p.Payments[i].State != Cancelled {
+			here[p.Payments[i].PayeeID]++
+		}
 		if m := &p.Payments[i]; len(m.Outputs) == 0 && m.State != Cancelled {
 			waiting, ids = append(waiting, m), append(ids, m.PayeeID)
 		}
@@ -88,8 +92,8 @@ func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[strin
 		if most := before.most.Units(); before.most.Asset() != "" && m.Amount.Units()-most > most/2 {
 			found = append(found, Warning{Code: WarnAmount, Most: before.most})
 		}
-		if before.recent >= frequentFrom {
-			found = append(found, Warning{Code: WarnFrequent, Recent: before.recent})
+		if others := before.recent + here[m.PayeeID] - 1; others >= frequentFrom {
+			found = append(found, Warning{Code: WarnFrequent, Recent: others})
 		}
 		if c := unchecked[m.PayeeID]; c != nil {
 			found = append(found, Warning{Code: WarnAccount, Check: c.Result})

@@ -331,8 +331,8 @@ func (a *Account) prepareSameDay() error {
 }
 
 // sameDayWindow returns the index of the window in which a payment settles that the bank receives now, or -1 if it
-// cannot settle today. A window is over when it closes for banks on that day in New York, even if the account's deadline
-// is later there, as in the weeks in which only one of both zones has summer time.
+// cannot settle today. A window is over when it closes for banks on that day in New York, even if the account's
+// deadline is later there, as in the weeks in which only one of both zones has summer time.
 func (a Account) sameDayWindow(now time.Time, cents int64) int {
 	now = now.In(a.zone)
 	if !a.Calendar.isBusinessDay(now) || cents > nacha.SameDayMaxCents {

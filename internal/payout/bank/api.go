@@ -354,7 +354,7 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 			case late:
 				results[i].err = errKeyExpired
 			default:
-				results[i].transfer, results[i].err = api.Create(ctx, o)
+				results[i].transfer, results[i].err = Repeat(ctx, api, o)
 			}
 		}
 	})
@@ -363,6 +363,21 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 		return err
 	})
 	return more, err
+}
+
+// Repeat repeats the call that creates the transfer of an order, after an earlier call with an unknown outcome whose
+// transfer the bank did not have when it was asked. The bank may refuse the repetition because of the first call, so it
+// is asked again before a refusal is believed.
+func Repeat(ctx context.Context, api API, o Order) (Transfer, error) {
+	t, err := api.Create(ctx, o)
+	if err != nil || t.Status != TransferRejected {
+		return t, err
+	}
+	found, err := api.Find(ctx, o)
+	if errors.Is(err, ErrNoTransfer) {
+		return t, nil
+	}
+	return found, err
 }
 
 // keyLife is the age of a file from which on no transfer is repeated: banks keep idempotency keys for 30 days.

@@ -12,8 +12,8 @@ import (
 )
 
 // A file states the day, and the window of same-day ACH, in which the bank executes it. Banks refuse a file for a past
-// day. So a file that waited for too long, for example because payouts were paused, is withdrawn before the bank can see
-// it, and its payments, prenotes or reversal are written to a new one.
+// day. So a file that waited for too long, for example because payouts were paused, is withdrawn before the bank can
+// see it, and its payments, prenotes or reversal are written to a new one.
 
 const (
 	// reasonLate is the reason of payments of a file that was not sent in time for its day.
@@ -53,8 +53,8 @@ func (a Account) late(f File, body []byte, now time.Time) bool {
 	})
 }
 
-// withdraw ends a prepared file that the bank has not seen. Its payments are queued again, its prenotes and its reversal
-// wait for another file.
+// withdraw ends a prepared file that the bank has not seen. Its payments are queued again, its prenotes and its
+// reversal wait for another file.
 func (r *Rail) withdraw(ctx context.Context, tx *db.Tx, was File) error {
 	f, err := lock(ctx, tx, was.Number)
 	if err != nil || f.State != Prepared {
@@ -103,8 +103,8 @@ func (b *fileUpdate) writeAgain(ctx context.Context, tx *db.Tx, p *payment) erro
 	return nil
 }
 
-// refusedDay reports whether a fact says that the bank refuses a file, or a payment, because of its day, which has passed:
-// the file was sent in time and reached the bank too late.
+// refusedDay reports whether a fact says that the bank refuses a file, or a payment, because of its day, which has
+// passed: the file was sent in time and reached the bank too late.
 func (r *Rail) refusedDay(f File, x fact, now time.Time) bool {
 	a, ok := r.accountOf(f)
 	return ok && x.kind == rejected && x.code == codeDay &&

@@ -17,8 +17,8 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// A file that was not sent before its day, or its window of same-day ACH, ended is withdrawn. Its payments are written to
-// a new file, which states a day on which the bank can execute them, and are paid once.
+// A file that was not sent before its day, or its window of same-day ACH, ended is withdrawn. Its payments are written
+// to a new file, which states a day on which the bank can execute them, and are paid once.
 func TestAFileThatWaitedIsWrittenAgain(t *testing.T) {
 	at := func(day, hour, minute int) time.Time {
 		return time.Date(2026, time.November, day, hour, minute, 0, 0, time.UTC)

@@ -362,8 +362,8 @@ func (s *Sandbox) stateDays(now time.Time) error {
 	return nil
 }
 
-// debitsDir has, for each currency in which a direct debit was collected, the day of the last statement without entries,
-// or an empty file.
+// debitsDir has, for each currency in which a direct debit was collected, the day of the last statement without
+// entries, or an empty file.
 const debitsDir = "debits"
 
 // collect remembers that an account collected a direct debit.

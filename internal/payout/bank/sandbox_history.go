@@ -53,18 +53,19 @@ func (s *Sandbox) remember(name string, entries []nacha.Received) error {
 }
 
 // checkHistory returns an error unless the entries of a file keep the rules of Nacha about earlier entries: a reversal
-// takes back one earlier credit of the same company, account and amount, and settles within five banking days after it.
-// A payment does not settle before the third banking day after the settlement of a prenote to its account.
+// takes back one earlier credit of the same company, account (with its bank) and amount, and settles within five
+// banking days after it. A payment does not settle before the third banking day after the settlement of a prenote to
+// its account.
 func checkHistory(earlier, entries []nacha.Received) error {
 	credits, reversed := map[string][]time.Time{}, map[string]int{}
 	key := func(e nacha.Received) string {
-		return fmt.Sprintf("%s %s %s %d", e.Company, e.Class, e.Account, e.Cents)
+		return fmt.Sprintf("%s %s %s %s %d", e.Company, e.Class, e.Routing, e.Account, e.Cents)
 	}
 	prenotes := map[string]time.Time{}
 	for _, e := range earlier {
 		switch {
 		case e.Prenote:
-			prenotes[e.Account] = waitingTime(e.Effective, time.UTC)
+			prenotes[e.Routing+" "+e.Account] = waitingTime(e.Effective, time.UTC)
 		case e.Description == nacha.Reversal && e.Debit:
 			reversed[key(e)]++
 		case e.Description != nacha.Reversal && !e.Debit:
@@ -72,7 +73,7 @@ func checkHistory(earlier, entries []nacha.Received) error {
 		}
 	}
 	for _, e := range entries {
-		if until, waits := prenotes[e.Account]; waits && !e.Debit && !e.Prenote && e.Effective.Before(until) {
+		if until, waits := prenotes[e.Routing+" "+e.Account]; waits && !e.Debit && !e.Prenote && e.Effective.Before(until) {
 			return fmt.Errorf("the entry %s settles before the third banking day after the prenote to its account", e.ID)
 		}
 		if e.Description != nacha.Reversal || !e.Debit {

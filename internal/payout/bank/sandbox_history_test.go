@@ -27,6 +27,8 @@ func TestTheSimulatedBankRemembersEntries(t *testing.T) {
 		e.Reversal, e.Description, e.Effective = true, nacha.Reversal, day(settles)
 		return e
 	}
+	// at returns an entry on an account with the same number at another bank.
+	at := func(routing string, e nacha.Entry) nacha.Entry { e.Routing = routing; return e }
 	prenote := entry("2", 0, "2026-11-10")
 	prenote.Prenote, prenote.Description = true, nacha.Prenote
 	paid, other := entry("1", 100, "2026-11-09"), entry("1", 100, "2026-11-09")
@@ -60,6 +62,8 @@ func TestTheSimulatedBankRemembersEntries(t *testing.T) {
 		{"S0000002.ach", "Acme", []nacha.Entry{back(entry("1", 101, "2026-11-10"), "2026-11-10")}, noEntry},
 		{"S0000003.ach", "Acme", []nacha.Entry{back(entry("3", 100, "2026-11-10"), "2026-11-10")}, noEntry},
 		{"S0000004.ach", "Rose", []nacha.Entry{back(paid, "2026-11-10")}, noEntry},
+		{"S0000012.ach", "Acme", []nacha.Entry{at("091000019", back(paid, "2026-11-10"))}, noEntry},
+		{"S0000013.ach", "Acme", []nacha.Entry{at("091000019", entry("2", 5, "2026-11-13"))}, ""},
 		{"S0000005.ach", "Acme", []nacha.Entry{back(other, "2026-11-10")}, noEntry},
 		// Veterans Day, the 11th, is no banking day: the fifth one after the 9th is the 17th.
 		{"S0000006.ach", "Acme", []nacha.Entry{back(paid, "2026-11-18")}, late},

@@ -72,8 +72,8 @@ func (r refusal) reasons() []iso20022.Reason {
 // sepaGroup reports whether a payment group is for SEPA.
 func sepaGroup(group *element) bool { return group.text("PmtTpInf/SvcLvl/Cd") == "SEPA" }
 
-// refuseDay returns a refusal unless the bank can execute a group that it receives now on the stated day: a business day
-// of the currency, or any day if it pays instantly, which has not passed.
+// refuseDay returns a refusal unless the bank can execute a group that it receives now on the stated day: a business
+// day of the currency, or any day if it pays instantly, which has not passed.
 func refuseDay(group *element, now time.Time) refusal {
 	day, err := time.Parse(time.DateOnly, group.text("ReqdExctnDt/Dt"))
 	if err != nil {

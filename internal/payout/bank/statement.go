@@ -50,13 +50,13 @@ const (
 	daysPerRun     = 10
 )
 
-// fileStatementLate is the time of day, after midnight, at which the statement of an earlier business day is late that a
-// bank sends as a file.
+// fileStatementLate is the time of day, after midnight, at which the statement of an earlier business day is late that
+// a bank sends as a file.
 const fileStatementLate = 12 * time.Hour
 
-// LateStatement returns the day whose statement is missing from an account, if newest is the day of the newest statement
-// that was read, or "". An account with an API has one for each day, and one with files for each business day, which the
-// bank sends by noon of the next one or of the one after Account.StatementDays.
+// LateStatement returns the day whose statement is missing from an account, if newest is the day of the newest
+// statement that was read, or "". An account with an API has one for each day, and one with files for each business
+// day, which the bank sends by noon of the next one or of the one after Account.StatementDays.
 func (a Account) LateStatement(newest string, now time.Time) string {
 	if a.zone == nil { // not an account of the operator
 		return ""

@@ -228,8 +228,8 @@ func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
 	})
 }
 
-// refusedInstantly returns which outputs a bank refused to pay instantly, by output ID. Those of a file that was not sent
-// in time are not among them.
+// refusedInstantly returns which outputs a bank refused to pay instantly, by output ID. Those of a file that was not
+// sent in time are not among them.
 func refusedInstantly(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]bool, error) {
 	ids, refused := make([]string, len(outs)), map[string]bool{}
 	for i, o := range outs {

@@ -106,9 +106,11 @@ func OpenSite(t *testing.T, h *Site, deps ui.Deps, extra ...ui.Route) *Site {
 		Accounts: bank.SandboxAccounts(), AllowUnverified: true,
 		Setup: destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
 		Payer: func(context.Context, *db.Tx, string) (payout.Details, error) { return payout.Details{}, nil },
-	}, directdebit.Guards{Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil }, Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
-		return true, nil
-	}}); err != nil {
+	}, directdebit.Guards{
+		Stated: func(context.Context, *db.Tx, bank.Account) (string, error) { return "", nil },
+		Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
+			return true, nil
+		}}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(nil)

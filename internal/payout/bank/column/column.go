@@ -199,29 +199,38 @@ func fallback(method string) string {
 
 // Find implements bank.API.
 func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
-	query := url.Values{"bank_account_id": {o.Account.Number}, "limit": {fmt.Sprint(pageSize)}}
+	t, err := a.find(ctx, o.Account.Number, o.Method, o.Key())
+	switch {
+	case errors.Is(err, bank.ErrNoTransfer) && o.Method == realtime: // the API does not promise to create it only once
+		return bank.Transfer{}, errRealtimeUnknown
+	case err != nil:
+		return bank.Transfer{}, err
+	}
+	return a.read(ctx, o, t, false)
+}
+
+// find returns the transfer of an account and method with an idempotency key, or bank.ErrNoTransfer.
+func (a *API) find(ctx context.Context, account, method, key string) (transfer, error) {
+	query := url.Values{"bank_account_id": {account}, "limit": {fmt.Sprint(pageSize)}}
 	for range maxPages {
 		var list struct {
 			Transfers []transfer `json:"transfers"`
 			HasMore   bool       `json:"has_more"`
 		}
-		if err := a.client.Get(ctx, "/transfers/"+o.Method+"?"+query.Encode(), &list); err != nil {
-			return bank.Transfer{}, err
+		if err := a.client.Get(ctx, "/transfers/"+method+"?"+query.Encode(), &list); err != nil {
+			return transfer{}, err
 		}
 		for _, t := range list.Transfers {
-			if t.Key == o.Key() {
-				return a.read(ctx, o, t, false)
+			if t.Key == key {
+				return t, nil
 			}
 		}
 		if !list.HasMore || len(list.Transfers) == 0 {
-			if o.Method == realtime { // the API does not promise to repeat such a transfer only once
-				return bank.Transfer{}, errRealtimeUnknown
-			}
-			return bank.Transfer{}, bank.ErrNoTransfer
+			return transfer{}, bank.ErrNoTransfer
 		}
 		query.Set("starting_after", list.Transfers[len(list.Transfers)-1].ID)
 	}
-	return bank.Transfer{}, errTooMany
+	return transfer{}, errTooMany
 }
 
 // Errors of Find after which a transfer is not created again. Staff must ask the bank.

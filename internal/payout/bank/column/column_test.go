@@ -163,6 +163,40 @@ func TestALostResponseIsFoundByItsKey(t *testing.T) {
 	})
 }
 
+// A bank that refuses to repeat a call, because the transfer exists by now, is asked for it before the refusal is
+// believed: for payments, whose transfer it did not list before, and for micro-entries, whose counterparty is another
+// one.
+func TestARefusedRepetitionIsNotAFailure(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		b.refuseKeys = true
+		o := b.Queue(b.To("110000000", 100))[0]
+		b.Connect(payouttest.LostAfter)
+		b.Work(1)
+		b.Want(o.ID, payout.UnknownOutcome, "")
+		b.Connect(payouttest.Fine)
+		b.hide = 1 // the first list does not have it yet
+		b.Work(2)
+		b.Want(o.ID, payout.Fulfilled, "")
+		if len(b.transfers) != 1 || b.refusals != 1 {
+			t.Errorf("%d transfers, %d refusals; want 1 and 1", len(b.transfers), b.refusals)
+		}
+		b.Connect(payouttest.LostAfter)
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
+			return b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To("110000000", 1).Destination)
+		})
+		b.Work(1)
+		b.Connect(payouttest.Fine)
+		b.Work(2)
+		for _, p := range b.Rails.Periodic(b.DB) {
+			b.Must(p.Run(b.Context()))
+		}
+		if len(b.transfers) != 2 || b.refusals != 2 || !slices.Contains(b.Checks, "prenote pending") {
+			t.Errorf("%d transfers, %d refusals, %q; want 2, 2 and a pending prenote", len(b.transfers), b.refusals, b.Checks)
+		}
+	})
+}
+
 // A transfer whose outcome is unknown for so long that the bank may have dropped its key is not created again.
 func TestAnExpiredKeyIsNotRepeated(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {

@@ -36,9 +36,12 @@ func (a *API) Prenote(ctx context.Context, o bank.PrenoteOrder) (bank.Prenote, e
 		body["entry_class_code"] = "CCD"
 	}
 	var t transfer
-	err = a.client.Post(ctx, "/transfers/"+ach, o.Key, body, &t)
-	if refused(err) {
-		return bank.Prenote{Refused: code(err)}, nil
+	if err = a.client.Post(ctx, "/transfers/"+ach, o.Key, body, &t); refused(err) {
+		// An earlier call, whose answer was lost, may have sent it: its counterparty is another one.
+		why := code(err)
+		if t, err = a.find(ctx, o.Account.Number, ach, o.Key); errors.Is(err, bank.ErrNoTransfer) {
+			return bank.Prenote{Refused: why}, nil
+		}
 	}
 	if err != nil {
 		return bank.Prenote{}, err

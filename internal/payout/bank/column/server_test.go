@@ -34,6 +34,9 @@ type server struct {
 	reports    []object
 	documents  map[string][]object // of reports
 	otherZone  string              // time zone of all reports, or ""
+	refuseKeys bool                // a known idempotency key is refused if other content comes with it
+	refusals   int                 // number of such refusals
+	hide       int                 // number of lists that lack the newest transfer
 }
 
 // required are the parameters that a transfer must have, by kind.
@@ -114,7 +117,12 @@ func (s *server) addParty(w http.ResponseWriter, r *http.Request) {
 func (s *server) list(w http.ResponseWriter, r *http.Request, kind string) {
 	s.listed++
 	page, after, more := []object{}, r.URL.Query().Get("starting_after"), false
-	for i := len(s.transfers) - 1; i >= 0; i-- {
+	newest := len(s.transfers) - 1
+	if s.hide > 0 {
+		s.hide--
+		newest--
+	}
+	for i := newest; i >= 0; i-- {
 		t := s.transfers[i]
 		switch {
 		case t["kind"] != kind || t["bank_account_id"] != r.URL.Query().Get("bank_account_id"):
@@ -135,6 +143,11 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 	key := r.Header.Get("Idempotency-Key")
 	for _, t := range s.transfers {
 		if key != "" && t["idempotency_key"] == key {
+			if s.refuseKeys { // every call has a counterparty of its own
+				s.refusals++
+				fail(w, http.StatusBadRequest, "idempotency_key_mismatch")
+				return
+			}
 			_ = json.NewEncoder(w).Encode(t)
 			return
 		}

@@ -188,7 +188,7 @@ func (d Debit) check() error {
 		return fmt.Errorf("iso20022: direct debit %s must name a mandate of up to 35 characters and its date", d.ID)
 	}
 	if NeedsAddress(d.Debtor.Account) && !d.Address.known() {
-		return fmt.Errorf("iso20022: direct debit %s lacks the debtor's address, which banks outside of the EEA require", d.ID)
+		return fmt.Errorf("iso20022: direct debit %s lacks the debtor's address, which its bank requires", d.ID)
 	}
 	if err := d.Address.check("the debtor of direct debit " + d.ID); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 // Received is an entry of a file that a bank received.
 type Received struct {
 	ID, Account, Name, Trace string
+	Routing                  string // routing number of the account's bank
 	Class                    string // standard entry class
 	Description              string // company entry description
 	Company                  string // company name
@@ -129,6 +130,7 @@ func windowAt(date string) int {
 
 func (b *inspection) entry(l string) error {
 	e := b.batch
+	e.Routing = l[3:12]
 	e.Account, e.ID = strings.TrimSpace(l[12:29]), strings.TrimSpace(l[39:54])
 	e.Name, e.Trace = strings.TrimSpace(l[54:76]), l[79:94]
 	count := 1

@@ -1,11 +1,11 @@
-// Package nacha writes files of ACH credits and debits under Nacha's rules and reads files of returns and
-// notifications of change.
+// Package nacha writes files of ACH credits and debits under Nacha's rules and reads files of returns and notifications
+// of change.
 //
 // A file has batches of PPD entries (people) and of CCD and CTX entries (companies), or of CCD and WEB debits. The
-// entries of a batch have one description and one settlement day; there are several such batches if their total
-// exceeds the limit of one entry, which is lower for entries that settle on the same day. Each batch is balanced: it has an entry on the originator's account for the sum of
-// its entries, except batches of prenotes. A file that is read comes from outside and is not trusted: if its totals do
-// not match its entries, all of it is rejected.
+// entries of a batch have one description and one settlement day; there are several such batches if their total exceeds
+// the limit of one entry, which is lower for entries that settle on the same day. Each batch is balanced: it has an
+// entry on the originator's account for the sum of its entries, except batches of prenotes. A file that is read comes
+// from outside and is not trusted: if its totals do not match its entries, all of it is rejected.
 //
 // The package encodes and decodes records only. Callers decide what a return means. [Inspect] applies the rules of a
 // bank that receives a file.

@@ -283,7 +283,8 @@ func TestBatchesKeepTheLimitOfAnEntry(t *testing.T) {
 		cents, limit int64
 		window       string
 	}{
-		"same day": {SameDayMaxCents / 5 * 2, SameDayMaxCents, SameDayWindows[2].Date}, "next day": {MaxCents / 5 * 2, MaxCents, ""},
+		"same day": {SameDayMaxCents / 5 * 2, SameDayMaxCents, SameDayWindows[2].Date},
+		"next day": {MaxCents / 5 * 2, MaxCents, ""},
 	} {
 		var entries []Entry
 		for n := range 5 {
@@ -357,6 +358,7 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 	fast.Effective = fast.Effective.AddDate(0, 0, -1)
 	other := fast
 	other.ID = "S00000012P00003"
+	sum := sameDay(entry(1, SameDayMaxCents-1), entry(2, 2))
 	first := fast
 	first.Window = SameDayWindows[0].Date
 	for name, c := range map[string]struct {
@@ -376,7 +378,7 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		"too late for a window":      {text(first), "", "", `window "SD1300"`, at(10, 31)},
 		"an unknown window":          {text(first), "SD1300", "SD1200", "does not exist", at(9, 0)},
 		"too large for a window":     {text(tomorrow), "260303260303", "SD1300260303", "limit of an entry", at(9, 0)},
-		"too large a debit":          {sameDay(entry(1, SameDayMaxCents-1), entry(2, 2)), "", "", "limit of an entry", at(9, 0)},
+		"too large a debit":          {sum, "", "", "limit of an entry", at(9, 0)},
 		"yesterday":                  {text(fast), "", "", "before the day on which the file arrived", at(24+9, 0)},
 		"an addenda without a mark":  {vendor, "Lukasz       1", "Lukasz       0", "indicator", day},
 		"a mark without an addenda":  {pay, "Lukasz       0", "Lukasz       1", "indicator", day},
@@ -406,7 +408,7 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		at   time.Time
 	}{
 		"tomorrow": {pay, day}, "today": {text(fast), at(16, 45)}, "the first window": {text(first), at(10, 30)},
-		"two entries of which each is within the limit": {text(fast, other), at(16, 45)},
+		"two entries that are each within the limit": {text(fast, other), at(16, 45)},
 	} {
 		if _, err := Inspect([]byte(c.file), c.at, isWeekday); err != nil {
 			t.Errorf("the unchanged file, %s: %v", name, err)
