@@ -41,7 +41,7 @@ var paths = map[string]string{ach: "/ach_transfers", wire: "/wire_transfers", rt
 const (
 	sameDayLimit = 1_000_000_00
 	rtpLimit     = 10_000_000_00
-	fedNowLimit  = 1_000_000_00
+	fedNowLimit  = 10_000_000_00
 )
 
 // API implements bank.API.

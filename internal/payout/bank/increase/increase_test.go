@@ -65,9 +65,9 @@ func TestMethods(t *testing.T) {
 			instant, "110000000", "ach", "", 5000_00, "real_time_payments_transfers", payout.Fulfilled, ""},
 		"above RTP's limit": {
 			unlimited, "110000000", "ach", "", 10_000_000_01, "ach_transfers", payout.Fulfilled, ""},
-		"FedNow only": {unlimited, fedNowOnly, "ach", "", 1_000_000_00, "fednow_transfers", payout.Fulfilled, ""},
+		"FedNow only": {unlimited, fedNowOnly, "ach", "", 10_000_000_00, "fednow_transfers", payout.Fulfilled, ""},
 		"FedNow only, above its limit": {
-			unlimited, fedNowOnly, "ach", "", 1_000_000_01, "ach_transfers", payout.Fulfilled, ""},
+			unlimited, fedNowOnly, "ach", "", 10_000_000_01, "ach_transfers", payout.Fulfilled, ""},
 		"FedNow rejects it": {
 			unlimited, fedNowOnly, "ach", "amount_exceeds_bank_limits", 100, "ach_transfers", payout.Fulfilled, ""},
 		"RTP rejects what is too much for the same day": {

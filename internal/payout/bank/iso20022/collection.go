@@ -88,6 +88,9 @@ func (c Collection) Write() ([]byte, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
+		if c.Version == Collection02 && d.Address.known() { // it has no structured addresses in SEPA
+			return nil, fmt.Errorf("iso20022: direct debit %s has an address, which only %s can contain", d.ID, Collection08)
+		}
 		if seen[d.ID] {
 			return nil, fmt.Errorf("iso20022: two direct debits have the ID %s", d.ID)
 		}

@@ -35,6 +35,20 @@ func TestCollectionsConformToTheSchema(t *testing.T) {
 			c := collection()
 			c.Version, c.Creditor.Bank, c.Debits[0].Debtor.Bank = version, "", "ABNANL2A"
 			all = append(all, testkit.Must(c.Write()))
+			c = collection() // of a bank outside of the European Economic Area
+			c.Version, c.Debits[0].Debtor.Account = version, "GB29NWBK60161331926819"
+			c.Debits[0].Address = Address{Street: "2 Main Street", PostCode: "EC1A 1BB", Town: "London", Country: "GB"}
+			abroad, err := c.Write()
+			if version == Collection02 { // which has no structured addresses
+				if err == nil {
+					t.Errorf("it was written:\n%s", abroad)
+				}
+			} else {
+				if err != nil || !strings.Contains(string(abroad), "<TwnNm>London</TwnNm>") {
+					t.Errorf("the debtor's address is missing: %v\n%s", err, abroad)
+				}
+				all = append(all, abroad)
+			}
 			conforms(t, version, all...)
 			text := strings.Join(strings.Fields(string(all[0])), " ")
 			for _, want := range []string{"<PmtMtd>DD</PmtMtd>", "<CtrlSum>1234.56</CtrlSum>", "<Cd>CORE</Cd>",
@@ -62,6 +76,10 @@ func TestCollectionsThatNoBankAcceptsAreNotWritten(t *testing.T) {
 		"no town":                func(c *Collection) { c.Address.Town = "" },
 		"another currency":       func(c *Collection) { c.Debits[0].Amount = money.New(money.USD, 1) },
 		"no amount":              func(c *Collection) { c.Debits[0].Amount = eur(0) },
+		"no address abroad":      func(c *Collection) { c.Debits[0].Debtor.Account = "GB29NWBK60161331926819" },
+		"no town abroad": func(c *Collection) {
+			c.Debits[0].Debtor.Account, c.Debits[0].Address = "GB29NWBK60161331926819", Address{Country: "GB"}
+		},
 		"no IBAN":                func(c *Collection) { c.Debits[0].Debtor.Account = "12345678" },
 		"BIC of another country": func(c *Collection) { c.Debits[0].Debtor.Bank = "COBADEFF" },
 		"no mandate":             func(c *Collection) { c.Debits[0].Mandate = "" },
