@@ -478,7 +478,6 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 					return nil, err
 				}
 			}
-			continue
 		}
 		b.apply(fact)
 	}
