@@ -170,24 +170,34 @@ func TestARefusedRepetitionIsNotAFailure(t *testing.T) {
 	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
 		b := open(f, "")
 		b.refuseKeys = true
+		// sent adds what an earlier call did, whose response was lost.
+		sent := func(key, number string, cents int64) {
+			b.parties["cpty_0"] = object{"id": "cpty_0", "account_number": number, "routing_number": "110000000"}
+			b.transfers = append(b.transfers, object{"id": "ach_of_" + key, "kind": "ach", "idempotency_key": key,
+				"amount": cents, "counterparty_id": "cpty_0", "status": "SETTLED", "bank_account_id": "account_1"})
+		}
 		o := b.Queue(b.To("110000000", 100))[0]
-		b.Connect(payouttest.LostAfter)
+		b.Connect(payouttest.LostBefore)
 		b.Work(1)
 		b.Want(o.ID, payout.UnknownOutcome, "")
-		b.Connect(payouttest.Fine)
-		b.hide = 1 // the first list does not have it yet
-		b.Work(2)
+		key := b.Reference(o) + "-ach"
+		b.Between(func() {
+			b.Connection, b.hide = payouttest.Fine, 1 // the first list does not have it yet
+			sent(key, banktest.Number(1), 100)
+		})
+		b.Work(1)
 		b.Want(o.ID, payout.Fulfilled, "")
 		if len(b.transfers) != 1 || b.refusals != 1 {
 			t.Errorf("%d transfers, %d refusals; want 1 and 1", len(b.transfers), b.refusals)
 		}
-		b.Connect(payouttest.LostAfter)
+		id := ""
 		b.Write(func(ctx context.Context, tx *db.Tx) error {
-			return b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To("110000000", 1).Destination)
+			if err := b.Rail.AddPrenote(ctx, tx, payouttest.Company, money.USD, b.To("110000000", 1).Destination); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, "SELECT prenote_id FROM bank_prenotes").Scan(&id)
 		})
-		b.Work(1)
-		b.Connect(payouttest.Fine)
-		b.Work(2)
+		b.Between(func() { sent(id, banktest.Number(2), 1) })
 		for _, p := range b.Rails.Periodic(b.DB) {
 			b.Must(p.Run(b.Context()))
 		}

@@ -194,7 +194,7 @@ func TestReportsThatAreNotMade(t *testing.T) {
 			r, err := backoffice.Reconcile(b.Context(), b.DB, backoffice.Sources{Banks: b.Accounts})
 			b.Must(err)
 			return slices.ContainsFunc(r.Differences, func(x backoffice.Difference) bool {
-				return x.Kind == string(backoffice.StatementMissing)
+				return x.Kind == string(backoffice.StatementLate)
 			})
 		}
 		b.Must(run())

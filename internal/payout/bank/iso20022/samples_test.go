@@ -15,8 +15,8 @@ import (
 )
 
 // Samples of each message, with the elements that banks write since version 08 of statements and version 10 of status
-// reports, conform to the published schemas and are read. The schema of camt.052 checks all statements: those of camt.053
-// and camt.054 have other names for two elements only.
+// reports, conform to the published schemas and are read. The schema of camt.052 checks all statements: those of
+// camt.053 and camt.054 have other names for two elements only.
 func TestSamplesOfNewVersionsAreRead(t *testing.T) {
 	sample := func(name string) []byte { return testkit.Must(os.ReadFile(filepath.Join("testdata", name))) }
 	asReport := map[string]*strings.Replacer{
