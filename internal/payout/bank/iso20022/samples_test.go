@@ -21,8 +21,8 @@ func TestSamplesOfNewVersionsAreRead(t *testing.T) {
 	sample := func(name string) []byte { return testkit.Must(os.ReadFile(filepath.Join("testdata", name))) }
 	asReport := map[string]*strings.Replacer{
 		"camt052_v08.xml": strings.NewReplacer(),
-		"camt053_v08_full.xml": strings.NewReplacer("camt.053", "camt.052", "BkToCstmrStmt>", "BkToCstmrAcctRpt>", "StmtPgntn>",
-			"RptPgntn>", "Stmt>", "Rpt>"),
+		"camt053_v08_full.xml": strings.NewReplacer("camt.053", "camt.052", "BkToCstmrStmt>", "BkToCstmrAcctRpt>",
+			"StmtPgntn>", "RptPgntn>", "Stmt>", "Rpt>"),
 		"camt054_v08.xml": strings.NewReplacer("camt.054", "camt.052", "BkToCstmrDbtCdtNtfctn>", "BkToCstmrAcctRpt>",
 			"Ntfctn>", "Rpt>"),
 	}
