@@ -36,6 +36,8 @@
 //
 //   - "as NAME" sends the following requests as another caller.
 //   - "clock +15m" advances the sandbox's clock and sets $now and $today.
+//   - "clock every 6h" advances it by 6 hours each second while a following request waits for its response; "clock every
+//     0s" ends that.
 //   - "set $name KIND …" does what the API cannot do and sets a variable to its result.
 //   - "rows 2 TABLE WHERE …" counts stored rows.
 //   - "snapshot" and "unchanged" check that the requests between them stored nothing.
@@ -157,6 +159,7 @@ type runner struct {
 	variables     map[string]string
 	authorization string
 	stored        any
+	every         string     // duration by which the clock advances each second while a request waits, or ""
 	record        func(step) // if set, called with each request instead of sending it
 }
 
@@ -193,7 +196,11 @@ func (r *runner) run(s script) {
 		case word == "as":
 			r.authorization = r.service.Authorization(r.T, r.replace(rest))
 		case word == "clock":
-			r.advance(rest)
+			if each, every := strings.CutPrefix(rest, "every "); every {
+				r.every = each
+			} else {
+				r.advance(rest)
+			}
 		case word == "snapshot":
 			r.stored = r.service.Stored()
 		case word == "unchanged":
@@ -304,6 +311,8 @@ func (r *runner) do(st step) {
 	defer end.Stop()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
+	advance := time.NewTicker(time.Second)
+	defer advance.Stop()
 	body := r.join(r.replace(st.body))
 	for {
 		set := maps.Clone(r.variables)
@@ -319,6 +328,10 @@ func (r *runner) do(st step) {
 		case <-end.C:
 			r.Fatalf("%s:%d: not within %s: %s %s: %s\nresponse: %.2000s",
 				r.file, st.line, patience, st.method, st.path, problem, got)
+		case <-advance.C:
+			if r.every != "" {
+				r.advance(r.every)
+			}
 		case <-again.C:
 		}
 	}
