@@ -36,8 +36,8 @@
 //
 //   - "as NAME" sends the following requests as another caller.
 //   - "clock +15m" advances the sandbox's clock and sets $now and $today.
-//   - "clock every 6h" advances it by 6 hours each second while a following request waits for its response; "clock every
-//     0s" ends that.
+//   - "clock every 6h" advances it by 6 hours each second while a following request waits for its response, until
+//     "clock every 0s".
 //   - "set $name KIND …" does what the API cannot do and sets a variable to its result.
 //   - "rows 2 TABLE WHERE …" counts stored rows.
 //   - "snapshot" and "unchanged" check that the requests between them stored nothing.
