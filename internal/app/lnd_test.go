@@ -40,6 +40,31 @@ func TestClaimOverLND(t *testing.T) {
 		if err := pair.Pay(t.Context(), request); err == nil {
 			t.Error("a payer could pay the invoice of a canceled claim")
 		}
+
+		// Paid under, over, twice and late, a claim ends as docs/states.md says: the node refuses what the claim cannot take.
+		id = d.claimOf("100.00")["claim_id"].(string)
+		request = d.invoiceOf(id, 200_000)
+		if err := pair.PayMsat(t.Context(), request, 180_000_000); err == nil {
+			t.Error("the node took less than the invoice")
+		}
+		d.claimIs(id, "awaiting_payment", "none")
+		testkit.Check(t, pair.PayMsat(t.Context(), request, 420_000_000))
+		d.claimIs(id, "paid", "overpaid")
+		if err := pair.PayMsat(t.Context(), request, 200_000_000); err == nil {
+			t.Error("the node took a second payment")
+		}
+		id = d.claimOf("100.00")["claim_id"].(string)
+		request = d.invoiceOf(id, 200_000)
+		d.advance(16 * time.Minute)
+		d.claimIs(id, "expired", "none")
+		eventually(t, 20*time.Second, "the invoice of a claim whose price has ended is canceled",
+			func() bool { return pair.IsCanceled(t.Context(), request) })
+		if err := pair.PayMsat(t.Context(), request, 200_000_000); err == nil {
+			t.Error("the node took a late payment")
+		}
+		if got := d.balance(ledger.ChannelBalance, "").Units(); got != 820_000 || d.merchant() != 297_00 {
+			t.Errorf("the channels hold %d sat, the merchant has %d cents", got, d.merchant())
+		}
 		d.checkLedgerBalances()
 	})
 }

@@ -48,7 +48,7 @@ var (
 	errInvoiceKind = apierr.New(apierr.Invalid, "invalid_parameter",
 		"A Lightning payment is exact or over: wallets pay no less, and not late.").At("body", "/kind")
 	errInvoiceAmount = apierr.New(apierr.Invalid, "invalid_parameter",
-		"A Lightning payment is between the amount of the invoice and twice as much.").At("body", "/amount")
+		"A Lightning payment is at least the amount of the invoice.").At("body", "/amount")
 	errTransferKind = apierr.New(apierr.Invalid, "invalid_parameter",
 		"A bank transfer is exact, under, over or reorged. Move the clock for a late one.").At("body", "/kind")
 	errNoAddress = apierr.New(apierr.Conflict, "invalid_state",

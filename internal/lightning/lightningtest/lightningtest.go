@@ -265,8 +265,8 @@ func (n *Node) Pay(_ context.Context, request string) error {
 	return n.PayMsat(request, r.Msat)
 }
 
-// PayMsat pays an amount in millisatoshis. Like LND, the node accepts up to twice the amount of the invoice, and
-// never less than it.
+// PayMsat pays an amount in millisatoshis. Like LND, the node accepts more than the amount of the invoice, and
+// never less.
 func (n *Node) PayMsat(request string, msat int64) error {
 	r, err := lightning.Decode(request)
 	if err != nil {
@@ -279,7 +279,7 @@ func (n *Node) PayMsat(request string, msat int64) error {
 	switch {
 	case i == nil || i.state != lightning.NodeOpen:
 		return ErrNoInvoice
-	case msat < i.Msat || i.Msat > 0 && msat > 2*i.Msat:
+	case msat < i.Msat:
 		return ErrTooLittle
 	}
 	n.settled = append(n.settled, i)

@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -309,15 +310,58 @@ func (p *Pair) PaidFor(request string) int {
 
 // Pay pays a payment request through the channel. It returns after the payment has succeeded or failed.
 func (p *Pair) Pay(ctx context.Context, request string) error {
+	return p.send(ctx, map[string]any{"payment_request": request})
+}
+
+// PayMsat pays an amount for a payment request, less or more than it requests, as only a payer who does not follow the
+// protocol does.
+func (p *Pair) PayMsat(ctx context.Context, request string, msat int64) error {
+	var r struct {
+		Destination string                     `json:"destination"`
+		Hash        string                     `json:"payment_hash"`
+		Address     string                     `json:"payment_addr"`
+		Delta       string                     `json:"cltv_expiry"`
+		Features    map[string]json.RawMessage `json:"features"`
+	}
+	if err := p.Payer.call(ctx, &r, http.MethodGet, "/v1/payreq/"+request, nil); err != nil {
+		return err
+	}
+	destination, err := hex.DecodeString(r.Destination)
+	if err != nil {
+		return err
+	}
+	hash, err := hex.DecodeString(r.Hash)
+	if err != nil {
+		return err
+	}
+	delta, err := strconv.Atoi(r.Delta)
+	if err != nil {
+		return err
+	}
+	var features []int
+	for text := range r.Features {
+		bit, err := strconv.Atoi(text)
+		if err != nil {
+			return err
+		}
+		features = append(features, bit)
+	}
+	return p.send(ctx, map[string]any{
+		"dest": destination, "payment_hash": hash, "payment_addr": r.Address, "amt_msat": strconv.FormatInt(msat, 10),
+		"final_cltv_delta": delta, "dest_features": features,
+	})
+}
+
+// send makes a payment. It returns after the payment has succeeded or failed.
+func (p *Pair) send(ctx context.Context, payment map[string]any) error {
 	var a struct {
 		Result struct {
 			Status string `json:"status"`
 			Reason string `json:"failure_reason"`
 		} `json:"result"`
 	}
-	err := p.Payer.call(ctx, &a, http.MethodPost, "/v2/router/send", map[string]any{
-		"payment_request": request, "timeout_seconds": 30, "fee_limit_sat": "100", "no_inflight_updates": true,
-	})
+	payment["timeout_seconds"], payment["fee_limit_sat"], payment["no_inflight_updates"] = 30, "100", true
+	err := p.Payer.call(ctx, &a, http.MethodPost, "/v2/router/send", payment)
 	if err == nil && a.Result.Status != "SUCCEEDED" {
 		err = fmt.Errorf("the payment %s: %s", a.Result.Status, a.Result.Reason)
 	}

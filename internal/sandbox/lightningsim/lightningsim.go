@@ -28,7 +28,7 @@ const (
 // Errors of payments.
 var (
 	ErrNoInvoice = errors.New("lightningsim: there is no such invoice, or it was paid, canceled or has expired")
-	ErrAmount    = errors.New("lightningsim: a payment is between the amount of the invoice and twice as much")
+	ErrAmount    = errors.New("lightningsim: a payment is at least the amount of the invoice")
 )
 
 // Node is the simulated node.
@@ -164,7 +164,7 @@ func (n *Node) CancelInvoice(ctx context.Context, h lightning.Hash) error {
 }
 
 // Settle pays an invoice of the node with an amount in millisatoshis, 0 for the amount of the invoice. Like LND, the
-// node accepts up to twice the amount, and never less than it.
+// node accepts more than that, and never less.
 func (n *Node) Settle(ctx context.Context, request string, msat int64) error {
 	r, err := lightning.Decode(request)
 	if err != nil {
@@ -173,7 +173,7 @@ func (n *Node) Settle(ctx context.Context, request string, msat int64) error {
 	if msat == 0 {
 		msat = r.Msat
 	}
-	if msat < r.Msat || msat > 2*r.Msat {
+	if msat < r.Msat {
 		return ErrAmount
 	}
 	n.mu.Lock() // settles invoices of this process one after the other
