@@ -190,7 +190,7 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 		t.Fatal("the log has no request that creates a payroll")
 	}
 	for _, path := range []string{"/overview", "/search?q=march", "/payrolls", "/settings/api/requests", noted[1],
-		"/settings/approvals",
+		"/settings/approvals", "/notifications",
 		"/payrolls/" + made.PayrollID, "/payrolls/" + waiting.PayrollID} {
 		b.Check(base + path)
 	}
