@@ -17,7 +17,8 @@ import (
 // Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, one that waits
 // for an approval, or one funded in its own currency that waits for its pay date. Money that the payroll has received,
 // including late money, is credited to the company's balance, and so is money that arrives later. Money that counted at
-// the rate of a quote that has ended is settled at the present rate (see reprice). Canceling twice has no effect. It
+// the rate of a quote that has ended is settled at the present rate (see reprice), and so are the amounts that payees
+// receive exactly. Canceling twice has no effect. It
 // returns payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := findOwn(ctx, tx, by, payrollID)
@@ -121,8 +122,11 @@ func (s *Service) withdraw(ctx context.Context, tx *db.Tx, p *Payroll, reason st
 func (s *Service) freeBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	gain := money.Zero(p.FundingCurrency)
 	if !tx.Now().Before(p.CreatedAt.Add(s.QuoteValidity)) {
-		var err error
-		if gain, err = s.reprice(ctx, tx, p.Total, p.Escrow); err != nil {
+		value, err := s.presentValue(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		if gain, err = s.reprice(ctx, tx, value, p.Escrow); err != nil {
 			return err
 		}
 	}
@@ -138,6 +142,7 @@ func (s *Service) freeBalance(ctx context.Context, tx *db.Tx, p *Payroll) error 
 // the rate at which it was accepted late, and returns the sum.
 func (s *Service) repriceReceipts(ctx context.Context, tx *db.Tx, f *funding) (money.Amount, error) {
 	gain, left := money.Zero(f.p.FundingCurrency), f.p.Total
+	var present money.Amount // see presentValue, once it is needed
 	for i := range f.receipts {
 		r := &f.receipts[i]
 		if !r.active || r.escrow.IsZero() || r.rate.IsZero() {
@@ -153,6 +158,15 @@ func (s *Service) repriceReceipts(ctx context.Context, tx *db.Tx, f *funding) (m
 		}
 		if !f.facts.Ended(r.price, tx.Now()) {
 			continue
+		}
+		if present.Asset() == "" {
+			if present, err = s.presentValue(ctx, tx, f.p); err != nil {
+				return gain, err
+			}
+		}
+		// The receipt paid for its part of what is received exactly.
+		if value, err = value.Fraction(present.Units(), f.p.Total.Units(), money.Ceil); err != nil {
+			return gain, err
 		}
 		if r.repriced, err = s.reprice(ctx, tx, value, r.escrow); err != nil {
 			return gain, err
@@ -175,6 +189,30 @@ func (s *Service) reprice(ctx context.Context, tx *db.Tx, value, held money.Amou
 		return none, err
 	}
 	return held.Sub(cost)
+}
+
+// presentValue returns a payroll's total, in which each amount that a payee receives exactly counts with what it costs
+// now if that is less than what was set. Otherwise a company could fix a price, and cancel when it has fallen.
+func (s *Service) presentValue(ctx context.Context, tx *db.Tx, p *Payroll) (money.Amount, error) {
+	payments, err := p.payments(ctx, tx, "")
+	if err != nil || len(received(payments)) == 0 {
+		return p.Total, err
+	}
+	prices, err := pricesOf(ctx, tx, p.Currency, received(payments), s.SpreadBps)
+	if err != nil {
+		return p.Total, err
+	}
+	value := p.Total
+	for _, m := range payments {
+		fallen, err := m.fallen(prices)
+		if err != nil {
+			return value, err
+		}
+		if value, err = value.Sub(fallen); err != nil {
+			return value, err
+		}
+	}
+	return value, nil
 }
 
 // postGain debits the operator's gain on a canceled payroll from the company's balance.

@@ -111,8 +111,8 @@ func (s *Service) PayDifference(ctx context.Context, tx *db.Tx, by identity.Prin
 	return *p, nil
 }
 
-// TakeBack cancels a payment that waits with ReasonPrice. What the company paid for it, with the fee, is credited to
-// its balance.
+// TakeBack cancels a payment that waits with ReasonPrice. What the company paid for it, at most what it costs now, is
+// credited to its balance with the fee. The operator keeps the rest, because the price may have fallen meanwhile.
 func (s *Service) TakeBack(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID string) (Payroll,
 	error) {
 	p, m, err := s.waitsForPrice(ctx, tx, by, payrollID, paymentID)
@@ -125,13 +125,25 @@ func (s *Service) TakeBack(ctx context.Context, tx *db.Tx, by identity.Principal
 		}
 		return *p, err
 	}
-	all, err := money.Sum(p.Currency, m.Amount, m.Fee, m.Surcharge)
+	prices, err := pricesOf(ctx, tx, p.Currency, received([]Payment{m}), s.SpreadBps)
+	if err != nil {
+		return *p, err
+	}
+	kept, err := m.fallen(prices)
+	if err != nil {
+		return *p, err
+	}
+	all, err := money.Sum(p.Currency, m.Amount, m.Fee, m.Surcharge, kept.Neg())
+	if err != nil {
+		return *p, err
+	}
+	gain, err := kept.Sub(m.Surcharge)
 	if err != nil {
 		return *p, err
 	}
 	if err := p.post(tx, "take_back:"+m.ID, []ledger.Line{
 		ledger.Debit(ledger.PayeePayable, m.ID, m.Amount), ledger.Debit(ledger.FeeRevenue, "payroll", m.Fee),
-		ledger.Debit(ledger.FXPosition, "", m.Surcharge), ledger.Credit(ledger.CompanyFunds, "", all),
+		credit(ledger.FXPosition, "", gain), ledger.Credit(ledger.CompanyFunds, "", all),
 	}); err != nil {
 		return *p, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
 // An item of a payroll can fix what the payee receives, in the currency of all their destinations, in place of the
@@ -19,7 +20,9 @@ import (
 // spread of quotes, rounded up, and is set anew when an expired quote of a payroll that has received nothing is
 // replaced. The payee receives exactly the fixed amount: the operator bears what prices change between, up to maxDrift.
 // Above it, also after an approval, the payment waits until the company pays the difference or takes its money back
-// (price.go). So that no company can wait for the market, the release must follow soon: see checkReceive.
+// (price.go). So that no company can wait for the market, the release must follow soon (checkReceive), the operator
+// bears nothing if the funding took several quotes (drift), and a cancellation returns at most what the received
+// amount costs now (presentValue, TakeBack).
 
 // maxDrift is the largest increase of the cost since it was set, in basis points.
 const maxDrift = 100
@@ -187,8 +190,52 @@ func divide(amount, receive money.Amount, used []destination.Destination) ([]Sha
 	return shares, nil
 }
 
-// drifted reports whether a fixed received amount costs so much more now that it must wait.
-func drifted(m Payment, prices map[money.Asset]money.Rate) (bool, error) {
+// fallen returns how much less the amount that a payee receives exactly costs now than was paid for it, at least 0.
+func (m *Payment) fallen(prices map[money.Asset]money.Rate) (money.Amount, error) {
+	none := money.Zero(m.Amount.Asset())
+	if m.Receive.Sign() <= 0 {
+		return none, nil
+	}
+	cost, err := costOf(m.Receive, m.Amount.Asset(), prices)
+	if err != nil {
+		return none, err
+	}
+	less, err := money.Sum(m.Amount.Asset(), m.Amount, m.Surcharge, cost.Neg())
+	if err != nil || less.Sign() < 0 {
+		return none, err
+	}
+	return less, nil
+}
+
+// drift returns the largest increase of costs that the operator bears at the release of a payroll, in basis points. It
+// is 0 if money had arrived before the quote that funds the payroll: the costs were not set anew with that quote, so
+// the company has chosen between the prices of several times.
+func (p *Payroll) drift(ctx context.Context, tx *db.Tx) (int64, error) {
+	if !p.FromOutside() {
+		return maxDrift, nil
+	}
+	f, err := loadFunding(ctx, tx, p)
+	if err != nil {
+		return 0, err
+	}
+	for i := range f.receipts {
+		r := &f.receipts[i]
+		if !r.active || r.escrow.IsZero() {
+			continue
+		}
+		q, known := f.facts.Quote(r.price)
+		if !known || slices.ContainsFunc(f.facts.Deposits, func(d deposit.Deposit) bool {
+			return d.FirstSeen.Before(q.ValidFrom)
+		}) {
+			return 0, nil
+		}
+	}
+	return maxDrift, nil
+}
+
+// drifted reports whether a fixed received amount costs so much more now that it must wait. borne is the increase that
+// the operator bears, in basis points.
+func drifted(m Payment, prices map[money.Asset]money.Rate, borne int64) (bool, error) {
 	if m.Receive.Sign() <= 0 {
 		return false, nil
 	}
@@ -200,7 +247,7 @@ func drifted(m Payment, prices map[money.Asset]money.Rate) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	most, err := paid.Fraction(basisPoints+maxDrift, basisPoints, money.Ceil)
+	most, err := paid.Fraction(basisPoints+borne, basisPoints, money.Ceil)
 	return err == nil && cost.Cmp(most) > 0, err
 }
 

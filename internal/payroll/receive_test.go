@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -232,5 +233,93 @@ func TestAReceivedAmountIsNotFixedForLater(t *testing.T) {
 			return h.s.Edit(ctx, tx, h.By, EditParams{PayrollID: p.ID, ToPay: []Payee{coins}})
 		})
 		_ = h.Fault("invalid_parameter", err)
+	})
+}
+
+// A company that fixed a price and cancels after its quote gets back at most what the received amount costs then, with
+// the fee, and never more than it paid.
+func TestACanceledPayrollOfAReceivedAmountGainsNothing(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("usr_a", identity.RoleOwner)
+		h.member("usr_b", identity.RoleAdmin)
+		h.limit("", "usr_a", usd(0))
+		h.fillRich()
+		h.bring(sats(2_000_000))
+		h.PostTransfer(h.By.CompanyID, "bank_deposit", "", "credit", ledger.Bank, ledger.CompanyFunds, usd(1_010_00))
+		balance := int64(1_010_00)
+		for _, c := range []struct {
+			wait time.Duration
+			btc  string
+			lost int64
+		}{
+			{time.Minute, "40000", 0}, // the quote binds the operator
+			{time.Hour, "60000", 0},
+			{time.Hour, "40000", 200_00},
+		} {
+			p := h.create(CreateParams{ToPay: []Payee{coins}, FundingMethod: MethodWallet, FundingCurrency: "USD"})
+			h.release(p.ID)
+			h.waits(p.ID, 2, 0)
+			h.Clock.Advance(c.wait)
+			h.bitcoinAt(c.btc)
+			h.does("", h.s.Cancel, h.By, p.ID)
+			balance -= c.lost
+			h.WantBalance(ledger.CompanyFunds, "", usd(balance))
+			h.bitcoinAt("50000")
+		}
+
+		// A part of the funding paid for that part of the received amount. If the price falls, the coins are worth less than
+		// it costs then, and all of them are returned.
+		p := h.create(CreateParams{ToPay: []Payee{coins}})
+		h.deposit(p, "half", 1_010_000, "confirmed")
+		h.Clock.Advance(time.Hour)
+		h.bitcoinAt("40000")
+		h.does("", h.s.Cancel, h.By, p.ID)
+		h.WantBalance(ledger.CompanyFunds, "", sats(1_010_000))
+		h.bitcoinAt("50000")
+		p = h.create(CreateParams{ToPay: []Payee{coins}})
+		h.deposit(p, "half", 1_010_000, "confirmed")
+		h.Clock.Advance(time.Hour)
+		h.bitcoinAt("100000")
+		h.does("", h.s.Cancel, h.By, p.ID)
+		h.WantBalance(ledger.CompanyFunds, "", sats(1_515_000))
+	})
+}
+
+// A payment that is taken back after the price fell again returns what the received amount costs then, with the fee.
+func TestAPaymentTakenBackReturnsThePresentPrice(t *testing.T) {
+	run(t, func(h *env) {
+		h.member("anna", "admin")
+		p := h.funded(coins)
+		h.bitcoinAt("60000")
+		h.release(p.ID)
+		m := h.waitsForPrice(p)
+		h.bitcoinAt("40000")
+		if _, err := fixture.Try(h.Fixture, func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.s.TakeBack(ctx, tx, h.as("anna"), p.ID, m.ID)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		h.WantBalance(ledger.CompanyFunds, "", usd(810_00))
+		h.WantBalance(ledger.PayeePayable, m.ID, usd(0))
+		h.check()
+	})
+}
+
+// A company that funds a payroll under several quotes chose between their prices, so it gets no increase for free.
+func TestTheOperatorBearsNoIncreaseAfterSeveralQuotes(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.create(CreateParams{ToPay: []Payee{coins}})
+		h.deposit(p, "part", 10_000, "confirmed")
+		h.Clock.Advance(31 * time.Minute)
+		rest := h.refreshed(p)
+		h.deposit(p, "rest", rest.Funding.Units(), "confirmed")
+		h.bitcoinAt("50001")
+		h.release(p.ID)
+		h.waitsForPrice(p)
+		h.bitcoinAt("50000")
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != Released {
+			t.Errorf("%+v", m)
+		}
 	})
 }

@@ -296,6 +296,12 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	if err != nil {
 		return nil, err
 	}
+	var borne int64
+	if len(received(waiting)) > 0 {
+		if borne, err = p.drift(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
 	entitlements := make([]entitlement, len(waiting))
 	for i, m := range waiting {
 		o := &entitlements[i]
@@ -322,7 +328,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		if err != nil {
 			return nil, err
 		}
-		dear, err := drifted(m, prices)
+		dear, err := drifted(m, prices, borne)
 		if err != nil {
 			return nil, err
 		}

@@ -79,6 +79,12 @@ func (f *Facts) AddQuote(q quote.Quote) {
 // Newest returns the newest quote, the zero Quote if there is none.
 func (f *Facts) Newest() quote.Quote { return f.newest }
 
+// Quote returns a quote of the object by its ID.
+func (f *Facts) Quote(id string) (quote.Quote, bool) {
+	q, known := f.quotes[id]
+	return q, known
+}
+
 // Ended reports whether a price no longer binds anybody at a time: that of a quote whose validity has ended, or the one
 // at which a late deposit was accepted.
 func (f *Facts) Ended(priceID string, now time.Time) bool {
