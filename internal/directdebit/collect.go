@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -28,6 +29,9 @@ func (s *Collector) Apply(ctx context.Context, d *db.DB, facts []bank.DebitFact)
 			x, err := lockNumber(ctx, tx, f.Number)
 			if errors.Is(err, ErrNotFound) {
 				problem = bank.DebitReference(f.Number) + " is not a direct debit of this service"
+				if f.Outcome == bank.DebitRejected && f.Code == bank.CodeDay { // perhaps an earlier number of a debit
+					return nil
+				}
 				return pauseUnknown(ctx, tx, f)
 			}
 			if err == nil {
@@ -73,7 +77,7 @@ func (s *Service) apply(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFa
 		case f.Amount.Asset() != "" && f.Amount != x.Amount:
 			return fmt.Sprintf("%s: %s %s were credited, but the debit is of %s", x.Reference(), f.Amount, f.Amount.Asset(),
 				x.Amount), nil
-		case sent:
+		case sent, x.State == Scheduled: // a bank that refused the day collected the debit nevertheless
 			return "", s.collected(ctx, tx, x)
 		case x.State == Failed || x.State == Cancelled:
 			return contradicts(), nil
@@ -81,10 +85,15 @@ func (s *Service) apply(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFa
 		return "", nil
 	case bank.DebitRejected:
 		if !sent {
-			if x.State == Failed || x.State == Returned {
+			if x.State == Failed || x.State == Returned || x.State == Scheduled { // refused before
 				return "", nil
 			}
 			return contradicts(), nil
+		}
+		if late, err := s.refusedDay(*x, f, tx.Now()); err != nil {
+			return "", err
+		} else if late {
+			return "", x.writeAgain(ctx, tx)
 		}
 		if err := x.advance(ctx, tx, Failed, cmp.Or(f.Code, "MS03"), f.Info); err != nil {
 			return "", err
@@ -100,6 +109,30 @@ func (s *Service) apply(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFa
 		return s.returned(ctx, tx, x, f)
 	}
 	return "", nil
+}
+
+// refusedDay reports whether a fact says that the bank refuses the file of a debit because of its due date, which the
+// bank can no longer meet: the file reached the bank too late.
+func (s *Service) refusedDay(x Debit, f bank.DebitFact, now time.Time) (bool, error) {
+	a, err := s.accountOf(x)
+	if err != nil || a.ByAPI() || f.Code != bank.CodeDay {
+		return false, err
+	}
+	due, err := time.Parse(time.DateOnly, x.DueOn)
+	return due.Before(a.EarliestDue(now)), err
+}
+
+// writeAgain takes a debit out of its file, which the bank refused because of its day. The job that sends it gives it a
+// new number and a later due date, and announces it again.
+func (d *Debit) writeAgain(ctx context.Context, tx *db.Tx) error {
+	if err := unclaim(ctx, tx, *d); err != nil {
+		return err
+	}
+	if err := d.advance(ctx, tx, Scheduled, "", "the bank received it too late"); err != nil {
+		return err
+	}
+	d.enqueue(tx, jobSubmit, tx.Now())
+	return nil
 }
 
 // credit posts the money that a debit brought to the account on hold.

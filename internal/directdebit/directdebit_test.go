@@ -377,6 +377,106 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// A file that reaches the bank too late for its due date is refused with DT01: the debit gets another number and due
+// date, is announced again, and is collected once. Another refusal, or that of a day that has not passed, fails it.
+func TestADebitThatArrivedLateIsSentAgain(t *testing.T) {
+	run(t, func(x *env) {
+		for _, scheme := range []bank.DebitScheme{bank.SEPAB2B, bank.ACHCCD} {
+			x.UseCompanyOf(scheme)
+			m := x.mandate(scheme, "123456")
+			d := x.create(m, "100.00")
+			x.reach(d)
+			x.submit(d)
+			x.want(d, directdebit.Submitted, "", 0, 0, 0)
+			first := x.get(d)
+			x.Clock.Advance(6 * day) // the bank gets the file after the due date
+			for range 2 {
+				x.respond()
+				x.want(d, directdebit.Scheduled, "", 0, 0, 0)
+			}
+			x.submit(d)
+			again := x.get(d)
+			a, _ := bank.DebitAccount(x.accounts, scheme)
+			now := testkit.Must(x.DB.Now(x.Context()))
+			if want := a.DueDate(scheme, now, time.Time{}).Format(time.DateOnly); again.State != directdebit.Scheduled ||
+				again.DueOn != want || again.DueOn <= first.DueOn {
+				x.Errorf("%s: it is %s and due on %s, want %s", scheme, again.State, again.DueOn, want)
+			}
+			x.WantCount(2, "mails WHERE mail_key LIKE '"+d.ID+"/announced/%'")
+			x.WantCount(0, "mails WHERE mail_key LIKE '"+d.ID+"/failed/%'")
+			if got := x.mandateState(m); got != "active" {
+				x.Errorf("%s: the mandate is %s", scheme, got)
+			}
+			x.reach(again)
+			x.submit(d)
+			if now := x.get(d); now.Reference() == first.Reference() || now.State != directdebit.Submitted {
+				x.Errorf("%s: %s is %s", scheme, now.Reference(), now.State)
+			}
+			if scheme.SEPA() { // nothing was collected under the mandate
+				files := testkit.Must(filepath.Glob(filepath.Join(x.root, "out", "D*.xml")))
+				if len(files) != 1 || !strings.Contains(string(testkit.Must(os.ReadFile(files[0]))), "<SeqTp>FRST<") {
+					x.Errorf("the bank got %v", files)
+				}
+			}
+			// The refusal of the first file is reported once more: it changes nothing and pauses nothing.
+			number, _ := bank.FindDebit(first.Reference())
+			x.apply(bank.DebitFact{Number: number, Outcome: bank.DebitRejected, Code: "DT01"}, 1)
+			x.respond()
+			x.want(d, directdebit.Collected, "", 100_00, 0, 0)
+		}
+		x.Read(func(ctx context.Context, tx *db.Tx) error {
+			why, err := payout.Paused(ctx, tx)
+			if why != "" {
+				x.Errorf("payouts are paused: %s", why)
+			}
+			return err
+		})
+	})
+	for name, c := range map[string]struct {
+		code string
+		wait time.Duration
+	}{
+		"another reason after the day": {"FF01", 4 * day}, "the day, in time": {"DT01", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(x *env) {
+				m := x.mandate(bank.SEPAB2B, "123456")
+				d := x.create(m, "100.00")
+				x.reach(d)
+				x.submit(d)
+				x.Clock.Advance(c.wait)
+				number, _ := bank.FindDebit(x.get(d).Reference())
+				x.apply(bank.DebitFact{Number: number, Outcome: bank.DebitRejected, Code: c.code}, 0)
+				x.want(d, directdebit.Failed, c.code, 0, 0, 0)
+				if got := x.mandateState(m); got != "suspended "+c.code {
+					x.Errorf("the mandate is %s", got)
+				}
+			})
+		})
+	}
+	// The bank collects a debit whose day it refused: it is credited, and not collected again.
+	run(t, func(x *env) {
+		d := x.create(x.mandate(bank.SEPAB2B, "123456"), "100.00")
+		x.reach(d)
+		x.submit(d)
+		x.Clock.Advance(4 * day)
+		number, _ := bank.FindDebit(x.get(d).Reference())
+		x.apply(bank.DebitFact{Number: number, Outcome: bank.DebitRejected, Code: "DT01"}, 0)
+		x.submit(d)
+		x.apply(bank.DebitFact{Number: number, Outcome: bank.DebitCollected, Amount: d.Amount, Booked: true}, 0)
+		x.submit(d)
+		x.want(d, directdebit.Collected, "", 100_00, 0, 0)
+	})
+}
+
+// apply applies a fact, which must cause a number of problems.
+func (x *env) apply(f bank.DebitFact, problems int) {
+	x.Helper()
+	if got, err := x.c.Apply(x.Context(), x.DB, []bank.DebitFact{f}); err != nil || len(got) != problems {
+		x.Fatalf("%v, %v; want %d problems", got, err, problems)
+	}
+}
+
 // A debit that the bank rejects fails and books nothing.
 func TestARejectedDebitBooksNothing(t *testing.T) {
 	run(t, func(x *env) {

@@ -302,10 +302,11 @@ func collectAll(ctx context.Context, tx *db.Tx, rows *db.Rows, err error) ([]Deb
 	return all, err
 }
 
-// countSent returns the number of other debits under the mandate of a debit that were sent and not refused.
+// countSent returns the number of other debits under the mandate of a debit that were sent and not refused. One that is
+// scheduled with a number is written to another file.
 func countSent(ctx context.Context, tx *db.Tx, d Debit) (n int64, err error) {
 	return n, tx.QueryRow(ctx, `SELECT COUNT(*) FROM direct_debits WHERE company_id = $1 AND mandate_id = $2
-		AND debit_id <> $3 AND number > 0 AND status NOT IN ('failed', 'cancelled')`,
+		AND debit_id <> $3 AND number > 0 AND status NOT IN ('failed', 'cancelled', 'scheduled')`,
 		d.CompanyID, d.Mandate.ID, d.ID).Scan(&n)
 }
 

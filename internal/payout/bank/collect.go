@@ -385,6 +385,9 @@ func debitStatusFacts(number int64, st iso20022.Status) (facts []DebitFact) {
 		facts = append(facts, f)
 	}
 	for _, p := range st.Payments {
+		if len(p.Reasons) == 0 && p.Code == st.Code { // the reason is stated for the whole file
+			p.Reasons = st.Reasons
+		}
 		add(p.Code, p.Reasons)
 	}
 	add(st.Code, st.Reasons)

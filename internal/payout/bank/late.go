@@ -15,12 +15,11 @@ import (
 // day. So a file that waited for too long, for example because payouts were paused, is withdrawn before the bank can
 // see it, and its payments, prenotes or reversal are written to a new one.
 
-const (
-	// reasonLate is the reason of payments of a file that was not sent in time for its day.
-	reasonLate = "not_sent_in_time"
-	// codeDay is the reason for which a bank refuses a file that states a day on which it cannot be executed.
-	codeDay = "DT01"
-)
+// reasonLate is the reason of payments of a file that was not sent in time for its day.
+const reasonLate = "not_sent_in_time"
+
+// CodeDay is the reason for which a bank refuses a file that states a day on which it cannot be executed.
+const CodeDay = "DT01"
 
 // accountOf returns the account from which the payments of a file are sent, or false if it is not configured.
 func (r *Rail) accountOf(f File) (Account, bool) {
@@ -107,6 +106,6 @@ func (b *fileUpdate) writeAgain(ctx context.Context, tx *db.Tx, p *payment) erro
 // passed: the file was sent in time and reached the bank too late.
 func (r *Rail) refusedDay(f File, x fact, now time.Time) bool {
 	a, ok := r.accountOf(f)
-	return ok && x.kind == rejected && x.code == codeDay &&
+	return ok && x.kind == rejected && x.code == CodeDay &&
 		(f.Execute < a.executionDay(now).Format(time.DateOnly) && !f.Instant || f.Execute < a.Day(now))
 }
