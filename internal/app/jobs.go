@@ -73,7 +73,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payee.JobRefresh:           {Tx: payee.HandleRefresh},             // payee: a user's profile changed
 		auth.JobLink:               {Tx: auth.HandleLink(s.sealer)},       // auth: a link is requested
 
-		notification.JobQuoteEnding: {Tx: notification.HandleQuoteEnding}, // notification: a payroll has a quote
+		notification.JobNotify: {Tx: notification.HandleNotify}, // notification: an event concerns members
 	}
 	maps.Copy(table, out.Jobs())
 	return table

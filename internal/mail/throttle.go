@@ -27,7 +27,7 @@ const (
 
 // limited are the templates with limits.
 var limited = []string{Invitation, InvitationRequested, DestinationChanged, MemberInvited, CompanyChanged, InvoiceSent,
-	ProposalMade}
+	ProposalMade, MemberNotification}
 
 // admission is the result of checking the limits for a mail.
 type admission struct {

@@ -1,13 +1,15 @@
 // Package notification notifies the members of a company of events that need their attention, on a page and by mail.
 //
-// [Handle] makes notifications of events. Each member has their own: they are read by one person, and each person
-// chooses which kinds are mailed too. Payees, payers and apps are not notified here.
+// [Handle] enqueues a job for each event that concerns members, which makes their notifications. Each member has their
+// own: they are read by one person, and each person chooses which kinds are mailed too. Payees, payers and apps are not
+// notified here.
 package notification
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -50,9 +52,6 @@ const (
 	shortest  = 20 * time.Minute
 )
 
-// JobQuoteEnding is the kind of the job that notifies of the end of a payroll's quote.
-const JobQuoteEnding = "notification.quote_ending"
-
 // MostUnread is the number at which unread notifications are not counted further.
 const MostUnread = 100
 
@@ -86,10 +85,20 @@ func (n Notification) Path() string {
 // news is what an event means for members.
 type news struct {
 	Notification
-	companyID string
+	about string    // payroll, withdrawal or refund that waits for an approval; "" for an event that is notified once
+	at    time.Time // when members are notified; zero means at once
+	ends  time.Time // end of the quote
 }
 
-// Handle notifies the members of companies of events. It is called once for each event, in the transaction that
+// JobNotify is the kind of the job that notifies members of an event.
+const JobNotify = "notification.notify"
+
+// notify is the payload of JobNotify.
+type notify struct {
+	EventID string `json:"event_id"`
+}
+
+// Handle enqueues a job for each event that concerns members. It is called once for each event, in the transaction that
 // advances the position up to which events were handled.
 func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error {
 	var positions []int64
@@ -103,38 +112,59 @@ func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error 
 		return err
 	}
 	for _, position := range positions {
-		e, ok := stored[position]
-		if !ok {
-			continue // pruned
-		}
-		var d payload
-		if err := json.Unmarshal(e.Data, &d); err != nil {
-			return err
-		}
-		n, err := readers[e.Name](tx, e, d)
-		if err != nil {
-			return err
-		}
-		if n == nil {
+		e := stored[position]
+		n, err := read(e)
+		if err == nil && n == nil {
 			continue
 		}
-		n.companyID = e.CompanyID
-		if err := n.send(ctx, tx); err != nil {
+		new := job.New{CompanyID: e.CompanyID, Kind: JobNotify, Payload: notify{e.ID}}
+		if n != nil && !n.at.IsZero() {
+			if n.ends.Sub(tx.Now()) <= shortest {
+				continue
+			}
+			new.RunAt = n.at
+		}
+		job.Enqueue(tx, new) // a job that cannot read its event fails alone
+	}
+	return nil
+}
+
+// HandleNotify handles JobNotify.
+func HandleNotify(ctx context.Context, tx *db.Tx, j job.Job) error {
+	var in notify
+	if err := j.Decode(&in); err != nil {
+		return err
+	}
+	e, err := webhook.Get(ctx, tx, webhook.Source{CompanyID: j.CompanyID}, in.EventID)
+	if errors.Is(err, apierr.NotFoundErr) {
+		return nil // pruned
+	}
+	if err != nil {
+		return err
+	}
+	n, err := read(e)
+	if err != nil || n == nil {
+		return err
+	}
+	if n.Kind == QuoteEnding {
+		if n.Amount, err = selectUnfunded(ctx, tx, j.CompanyID, n.ObjectID, db.Micros(n.ends)); err != nil ||
+			n.Amount.Asset() == "" {
 			return err
 		}
 	}
-	return nil
+	n.about = cmp.Or(n.about, e.ID)
+	return n.send(ctx, tx, e.CompanyID)
 }
 
 // payload is what the payloads of the events have in common, as far as it is needed here.
 type payload struct {
 	PayrollID      string          `json:"payroll_id"`
 	WithdrawalID   string          `json:"withdrawal_id"`
+	RefundID       string          `json:"refund_id"`
 	ClaimID        string          `json:"claim_id"`
 	CompanyID      string          `json:"company_id"`
 	Status         string          `json:"status"`
 	PreviousStatus string          `json:"previous_status"`
-	State          string          `json:"state"`
 	Reason         string          `json:"reason"`
 	FundingMethod  string          `json:"funding_method"`
 	Currency       money.Asset     `json:"currency"`
@@ -146,18 +176,25 @@ type payload struct {
 	} `json:"quote"`
 }
 
+// read returns what an event means, or nil.
+func read(e webhook.StoredEvent) (*news, error) {
+	of, ok := readers[e.Name]
+	if !ok {
+		return nil, nil
+	}
+	var d payload
+	if err := json.Unmarshal(e.Data, &d); err != nil {
+		return nil, err
+	}
+	return of(d)
+}
+
 // readers return what an event means, or nil, by the name of the event.
-var readers = map[string]func(*db.Tx, webhook.StoredEvent, payload) (*news, error){
-	webhook.PayrollCreated.Name: func(tx *db.Tx, e webhook.StoredEvent, d payload) (*news, error) {
-		return nil, remind(tx, e.CompanyID, d.PayrollID, d.Quote.ValidTo)
-	},
-	webhook.PayrollQuoteRefreshed.Name: func(tx *db.Tx, e webhook.StoredEvent, d payload) (*news, error) {
-		return nil, remind(tx, e.CompanyID, d.PayrollID, d.ValidTo)
-	},
-	webhook.PayrollStatusUpdate.Name: func(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
-		return ofPayroll(d)
-	},
-	webhook.PayoutReturned.Name: func(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
+var readers = map[string]func(payload) (*news, error){
+	webhook.PayrollCreated.Name:        func(d payload) (*news, error) { return ofQuote(d.PayrollID, d.Quote.ValidTo) },
+	webhook.PayrollQuoteRefreshed.Name: func(d payload) (*news, error) { return ofQuote(d.PayrollID, d.ValidTo) },
+	webhook.PayrollStatusUpdate.Name:   ofPayroll,
+	webhook.PayoutReturned.Name: func(d payload) (*news, error) {
 		if d.PayrollID == "" {
 			return nil, nil
 		}
@@ -167,17 +204,26 @@ var readers = map[string]func(*db.Tx, webhook.StoredEvent, payload) (*news, erro
 	webhook.WithdrawalStatusUpdate.Name: ofApproval,
 	webhook.RefundCreated.Name:          ofApproval,
 	webhook.RefundStatusUpdate.Name:     ofApproval,
-	webhook.CompanyKYBStatusUpdate.Name: func(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
-		if !slices.Contains([]string{"approved", "rejected", "resubmission_required"}, d.State) {
+	webhook.CompanyKYBStatusUpdate.Name: func(d payload) (*news, error) {
+		if !slices.Contains([]string{"approved", "rejected", "resubmission_required"}, d.Status) {
 			return nil, nil
 		}
-		return &news{Notification: Notification{Kind: Verification, ObjectID: d.CompanyID, Detail: d.State}}, nil
+		return &news{Notification: Notification{Kind: Verification, ObjectID: d.CompanyID, Detail: d.Status}}, nil
 	},
 }
 
 func newsOf(kind Kind, objectID string, currency money.Asset, amount json.RawMessage) (*news, error) {
 	value, err := money.Parse(currency, strings.Trim(string(amount), `"`))
 	return &news{Notification: Notification{Kind: kind, ObjectID: objectID, Amount: value}}, err
+}
+
+func ofQuote(payrollID, validTo string) (*news, error) {
+	if validTo == "" {
+		return nil, nil // funded by a transfer or from the balance
+	}
+	end, err := time.Parse(time.RFC3339, validTo)
+	return &news{Notification: Notification{Kind: QuoteEnding, ObjectID: payrollID}, at: end.Add(-beforeEnd),
+		ends: end}, err
 }
 
 // fromOutside are the methods by which money comes from outside the service.
@@ -195,28 +241,34 @@ func ofPayroll(d payload) (*news, error) {
 	default:
 		return nil, nil
 	}
-	return newsOf(kind, d.PayrollID, d.Currency, d.Total)
+	n, err := newsOf(kind, d.PayrollID, d.Currency, d.Total)
+	if kind == ApprovalNeeded {
+		n.about = d.PayrollID
+	}
+	return n, err
 }
 
-func ofApproval(_ *db.Tx, _ webhook.StoredEvent, d payload) (*news, error) {
+func ofApproval(d payload) (*news, error) {
 	if d.Status != "awaiting_approval" {
 		return nil, nil
 	}
-	return newsOf(ApprovalNeeded, cmp.Or(d.ClaimID, d.WithdrawalID), d.Currency, d.Amount)
+	n, err := newsOf(ApprovalNeeded, cmp.Or(d.ClaimID, d.WithdrawalID), d.Currency, d.Amount)
+	n.about = cmp.Or(d.RefundID, d.WithdrawalID)
+	return n, err
 }
 
 // send stores the notification for each member that it concerns, and mails it to those who want that. A member who has
-// not read one about the same does not get another.
-func (n *news) send(ctx context.Context, tx *db.Tx) error {
-	company, err := identity.CompanyByID(ctx, tx, n.companyID)
+// not read one about the same is not notified again.
+func (n *news) send(ctx context.Context, tx *db.Tx, companyID string) error {
+	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
 		return err
 	}
-	to, err := n.members(ctx, tx)
+	to, err := n.members(ctx, tx, companyID)
 	if err != nil || len(to) == 0 {
 		return err
 	}
-	unwanted, err := selectUnwanted(ctx, tx, n.companyID, n.Kind)
+	unwanted, err := selectUnwanted(ctx, tx, companyID, n.Kind)
 	if err != nil {
 		return err
 	}
@@ -224,17 +276,15 @@ func (n *news) send(ctx context.Context, tx *db.Tx) error {
 	if n.Amount.Asset() != "" {
 		amount = n.Amount.String() + " " + string(n.Amount.Asset())
 	}
+	var rows [][]any
 	for _, m := range to {
 		id := tx.NewID("ntf")
-		stored, err := insertNotification(ctx, tx, n.companyID, m.UserID, id, n.Notification)
-		if err != nil {
-			return err
-		}
-		if !stored || slices.Contains(unwanted, m.UserID) || !mail.Valid(m.Email) {
+		rows = append(rows, n.row(tx, companyID, m.UserID, id))
+		if slices.Contains(unwanted, m.UserID) || !mail.Valid(m.Email) {
 			continue
 		}
 		if err := mail.Enqueue(ctx, tx, mail.Message{
-			CompanyID: n.companyID, To: m.Email, Template: mail.MemberNotification, Key: id,
+			CompanyID: companyID, To: m.Email, Template: mail.MemberNotification, Key: id,
 			Language: mail.LanguageOf(company.Country),
 			Data: mail.MemberNotificationData{Name: m.Name, Company: company.Name, Kind: string(n.Kind), Amount: amount,
 				Detail: n.Detail, Path: n.Path()},
@@ -242,64 +292,33 @@ func (n *news) send(ctx context.Context, tx *db.Tx) error {
 			return err
 		}
 	}
-	return nil
+	return insertNotifications(ctx, tx, rows)
 }
 
-// members returns the owners and administrators whom the notification concerns.
-func (n *news) members(ctx context.Context, tx *db.Tx) ([]auth.Member, error) {
-	all, err := auth.Members(ctx, tx, n.companyID)
+// members returns the owners and administrators whom the notification concerns, without those who have not read one
+// about the same.
+func (n *news) members(ctx context.Context, tx *db.Tx, companyID string) ([]auth.Member, error) {
+	all, err := auth.Members(ctx, tx, companyID)
+	if err != nil {
+		return nil, err
+	}
+	unread, err := selectUnread(ctx, tx, companyID, n.Kind, n.about)
 	if err != nil {
 		return nil, err
 	}
 	may := func(m auth.Member) bool { return identity.Administers(m.Role) }
 	if n.Kind == ApprovalNeeded {
-		creator, err := selectCreator(ctx, tx, n.companyID, n.ObjectID)
+		creator, err := selectCreator(ctx, tx, companyID, n.about)
 		if err != nil {
 			return nil, err
 		}
-		approvers, err := approval.Approvers(ctx, tx, n.companyID)
+		approvers, err := approval.Approvers(ctx, tx, companyID)
 		if err != nil {
 			return nil, err
 		}
 		may = func(m auth.Member) bool { return m.UserID != creator && slices.Contains(approvers, m.UserID) }
 	}
-	return slices.DeleteFunc(all, func(m auth.Member) bool { return !may(m) }), nil
-}
-
-// ending is the payload of JobQuoteEnding.
-type ending struct {
-	PayrollID string `json:"payroll_id"`
-	ValidTo   int64  `json:"valid_to"`
-}
-
-// remind enqueues a notification before the end of a quote.
-func remind(tx *db.Tx, companyID, payrollID, validTo string) error {
-	if validTo == "" {
-		return nil // funded by a transfer or from the balance
-	}
-	end, err := time.Parse(time.RFC3339, validTo)
-	if err != nil {
-		return err
-	}
-	if left := end.Sub(tx.Now()); left > shortest {
-		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobQuoteEnding, RunAt: end.Add(-beforeEnd),
-			Payload: ending{payrollID, db.Micros(end)}})
-	}
-	return nil
-}
-
-// HandleQuoteEnding handles JobQuoteEnding: it notifies members if the payroll still waits for money by this quote.
-func HandleQuoteEnding(ctx context.Context, tx *db.Tx, j job.Job) error {
-	var in ending
-	if err := j.Decode(&in); err != nil {
-		return err
-	}
-	due, err := selectUnfunded(ctx, tx, j.CompanyID, in.PayrollID, in.ValidTo)
-	if err != nil || due.Asset() == "" {
-		return err
-	}
-	n := &news{Notification{Kind: QuoteEnding, ObjectID: in.PayrollID, Amount: due}, j.CompanyID}
-	return n.send(ctx, tx)
+	return slices.DeleteFunc(all, func(m auth.Member) bool { return !may(m) || slices.Contains(unread, m.UserID) }), nil
 }
 
 // List returns a page of a member's notifications, newest first, and their number.

@@ -12,20 +12,25 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// insertNotification stores a notification and reports whether it did: not if the member has not read one of the same
-// kind about the same object.
-func insertNotification(ctx context.Context, tx *db.Tx, companyID, userID, id string, n Notification) (bool, error) {
+func (n *news) row(tx *db.Tx, companyID, userID, id string) []any {
 	var units int64
 	if n.Amount.Asset() != "" {
 		units = n.Amount.Units()
 	}
-	changed, err := tx.Exec(ctx, `INSERT INTO notifications
-			(company_id, user_id, notification_id, kind, object_id, amount, currency, detail, created_at, read_at)
-		SELECT $1, $2, $3, $4, $5, CAST($6 AS BIGINT), $7, $8, CAST($9 AS BIGINT), 0
-		WHERE NOT EXISTS (SELECT 1 FROM notifications
-			WHERE company_id = $1 AND user_id = $2 AND kind = $4 AND object_id = $5 AND read_at = 0)`,
-		companyID, userID, id, string(n.Kind), n.ObjectID, units, string(n.Amount.Asset()), n.Detail, db.Micros(tx.Now()))
-	return changed == 1, err
+	return []any{companyID, userID, id, string(n.Kind), n.ObjectID, n.about, units, string(n.Amount.Asset()), n.Detail,
+		db.Micros(tx.Now()), int64(0)}
+}
+
+func insertNotifications(ctx context.Context, tx *db.Tx, rows [][]any) error {
+	return tx.Insert(ctx, "notifications", []string{"company_id", "user_id", "notification_id", "kind", "object_id",
+		"about", "amount", "currency", "detail", "created_at", "read_at"}, rows)
+}
+
+// selectUnread returns the members who have not read a notification of a kind about the same.
+func selectUnread(ctx context.Context, tx *db.Tx, companyID string, kind Kind, about string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT user_id FROM notifications
+		WHERE company_id = $1 AND kind = $2 AND about = $3 AND read_at = 0`, companyID, string(kind), about)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 const columns = "notification_id, kind, object_id, amount, currency, detail, created_at, read_at"
@@ -83,13 +88,12 @@ func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) (int64, error) 
 		ORDER BY created_at LIMIT $2)`, db.Micros(before), int64(pruneSize))
 }
 
-// selectCreator returns the member who created a payroll, withdrawal or refund that waits for an approval, or "".
-func selectCreator(ctx context.Context, tx *db.Tx, companyID, objectID string) (userID string, err error) {
+// selectCreator returns the member who created a payroll, withdrawal or refund, or "".
+func selectCreator(ctx context.Context, tx *db.Tx, companyID, id string) (userID string, err error) {
 	err = tx.QueryRow(ctx, `SELECT created_by FROM payrolls WHERE company_id = $1 AND payroll_id = $2
 		UNION ALL SELECT created_by FROM withdrawals WHERE company_id = $1 AND withdrawal_id = $2
-		UNION ALL SELECT created_by FROM claim_refunds WHERE company_id = $1 AND claim_id = $2
-			AND state = 'awaiting_approval'
-		LIMIT 1`, companyID, objectID).Scan(&userID)
+		UNION ALL SELECT created_by FROM claim_refunds WHERE company_id = $1 AND refund_id = $2`, companyID, id).
+		Scan(&userID)
 	if errors.Is(err, db.ErrNoRows) {
 		err = nil
 	}

@@ -595,6 +595,7 @@ CREATE TABLE notifications (
     kind            TEXT   NOT NULL CHECK (kind IN ('approval_needed', 'quote_ending', 'payroll_funded', 'payroll_paid',
                                                     'payment_returned', 'verification')),
     object_id       TEXT   NOT NULL, -- payroll, withdrawal, claim or company
+    about           TEXT   NOT NULL, -- payroll, withdrawal or refund to approve, or event
     amount          BIGINT NOT NULL, -- in the smallest unit of currency, 0 if that is ''
     currency        TEXT   NOT NULL,
     detail          TEXT   NOT NULL, -- state of the verification, or ''
@@ -602,7 +603,8 @@ CREATE TABLE notifications (
     read_at         BIGINT NOT NULL, -- 0 before
     PRIMARY KEY (company_id, user_id, notification_id)
 );
-CREATE INDEX notifications_unread ON notifications (company_id, user_id, kind, object_id) WHERE read_at = 0;
+CREATE INDEX notifications_unread ON notifications (company_id, user_id) WHERE read_at = 0;
+CREATE INDEX notifications_about ON notifications (company_id, about) WHERE read_at = 0;
 CREATE INDEX notifications_by_time ON notifications (created_at);
 
 -- Kinds of notifications that a person does not want by mail.
