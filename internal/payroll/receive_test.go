@@ -79,7 +79,7 @@ func TestAPayeeReceivesExactlyTheFixedAmount(t *testing.T) {
 // A payment waits while what the payee receives costs much more than was funded, and goes on when the price falls.
 func TestAReceivedAmountWaitsWhileItCostsMuchMore(t *testing.T) {
 	run(t, func(h *env) {
-		p := h.funded(coins)
+		p := h.paidInDollars(coins)
 		h.bitcoinAt("50501")
 		h.release(p.ID)
 		h.waitsForPrice(p)
@@ -103,6 +103,51 @@ func (h *env) waitsForPrice(p Payroll) Payment {
 	return m
 }
 
+// paidInDollars returns a payroll that the company's balance paid in dollars. The operator owns the coins.
+func (h *env) paidInDollars(to ...Payee) Payroll {
+	h.Helper()
+	h.fill(h.By.CompanyID, usd(1_010_00))
+	h.bring(sats(2_000_000))
+	return h.create(CreateParams{ToPay: to, FundingMethod: MethodWallet, FundingCurrency: "USD"})
+}
+
+// A payroll that was funded in the coin that its payee receives holds that coin, so it pays whatever the price is.
+func TestAReceivedCoinThatWasFundedIsPaidAtAnyPrice(t *testing.T) {
+	run(t, func(h *env) {
+		for _, price := range []string{"60000", "40000"} {
+			p := h.funded(coins)
+			h.bitcoinAt(price)
+			h.release(p.ID)
+			if m := h.get(p.ID).Payments[0]; m.State != Released || m.Outputs[0].Amount != sats(2_000_000) {
+				t.Errorf("at %s: %+v", price, m)
+			}
+			h.bitcoinAt("50000")
+		}
+		h.check()
+	})
+}
+
+// A payment that waits for its payee, and has become dearer when the payee has acted, waits for the company.
+func TestAWaitingPaymentThatBecomesDearerWaitsForItsPrice(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.paidInDollars(coins)
+		h.Exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_btc'")
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != ActionRequired {
+			t.Fatalf("%+v", m)
+		}
+		h.Exec("UPDATE recipients SET status = 'active' WHERE recipient_id = 'rec_btc'")
+		h.bitcoinAt("60000")
+		h.release(p.ID)
+		h.waitsForPrice(p)
+		h.bitcoinAt("50000")
+		h.release(p.ID)
+		if m := h.get(p.ID).Payments[0]; m.State != Released {
+			t.Errorf("%+v", m)
+		}
+	})
+}
+
 // A company pays the higher price from its balance, or takes the payment back with its fee. Neither happens twice.
 func TestTheHigherPriceOfAReceivedAmountIsPaidOrTakenBack(t *testing.T) {
 	run(t, func(h *env) {
@@ -122,7 +167,7 @@ func TestTheHigherPriceOfAReceivedAmountIsPaidOrTakenBack(t *testing.T) {
 			})
 			return err
 		}
-		p := h.funded(coins)
+		p := h.paidInDollars(coins)
 		h.bitcoinAt("60000") // 200.00 USD more
 		h.release(p.ID)
 		m := h.waitsForPrice(p)
@@ -148,7 +193,7 @@ func TestTheHigherPriceOfAReceivedAmountIsPaidOrTakenBack(t *testing.T) {
 		_ = h.Fault("invalid_state", back(p))
 
 		h.bitcoinAt("50000")
-		p = h.funded(coins)
+		p = h.paidInDollars(coins)
 		h.bitcoinAt("60000")
 		h.release(p.ID)
 		m = h.waitsForPrice(p)
@@ -289,7 +334,7 @@ func TestACanceledPayrollOfAReceivedAmountGainsNothing(t *testing.T) {
 func TestAPaymentTakenBackReturnsThePresentPrice(t *testing.T) {
 	run(t, func(h *env) {
 		h.member("anna", "admin")
-		p := h.funded(coins)
+		p := h.paidInDollars(coins)
 		h.bitcoinAt("60000")
 		h.release(p.ID)
 		m := h.waitsForPrice(p)

@@ -193,9 +193,10 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 		return false, err
 	}
 	stopped := false
-	for i := range waiting { // the payee must correct the account that was waited for
-		if m := &waiting[i]; m.State == OnHold && r.lines.problems[i] == ReasonReturned {
-			if err := p.stop(ctx, tx, m, ReasonReturned, nil); err != nil {
+	for i := range waiting { // who must act has changed: the payee, for a returned account, or the company, for a price
+		m, problem := &waiting[i], r.lines.problems[i]
+		if problem == ReasonReturned && m.State == OnHold || problem == ReasonPrice && m.Reason != ReasonPrice {
+			if err := p.stop(ctx, tx, m, problem, nil); err != nil {
 				return false, err
 			}
 			stopped = true
@@ -331,6 +332,9 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		dear, err := drifted(m, prices, borne)
 		if err != nil {
 			return nil, err
+		}
+		if borne > 0 && p.State == Received && m.Receive.Asset() == p.FundingCurrency {
+			dear = false // one quote brought the coins that the payee receives
 		}
 		switch {
 		case held[m.PayeeID]:
