@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,8 +157,12 @@ func TestEverySettingIsAFlagAndAnEnvironmentVariable(t *testing.T) {
 	var commands cli.CLI
 	parser, err := kong.New(&commands, cli.Options()...)
 	testkit.Check(t, err)
-	for _, f := range parser.Model.Children[0].Flags {
+	i := slices.IndexFunc(parser.Model.Children, func(n *kong.Node) bool { return n.Name == "serve" })
+	for _, f := range parser.Model.Children[i].Flags {
 		want := "STIPEND_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if f.Name == "otlp-endpoint" {
+			want = "OTEL_EXPORTER_OTLP_ENDPOINT" // the name that OpenTelemetry specifies
+		}
 		if len(f.Envs) != 1 || f.Envs[0] != want || f.Help == "" {
 			t.Errorf("--%s: environment %v, want %s; help %q", f.Name, f.Envs, want, f.Help)
 		}

@@ -63,7 +63,7 @@ type (
 
 	requestList struct {
 		CompanyID string `query:"company_id"`
-		Outcome   string `query:"outcome" enum:"succeeded,refused,failed,replayed"`
+		Outcome   string `query:"outcome" enum:"succeeded,refused,failed,replayed" doc:"Only requests that ended so."`
 		Route     string `query:"route" maxLength:"255" doc:"Only requests of this operation, by its path."`
 		RequestID string `query:"request_id" maxLength:"128" doc:"Only the requests with this ID."`
 		After     string `query:"after" maxLength:"64" doc:"Continue a list: next of the page before."`

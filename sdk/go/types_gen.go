@@ -1190,7 +1190,7 @@ func (p *CompanyListPaymentsParams) values() url.Values {
 type CompanyListRequestsParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// One of: succeeded, refused, failed, replayed.
+	// Only requests that ended so. One of: succeeded, refused, failed, replayed.
 	Outcome string
 	// Only requests of this operation, by its path.
 	Route string

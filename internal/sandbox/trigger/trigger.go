@@ -68,6 +68,8 @@ var triggers = map[string]trigger{
 		revertFunding},
 	"payroll.created":            {"creates a payroll", payrollThen()},
 	"payroll.updated":            {"creates a payroll and changes its reference", payrollThen(rename)},
+	"proposal.created":           {"proposes a payroll and cancels the proposal", propose},
+	"proposal.status_update":     {"proposes a payroll and cancels the proposal", propose},
 	"schedule.created":           {"creates a schedule and ends it", runSchedule},
 	"schedule.run_update":        {"creates a schedule, skips a run and ends the schedule", runSchedule},
 	"schedule.status_update":     {"creates a schedule and ends it", runSchedule},
@@ -284,6 +286,20 @@ func (c *Client) makePayroll(ctx context.Context, payee string, of fields) (made
 	of["to_pay"] = []fields{{"user_id": payee, "amount_fiat": json.Number("100.00")}}
 	err = c.Post(ctx, "/api/company/payroll/create", of, &made)
 	return made, err
+}
+
+// propose proposes a payroll of one payee and cancels the proposal, because a company has few open ones.
+func propose(ctx context.Context, c *Client) error {
+	payee, err := c.makePayee(ctx)
+	if err != nil {
+		return err
+	}
+	id, err := c.create(ctx, "/api/company/proposals/payroll", "proposal_id", fields{"currency": "USD",
+		"to_pay": []fields{{"user_id": payee, "amount_fiat": json.Number("100.00")}}})
+	if err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/company/proposals/cancel", fields{"proposal_id": id}, nil)
 }
 
 // rename changes the reference of a payroll.

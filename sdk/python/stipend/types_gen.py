@@ -961,6 +961,7 @@ class CompanyListRequestsParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     outcome: Literal["succeeded", "refused", "failed", "replayed"]
+    """Only requests that ended so."""
     route: str
     """Only requests of this operation, by its path."""
     request_id: str

@@ -858,7 +858,7 @@ export interface CompanyListPaymentsParams {
 export interface CompanyListRequestsParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/**  */
+	/** Only requests that ended so. */
 	outcome?: "succeeded" | "refused" | "failed" | "replayed";
 	/** Only requests of this operation, by its path. */
 	route?: string;
