@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -53,6 +54,9 @@ func (s *Service) BackOffice() *backoffice.Service { return s.backoffice }
 
 // Sealer returns the sealer that encrypts stored secrets.
 func (s *Service) Sealer() *identity.Sealer { return s.sealer }
+
+// Pools returns the handles to the database, each with connections of its own.
+func (s *Service) Pools() []*db.DB { return []*db.DB{s.db, s.requestDB, s.watcherDB} }
 
 // Servers returns the HTTP servers.
 func (s *Service) Servers() []*http.Server { return s.servers }

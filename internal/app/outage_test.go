@@ -160,6 +160,9 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 			t.Errorf("while the database fails: %d %s %v", r.status, r.text, r.err)
 		}
 	}
+	for _, pool := range s.Pools() {
+		useConnections(t, pool)
+	}
 	after := d.effects()
 	for i := range after {
 		if after[i]-before[i] != clients*each && i != 3 { // the address of a payroll that was rolled back stays unused
@@ -172,6 +175,28 @@ func TestADatabaseThatKeepsFailing(t *testing.T) {
 	d.deposit(made.PayrollID, "exact", "")
 	d.fulfilled(made.PayrollID)
 	d.checkLedgerBalances()
+}
+
+// useConnections uses every connection of a pool at once, so that the pool drops those that the server has closed.
+func useConnections(t *testing.T, pool *db.DB) {
+	t.Helper()
+	var all, begun sync.WaitGroup
+	most := pool.Stats().Max
+	begun.Add(most)
+	for range most {
+		all.Go(func() {
+			use := sync.OnceFunc(begun.Done)
+			defer use()
+			_ = pool.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error { // or an error of a closed connection
+				var one int64
+				err := tx.QueryRow(ctx, "SELECT 1").Scan(&one)
+				use()
+				begun.Wait()
+				return err
+			})
+		})
+	}
+	all.Wait()
 }
 
 // When the disk is full, writes fail with an error of their own and reads still work. The service sends nothing that
