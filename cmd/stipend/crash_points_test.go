@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	neturl "net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,9 +58,9 @@ type line struct {
 	url    string
 
 	mu      sync.Mutex
-	offered map[string]int // signed transactions in hex, and how often each was handed over
-	through int            // that reached the node
-	at      moment         // signed or broadcast: when to kill, once
+	offered map[string]int  // signed transactions in hex, and how often each was handed over
+	through map[string]bool // those that reached the node
+	at      moment          // signed or broadcast: when to kill, once
 	kill    func()
 }
 
@@ -67,7 +68,7 @@ func newLine(t *testing.T, to string) *line {
 	t.Helper()
 	target, err := neturl.Parse(to)
 	testkit.Check(t, err)
-	l := &line{offered: map[string]int{}}
+	l := &line{offered: map[string]int{}, through: map[string]bool{}}
 	rewrite := func(r *httputil.ProxyRequest) { r.Out.URL.Host, r.Out.URL.Scheme = target.Host, target.Scheme }
 	node := httputil.ReverseProxy{Rewrite: rewrite,
 		ErrorLog: log.New(io.Discard, "", 0)} // requests of the killed
@@ -93,15 +94,19 @@ func (l *line) pass(w http.ResponseWriter, r *http.Request, node http.Handler) {
 	for _, raw := range sent {
 		l.offered[raw]++
 	}
-	if l.kill != nil && l.at == signed {
+	// A process may repeat the broadcasts of the one before.
+	armed := l.kill != nil && slices.ContainsFunc(sent, func(raw string) bool { return !l.through[raw] })
+	if armed && l.at == signed {
 		l.kill()
 		l.kill = nil
 		panic(http.ErrAbortHandler)
 	}
 	answer := httptest.NewRecorder()
 	node.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
-	l.through++
-	if l.kill != nil {
+	for _, raw := range sent {
+		l.through[raw] = true
+	}
+	if armed {
 		l.kill()
 		l.kill = nil
 		panic(http.ErrAbortHandler)
@@ -128,7 +133,7 @@ func broadcasts(body []byte) (raws []string) {
 	return raws
 }
 
-// await arms the line to kill a process at its next broadcast.
+// await arms the line to kill a process at its next broadcast of a transaction that has not reached the node.
 func (l *line) await(at moment, kill func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,10 +149,11 @@ func (l *line) disarm() bool {
 	return done
 }
 
+// reached returns the number of transactions that reached the node.
 func (l *line) reached() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.through
+	return len(l.through)
 }
 
 // live is one life of the process, which ends at a moment.

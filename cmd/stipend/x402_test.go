@@ -115,6 +115,7 @@ func (w *world) dieSettling(node *evmtest.Node, round int, before []x402Payment)
 		}
 		w.line.await(at, func() { _ = w.process.Process.Kill() })
 	}
+	reached := w.line.reached()
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -124,8 +125,7 @@ func (w *world) dieSettling(node *evmtest.Node, round int, before []x402Payment)
 	case 0: // while it reads, verifies, stores or signs
 		time.AfterFunc(mathrand.N(haste), func() { _ = w.process.Process.Kill() })
 	case 3: // after the block with the transfer
-		before := w.line.reached()
-		w.until("the transfer is broadcast", func() bool { return w.line.reached() > before })
+		w.until("the transfer is broadcast", func() bool { return w.line.reached() > reached })
 		testkit.Check(w.t, node.Mine(w.t.Context(), 1))
 		time.AfterFunc(mathrand.N(haste), func() { _ = w.process.Process.Kill() })
 	}
