@@ -74,8 +74,7 @@ func TestDirectDebitPages(t *testing.T) {
 			t.Errorf("submitted twice: %q and %q", first.Location(), again.Location())
 		}
 		o.d.sendDebit(strings.TrimPrefix(first.Location(), at+"/"))
-		admin := o.s.Ready().Seed.Admin
-		o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password", admin.Password)
+		o.signIn()
 		eventually(t, 60*time.Second, "the debit is collected",
 			func() bool { return strings.Contains(o.Get(first.Location()).Text, ">Collected, on hold<") })
 		o.says(o.Get(first.Location()), "30.00\u00a0USD", "On hold until")

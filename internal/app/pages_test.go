@@ -37,13 +37,20 @@ type companyBrowser struct {
 func openCompanyBrowser(t *testing.T, database string, change ...func(*app.Config)) *companyBrowser {
 	t.Helper()
 	s := boot(t, database, change...)
-	o := &companyBrowser{t, webtest.NewVisitor(t, s.Ready().BaseURL), s, newAPIClient(t, s)}
-	admin := s.Ready().Seed.Admin
+	o := &companyBrowser{T: t, s: s, d: newAPIClient(t, s)}
+	o.signIn()
+	return o
+}
+
+// signIn signs in as the sandbox's administrator in a new browser.
+func (o *companyBrowser) signIn() {
+	o.Helper()
+	o.Visitor = webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
+	admin := o.s.Ready().Seed.Admin
 	if got := o.Submit(o.Get("/sign-in"), "/sign-in", "email", admin.Email, "password",
 		admin.Password); got.Status != http.StatusSeeOther {
-		t.Fatalf("sign in: got status %d\n%s", got.Status, got.Text)
+		o.Fatalf("sign in: got status %d\n%s", got.Status, got.Text)
 	}
-	return o
 }
 
 // says fails the test unless the page loaded and contains all of these texts.

@@ -151,8 +151,8 @@ func (b *env) play(steps string) {
 	b.Play(steps, func(verb, _ string) { b.Fatalf("unknown step %q", verb) })
 }
 
-// is compares the claim, the invoice, the person's balance in cents, and the sorted states of their incomes. The clock
-// stands still, so that no income is the newest.
+// is compares the claim, the invoice, the person's balance in cents, and the sorted states of their incomes, which were
+// all created at the same time.
 func (b *env) is(state claim.State, shown invoice.Status, balance int64, incomes ...string) {
 	b.Helper()
 	if got := b.get().State; got != state {
