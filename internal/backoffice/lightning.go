@@ -11,7 +11,8 @@ import (
 )
 
 // LightningOutcome is the action of deciding what became of a payment over Lightning that the node no longer tells. It
-// needs two members of staff for any amount. The target of its request is lightningFailed, or the preimage and the fee.
+// needs two members of staff for any amount. The target of its request is lightningFailed and the payment hash, or the
+// preimage and the fee.
 const LightningOutcome = "lightning.outcome"
 
 const lightningFailed = "failed"
@@ -36,10 +37,11 @@ func (s *Service) RequestLightningPaid(ctx context.Context, tx *db.Tx, by Sessio
 // RequestLightningFailed requests that a payment over Lightning is recorded as not made.
 func (s *Service) RequestLightningFailed(ctx context.Context, tx *db.Tx, by Session, companyID, outputID,
 	reason string) error {
-	if err := lightning.CheckFailed(ctx, tx, companyID, outputID); err != nil {
+	hash, err := lightning.CheckFailed(ctx, tx, companyID, outputID)
+	if err != nil {
 		return err
 	}
-	return requestOutcome(ctx, tx, by, companyID, outputID, lightningFailed, reason)
+	return requestOutcome(ctx, tx, by, companyID, outputID, lightningFailed+" "+hash, reason)
 }
 
 func requestOutcome(ctx context.Context, tx *db.Tx, by Session, companyID, outputID, target, reason string) error {
@@ -53,8 +55,8 @@ func requestOutcome(ctx context.Context, tx *db.Tx, by Session, companyID, outpu
 
 // decideLightning performs an approved request.
 func decideLightning(ctx context.Context, tx *db.Tx, r approval.Request) error {
-	if r.Target == lightningFailed {
-		return lightning.MarkFailed(ctx, tx, r.CompanyID, r.ObjectID)
+	if hash, failed := strings.CutPrefix(r.Target, lightningFailed+" "); failed {
+		return lightning.MarkFailed(ctx, tx, r.CompanyID, r.ObjectID, hash)
 	}
 	preimage, text, _ := strings.Cut(r.Target, " ")
 	fee, err := strconv.ParseInt(text, 10, 64)

@@ -24,12 +24,15 @@ type Payer interface {
 	// TrackPayment tells whether there is a payment. An [Error] that refuses the request proves that it will not start;
 	// after any other error it is not known whether the node got the request.
 	Pay(ctx context.Context, p PaymentParams) (Payment, error)
-	// TrackPayment returns a payment as it is now, or [ErrNoPayment].
+	// TrackPayment returns a payment as it is now, or [ErrNoPayment]. After [ErrUnclear] the payment may have been made.
 	TrackPayment(ctx context.Context, h Hash) (Payment, error)
 }
 
 // ErrNoPayment is returned if the node never started a payment.
 var ErrNoPayment = errors.New("lightning: the node has no such payment")
+
+// ErrUnclear is returned if the node has a payment, but its description cannot be trusted or understood.
+var ErrUnclear = errors.New("lightning: the node's description of a payment is not valid")
 
 // PaymentParams describe a payment.
 type PaymentParams struct {
@@ -37,6 +40,9 @@ type PaymentParams struct {
 	Amount  int64  // satoshis; for requests without an amount only, otherwise 0
 	MaxFee  int64  // largest fee in satoshis
 	Timeout time.Duration
+	// MaxBlocks is the largest lock time of a route: so many blocks after the last attempt the outcome is certain on the
+	// chain. 0 is the node's own limit.
+	MaxBlocks int64
 }
 
 // PaymentState is LND's state of a payment.
@@ -120,6 +126,9 @@ func (c *Client) Pay(ctx context.Context, in PaymentParams) (Payment, error) {
 	if in.Amount > 0 {
 		body["amt"] = strconv.FormatInt(in.Amount, 10)
 	}
+	if in.MaxBlocks > 0 {
+		body["cltv_limit"] = in.MaxBlocks
+	}
 	return c.firstPayment(ctx, r.Hash, http.MethodPost, "/v2/router/send", body)
 }
 
@@ -167,6 +176,9 @@ func (c *Client) firstPayment(ctx context.Context, h Hash, method, path string, 
 	p, err := message.Result.read()
 	if err == nil && p.Hash != h {
 		err = fmt.Errorf("lightning: asked for payment %s, got %s", h, p.Hash)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrUnclear, err)
 	}
 	return p, err
 }

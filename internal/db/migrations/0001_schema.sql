@@ -1148,6 +1148,8 @@ CREATE TABLE lightning_payments (
     reason      TEXT   NOT NULL DEFAULT '', -- of a failed payment
     attempts    BIGINT NOT NULL DEFAULT 0, -- calls of the node
     doubt_until BIGINT NOT NULL DEFAULT 0, -- until then, a call whose answer was lost may still reach the node
+    in_flight   BOOLEAN NOT NULL DEFAULT FALSE, -- whether the node said so when it was asked last
+    declared_at BIGINT NOT NULL DEFAULT 0, -- when staff decided that it was not made, until the node says so
     version     BIGINT NOT NULL,
     created_at  BIGINT NOT NULL,
     updated_at  BIGINT NOT NULL,
@@ -1157,6 +1159,8 @@ CREATE UNIQUE INDEX lightning_payments_hash ON lightning_payments (hash) WHERE s
 CREATE INDEX lightning_payments_output ON lightning_payments (company_id, output_id);
 -- The payments that the balance of the node may not contain yet.
 CREATE INDEX lightning_payments_open ON lightning_payments (node_id) WHERE state IN ('prepared', 'in_doubt');
+-- The payments that staff declared not made, which the node may still report as made.
+CREATE INDEX lightning_payments_declared ON lightning_payments (node_id) WHERE declared_at > 0;
 
 -- Virtual bank accounts of users and companies.
 -- Shared: belongs to a user or a company; the bank names only the account number.

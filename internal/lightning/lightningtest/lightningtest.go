@@ -67,6 +67,8 @@ type Node struct {
 	funds    int64 // millisatoshis that the node was given
 	peers    []*Node
 	payments map[lightning.Hash]*payment
+	lost     map[lightning.Hash]*payment // payments that the node has forgotten
+	blocks   int64                       // largest lock time that the latest call to pay permitted
 	nextPay  payFault
 }
 

@@ -72,6 +72,20 @@ func (n *Node) Succeeded() (count int) {
 	return count
 }
 
+// MaxBlocks returns the largest lock time of a route that the latest call to pay permitted, 0 for LND's own limit.
+func (n *Node) MaxBlocks() (blocks int64) {
+	n.locked(func() { blocks = n.blocks })
+	return blocks
+}
+
+// Forget makes the node forget its payments, as when its database is lost.
+func (n *Node) Forget() {
+	n.locked(func() { n.lost, n.payments = n.payments, map[lightning.Hash]*payment{} })
+}
+
+// Remember ends Forget, as when the database is found again.
+func (n *Node) Remember() { n.locked(func() { n.payments = n.lost }) }
+
 // NewRequest creates an invoice, as the wallet of a payee does. Without an amount the payer chooses it.
 func (n *Node) NewRequest(sats int64, expiry time.Duration) (string, error) {
 	n.mu.Lock()
@@ -136,7 +150,10 @@ func streamError(w http.ResponseWriter, status, code int, message string) {
 	writeJSON(w, status, map[string]any{"error": map[string]any{"code": code, "message": message, "details": []any{}}})
 }
 
-const codeAlreadyExists = 6
+const (
+	codeAlreadyExists = 6
+	maxBlocks         = 2016 // LND's default of --max-cltv-expiry
+)
 
 func (n *Node) send(w http.ResponseWriter, r *http.Request) {
 	var in struct {
@@ -145,6 +162,7 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request) {
 		Timeout int64     `json:"timeout_seconds"`
 		MaxFee  int64Text `json:"fee_limit_sat"`
 		Quiet   bool      `json:"no_inflight_updates"`
+		Blocks  int64     `json:"cltv_limit"`
 	}
 	decoder := json.NewDecoder(io.LimitReader(r.Body, 1<<20))
 	decoder.DisallowUnknownFields()
@@ -155,10 +173,16 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request) {
 	invoice, err := lightning.Decode(in.Request)
 	n.mu.Lock()
 	p, lost := n.payments[invoice.Hash], n.nextPay.lost
+	n.blocks = in.Blocks
 	switch {
 	case err != nil:
 		n.mu.Unlock()
 		streamError(w, http.StatusInternalServerError, codeUnknown, err.Error())
+		return
+	case in.Blocks > maxBlocks:
+		n.mu.Unlock()
+		streamError(w, http.StatusInternalServerError, codeUnknown, fmt.Sprintf(
+			"total time lock of %d exceeds max allowed %d", in.Blocks, maxBlocks))
 		return
 	case n.now().After(invoice.Expires()):
 		n.mu.Unlock()

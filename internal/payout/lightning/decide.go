@@ -3,6 +3,7 @@ package lightning
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -11,8 +12,9 @@ import (
 )
 
 // The node says what became of a payment. If it cannot, for example because its database was lost, staff finds out with
-// the node's operator and the payee, and decides. A payment is paid only with its preimage, which proves it, and failed
-// only when no call can start it any more.
+// the node's operator and the payee, and decides. A payment is paid only with its preimage, which proves it. It is
+// failed only when no call can start it and no part of it can be on its way any more, and if the node, asked again
+// after the decision, does not contradict. The node is asked for it afterwards, too: see [Rail.checkDeclared].
 
 // Errors of decisions about payments.
 var (
@@ -22,8 +24,12 @@ var (
 		"This is not the preimage of the payment: its SHA-256 must be the payment hash. Ask the payee for it.")
 	ErrFee = apierr.New(apierr.Invalid, "invalid_parameter",
 		"The fee is a number of satoshis up to the largest fee of the payment.")
-	ErrMayStart = apierr.New(apierr.Conflict, "invalid_state",
-		"The node may still start this payment. Decide after its invoice has expired.")
+	ErrMayBePaid = apierr.New(apierr.Conflict, "invalid_state",
+		"This payment may still be made. If the node says nothing about it, decide 21 days after its invoice has expired.")
+	ErrInFlight = apierr.New(apierr.Conflict, "invalid_state",
+		"The node says that this payment is on its way. Wait: the node will say whether it was made.")
+	ErrDeclared = apierr.New(apierr.Conflict, "invalid_state",
+		"It is decided that this payment was not made. It is recorded once the node does not contradict, within a day.")
 )
 
 // undecided returns the payment of an output whose outcome the node does not give.
@@ -71,30 +77,44 @@ func MarkPaid(ctx context.Context, tx *db.Tx, companyID, outputID, preimage stri
 	return p.succeed(ctx, tx, fee, preimage)
 }
 
-// CheckFailed returns the error that MarkFailed would return.
-func CheckFailed(ctx context.Context, tx *db.Tx, companyID, outputID string) error {
+// CheckFailed returns the error that MarkFailed would return, and otherwise the payment hash. While the node answers,
+// it says itself that a payment failed. Staff decides only if it does not, and not before the payment can no longer be
+// on its way.
+func CheckFailed(ctx context.Context, tx *db.Tx, companyID, outputID string) (hash string, err error) {
 	p, err := undecided(ctx, tx, companyID, outputID)
-	if err == nil && (!tx.Now().After(p.ExpiresAt.Add(expiryMargin)) || tx.Now().Before(p.doubtUntil)) {
-		err = ErrMayStart
+	switch {
+	case err != nil:
+	case p.inFlight:
+		err = ErrInFlight
+	case !tx.Now().After(p.settledBy()):
+		err = ErrMayBePaid
+	case !p.declaredAt.IsZero():
+		err = ErrDeclared
 	}
-	return err
+	return p.Hash, err
 }
 
-// MarkFailed records that the payment of an output was not made. An output to a Lightning address gets another invoice;
-// any other one fails.
-func MarkFailed(ctx context.Context, tx *db.Tx, companyID, outputID string) error {
-	if err := CheckFailed(ctx, tx, companyID, outputID); err != nil {
+// MarkFailed records the decision that the payment of an output with a hash was not made. The node is asked once more
+// before the payment fails, by [Rail.Send]. An output to a Lightning address then gets another invoice; any other one
+// fails.
+func MarkFailed(ctx context.Context, tx *db.Tx, companyID, outputID, hash string) error {
+	if found, err := CheckFailed(ctx, tx, companyID, outputID); err != nil {
 		return err
+	} else if found != hash {
+		return ErrDecided // the request was for an earlier payment
 	}
 	p, err := undecided(ctx, tx, companyID, outputID)
 	if err != nil {
 		return err
 	}
-	return p.end(ctx, tx, ReasonInvoiceExpired)
+	marked := p
+	marked.declaredAt = tx.Now()
+	payout.EnqueueSend(tx, companyID, payout.RailLightning, time.Time{}, p.ID)
+	return update(ctx, tx, p.State, &marked)
 }
 
-// Lost returns the outputs of payments that are sent although their invoice expired, oldest first: their payee holds
-// them, or the node has lost them.
+// Lost returns the outputs of payments that are sent although their invoice expired, oldest first, if the node says
+// nothing about them any more. The outcome of a payment that its payee holds is for the node to say.
 func Lost(ctx context.Context, tx *db.Tx, limit int) ([]payout.Output, error) {
 	found, err := lost(ctx, tx, limit)
 	if err != nil {

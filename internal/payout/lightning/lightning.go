@@ -14,6 +14,9 @@
 //   - An output gets another invoice, or fails, only with proof that the payment was not and never will be made: the
 //     node says that it failed or was never started, and every call whose answer was lost is so old that it cannot
 //     arrive any more, or the invoice has expired.
+//   - Staff's decision that a payment was not made is such a proof only if nothing of the payment can be on its way any
+//     more (settledBy), and if the node does not contradict when it is asked after the decision. If the node reports
+//     later that the payment was made, payouts are paused.
 //   - A payment hash belongs to one output, whichever company pays. So an invoice is paid for one output only.
 //   - The preimage is the proof of the payment. It is checked and stored.
 //
@@ -116,6 +119,8 @@ func (r *Rail) Jobs() job.Table { return nil }
 func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	return []job.Periodic{{Name: "lightning.queues", Every: time.Minute, Run: func(ctx context.Context) error {
 		return r.wake(ctx, d)
+	}}, {Name: "lightning.declared", Every: time.Hour, Run: func(ctx context.Context) error {
+		return r.checkDeclared(ctx, d)
 	}}}
 }
 

@@ -3,6 +3,7 @@ package lightning_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -273,55 +274,230 @@ func TestAnInvoiceThatExpiresInDoubtIsOwedAgain(t *testing.T) {
 	})
 }
 
-// If the node cannot tell what became of a payment, staff records it as paid with its preimage, or as not paid once the
-// node cannot start it any more. The output is paid once in any case.
-func TestStaffDecidesWhatTheNodeDoesNotTell(t *testing.T) {
+// markFailed records as two members of staff do that the payment of an output was not made.
+func (s *scene) markFailed(o payout.Output, want error) {
+	s.Helper()
+	hash := s.paymentOf(o).Hash
+	err := s.DB.Write(s.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return rail.MarkFailed(ctx, tx, o.CompanyID, o.ID, hash)
+	})
+	if !errors.Is(err, want) {
+		s.Errorf("marked as not made: %v, want %v", err, want)
+	}
+}
+
+// markPaid records that the payment of an output was made.
+func (s *scene) markPaid(o payout.Output, preimage string, fee int64, want error) {
+	s.Helper()
+	err := s.DB.Write(s.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return rail.MarkPaid(ctx, tx, o.CompanyID, o.ID, preimage, fee)
+	})
+	if !errors.Is(err, want) {
+		s.Errorf("marked as paid: %v, want %v", err, want)
+	}
+}
+
+// lost returns the outputs that staff is asked to decide.
+func (s *scene) lost() (all []payout.Output) {
+	s.Helper()
+	s.Read(func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = rail.Lost(ctx, tx, 10)
+		return err
+	})
+	return all
+}
+
+// settle lets the time pass after which nothing of the payment of an output is on its way.
+func (s *scene) settle(o payout.Output) {
+	s.Helper()
+	s.Clock.Advance(s.paymentOf(o).ExpiresAt.Sub(s.Clock.Now()) + 21*24*time.Hour + 3*time.Minute)
+}
+
+// If the node cannot tell what became of a payment, staff records it as paid with its preimage.
+func TestStaffRecordsAPaymentByItsPreimage(t *testing.T) {
 	run(t, func(s *scene) {
-		decide := func(want error, how func(ctx context.Context, tx *db.Tx) error) {
-			t.Helper()
-			if err := s.DB.Write(s.Context(), how); !errors.Is(err, want) {
-				t.Errorf("%v, want %v", err, want)
-			}
-		}
-		paid := func(o payout.Output, preimage string, fee int64) func(ctx context.Context, tx *db.Tx) error {
-			return func(ctx context.Context, tx *db.Tx) error {
-				return rail.MarkPaid(ctx, tx, o.CompanyID, o.ID, preimage, fee)
-			}
-		}
-		failed := func(o payout.Output) func(ctx context.Context, tx *db.Tx) error {
-			return func(ctx context.Context, tx *db.Tx) error { return rail.MarkFailed(ctx, tx, o.CompanyID, o.ID) }
-		}
 		s.connection = payouttest.LostAfter
-		first := s.pay(s.invoice(20_000))
+		o := s.pay(s.invoice(20_000))
 		s.Drain()
-		s.Want(first.ID, payout.UnknownOutcome, "")
-		hash, err := lightning.ParseHash(s.paymentOf(first).Hash)
+		s.Want(o.ID, payout.UnknownOutcome, "")
+		hash, err := lightning.ParseHash(s.paymentOf(o).Hash)
 		s.Must(err)
 		known, err := s.Payer.TrackPayment(s.Context(), hash)
 		s.Must(err)
-		decide(rail.ErrPreimage, paid(first, hash.String(), 2))
-		decide(rail.ErrPreimage, paid(first, "", 2))
-		decide(rail.ErrFee, paid(first, known.Preimage, 1_000))
-		decide(rail.ErrMayStart, failed(first))
-		decide(nil, paid(first, known.Preimage, 2))
-		decide(rail.ErrDecided, paid(first, known.Preimage, 2))
-		decide(rail.ErrDecided, failed(first))
-		if got := s.Want(first.ID, payout.Fulfilled, ""); got.Proof != known.Preimage {
-			t.Errorf("%+v", got)
+		s.markPaid(o, hash.String(), 2, rail.ErrPreimage)
+		s.markPaid(o, "", 2, rail.ErrPreimage)
+		s.markPaid(o, known.Preimage, 1_000, rail.ErrFee)
+		s.markFailed(o, rail.ErrMayBePaid)
+		s.markPaid(o, known.Preimage, 2, nil)
+		s.markPaid(o, known.Preimage, 2, rail.ErrDecided)
+		s.markFailed(o, rail.ErrDecided)
+		if got := s.Want(o.ID, payout.Fulfilled, ""); got.Proof != known.Preimage || s.payer.Succeeded() != 1 {
+			t.Errorf("%+v, %d payments", got, s.payer.Succeeded())
 		}
+	})
+}
 
-		s.connection = payouttest.LostBefore
+// A payment that its payee held and then took is not paid again, whether the service has asked the node since or not.
+func TestStaffCannotFailAPaymentThatTheNodeMakes(t *testing.T) {
+	run(t, func(s *scene) {
+		s.payer.HoldPayments()
+		o := s.pay("ana@wallet.example")
+		s.Drain()
+		s.Want(o.ID, payout.Sent, "")
+		s.Clock.Advance(2 * time.Hour) // the invoice has expired
+		s.markFailed(o, rail.ErrInFlight)
+		if got := s.lost(); len(got) != 0 {
+			t.Errorf("staff is asked to decide %+v", got)
+		}
+		s.payer.Stop() // the node does not answer any more
+		s.later(time.Hour)
+		if got := s.lost(); len(got) != 1 || got[0].ID != o.ID {
+			t.Errorf("staff is asked to decide %+v", got)
+		}
+		s.markFailed(o, rail.ErrMayBePaid)
+		s.settle(o)
+		s.markFailed(o, nil)
+		s.markFailed(o, rail.ErrDeclared)
+		s.Drain()
+		s.Want(o.ID, payout.Sent, "") // it has not been silent for long since
+		s.Must(s.payer.Restart())
+		s.later(time.Hour)
+		s.Want(o.ID, payout.Sent, "")
+		s.markFailed(o, rail.ErrInFlight) // the decision was dropped
+		s.payer.ReleasePayments(lightning.FailureTimeout)
+		s.later(time.Hour)
+		s.Want(o.ID, payout.Fulfilled, "") // by another invoice
+
+		s.payer.HoldPayments()
 		second := s.pay("ana@wallet.example")
 		s.Drain()
-		s.Clock.Advance(2 * time.Hour)
-		decide(nil, failed(second))
-		s.Want(second.ID, payout.Queued, rail.ReasonInvoiceExpired)
-		s.connection = payouttest.Fine
+		s.payer.ReleasePayments("") // the payee takes it, and the service does not know yet
+		s.payer.Stop()
 		s.later(time.Hour)
-		s.Want(first.ID, payout.Fulfilled, "")
+		s.settle(second)
+		s.markFailed(second, nil)
+		s.Must(s.payer.Restart())
+		s.Drain()
+		s.later(time.Hour)
 		s.Want(second.ID, payout.Fulfilled, "")
-		if s.payer.Succeeded() != 2 || s.Balance(ledger.NetworkFee, rail.Source, money.BTC) != sats(4) {
-			t.Errorf("%d payments, fees of %s", s.payer.Succeeded(), s.Balance(ledger.NetworkFee, rail.Source, money.BTC))
+		if n := s.payer.Succeeded(); n != 2 {
+			t.Errorf("%d payments of two outputs", n)
+		}
+	})
+}
+
+// A payment that the node has lost, or whose node is gone, is not made again before nothing of it can be on its way.
+func TestStaffDecidesWhatTheNodeDoesNotTell(t *testing.T) {
+	for name, silence := range map[string]func(s *scene, another *outside){
+		"the node has lost it":     func(s *scene, _ *outside) { s.payer.Forget() },
+		"the node does not answer": func(s *scene, _ *outside) { s.connection = payouttest.LostBefore },
+		"the node is another one":  func(s *scene, another *outside) { s.Payer = another.Payer },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(s *scene) {
+				another := newOutside(s.Fixture)
+				another.payer.Connect(s.payee)
+				s.payer.HoldPayments()
+				o := s.pay("ana@wallet.example")
+				s.Drain()
+				s.Want(o.ID, payout.Sent, "")
+				s.payer.ReleasePayments(lightning.FailureTimeout) // the service does not learn it
+				silence(s, another)
+				s.later(2 * time.Hour)
+				s.markFailed(o, rail.ErrMayBePaid)
+				s.settle(o)
+				s.Drain()
+				s.Want(o.ID, payout.Sent, "")
+				s.markFailed(o, nil)
+				s.Drain()
+				s.later(25 * time.Hour)
+				s.connection = payouttest.Fine
+				s.later(10 * time.Minute)
+				s.Want(o.ID, payout.Fulfilled, "")
+				if n := s.payer.Succeeded() + another.payer.Succeeded(); n != 1 {
+					t.Errorf("%d payments", n)
+				}
+			})
+		})
+	}
+}
+
+// A decision is about one payment, not about a later one of the same output.
+func TestADecisionIsAboutOnePayment(t *testing.T) {
+	run(t, func(s *scene) {
+		s.payer.FailPayments(lightning.FailureNoRoute)
+		o := s.pay("ana@wallet.example")
+		s.Must(s.r.Prepare(s.Context(), s.DB, payouttest.Company))
+		first := s.paymentOf(o).Hash
+		s.Must(s.r.Send(s.Context(), s.DB, payouttest.Company, []string{s.Load(o.ID).BatchID}))
+		s.Want(o.ID, payout.Queued, rail.ReasonNoRoute)
+		s.payer.FailPayments("")
+		s.payer.HoldPayments()
+		s.later(time.Minute)
+		s.Want(o.ID, payout.Sent, "")
+		s.payer.Forget()
+		s.settle(o)
+		s.Drain()
+		err := s.DB.Write(s.Context(), func(ctx context.Context, tx *db.Tx) error {
+			return rail.MarkFailed(ctx, tx, o.CompanyID, o.ID, first)
+		})
+		if !errors.Is(err, rail.ErrDecided) {
+			t.Errorf("the decision about the first payment fails the second one: %v", err)
+		}
+		s.markFailed(o, nil)
+	})
+}
+
+// If the node reports that a payment was made although staff had decided that it was not, payouts stop, and the loss is
+// booked once.
+func TestALateSuccessPausesPayouts(t *testing.T) {
+	run(t, func(s *scene) {
+		s.payer.HoldPayments()
+		o := s.pay("ana@wallet.example")
+		s.Drain()
+		id := s.paymentOf(o).ID
+		s.payer.ReleasePayments("")
+		s.payer.Forget()
+		s.settle(o)
+		s.Drain()
+		s.markFailed(o, nil)
+		s.Drain()
+		s.later(time.Hour)
+		s.Want(o.ID, payout.Fulfilled, "") // by another payment
+		watch := func() (why string) {
+			s.Must(s.r.Periodic(s.DB)[1].Run(s.Context()))
+			s.Read(func(ctx context.Context, tx *db.Tx) (err error) {
+				why, err = payout.Paused(ctx, tx)
+				return err
+			})
+			return why
+		}
+		if why := watch(); why != "" {
+			t.Errorf("payouts are paused: %s", why)
+		}
+		s.payer.Remember()
+		for range 2 {
+			if why := watch(); !strings.Contains(why, "may have been paid twice") {
+				t.Errorf("payouts are paused: %q", why)
+			}
+		}
+		if got := s.Balance(ledger.ReorgLoss, id, money.BTC); got != sats(20_000) {
+			t.Errorf("the loss is %s", got)
+		}
+		if got := s.Balance(ledger.ChannelBalance, "", money.BTC); got != sats(-20_004) {
+			t.Errorf("account 1001 is %s", got)
+		}
+	})
+}
+
+// The routes of a payment are locked for at most two weeks, so the time after which staff may decide is long enough.
+func TestTheLockTimeOfAPaymentIsLimited(t *testing.T) {
+	run(t, func(s *scene) {
+		o := s.pay("ana@wallet.example")
+		s.Drain()
+		s.Want(o.ID, payout.Fulfilled, "")
+		if got := s.payer.MaxBlocks(); got != 2016 {
+			t.Errorf("a route is locked for up to %d blocks", got)
 		}
 	})
 }

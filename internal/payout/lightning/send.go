@@ -22,6 +22,13 @@ const (
 	callMargin = 30 * time.Second
 	// expiryMargin is the difference that the node's clock may have.
 	expiryMargin = 2 * time.Minute
+	// maxBlocks is the largest lock time of a payment's route, the default of LND's --max-cltv-expiry.
+	maxBlocks = 2016
+	// maxFlight is the time within which maxBlocks are mined and the outcome is confirmed on the chain: two weeks, and
+	// one more for slow blocks and fees. After it no part of a payment is on its way.
+	maxFlight = 21 * 24 * time.Hour
+	// maxSilence is the time for which the payment's node must not answer before staff's decision applies without it.
+	maxSilence = 24 * time.Hour
 	// maxFailures is the number of failed payments after which an output fails.
 	maxFailures = 3
 	// codeInvalidArgument is the gRPC code of a request that cannot be decoded.
@@ -67,7 +74,7 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, id string) error {
 	if err != nil || nodeID != p.NodeID {
 		r.c.Log.WarnContext(ctx, "a payment cannot be followed at its Lightning node", "payment_id", p.ID,
 			"node_id", p.NodeID, "error", err)
-		return r.later(ctx, d, companyID, id, time.Minute)
+		return r.unanswered(ctx, d, p, now, err == nil, time.Minute)
 	}
 	hash, err := lightning.ParseHash(p.Hash)
 	if err != nil {
@@ -78,14 +85,18 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, id string) error {
 		switch {
 		case err == nil:
 			return r.record(ctx, d, p, result, now)
+		case errors.Is(err, lightning.ErrUnclear):
+			r.c.Log.ErrorContext(ctx, "the Lightning node describes a payment in a way that is not valid; ask its operator",
+				"payment_id", p.ID, "error", err)
+			return r.later(ctx, d, companyID, id, time.Hour)
 		case !errors.Is(err, lightning.ErrNoPayment):
 			r.c.Log.WarnContext(ctx, "the Lightning node does not tell the outcome of a payment", "payment_id", p.ID,
 				"error", err)
-			return r.later(ctx, d, companyID, id, r.delay(p))
+			return r.unanswered(ctx, d, p, now, false, r.delay(p))
 		case p.State == payout.Sent:
 			r.c.Log.ErrorContext(ctx, "the Lightning node has lost a payment; ask its operator", "payment_id", p.ID,
 				"hash", p.Hash)
-			return r.later(ctx, d, companyID, id, time.Hour)
+			return r.unanswered(ctx, d, p, now, true, time.Hour)
 		}
 	}
 	if now.After(p.ExpiresAt.Add(expiryMargin)) { // the node does not start a payment of an expired invoice
@@ -119,7 +130,8 @@ func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash
 		return err
 	}
 	p.State, p.Attempts, p.Version, p.followed = payout.UnknownOutcome, p.Attempts+1, p.Version+1, true
-	in := lightning.PaymentParams{Request: p.Request, MaxFee: p.MaxFee, Timeout: r.c.Timeout}
+	in := lightning.PaymentParams{Request: p.Request, MaxFee: p.MaxFee, Timeout: r.c.Timeout,
+		MaxBlocks: maxBlocks}
 	if invoice, err := lightning.Decode(p.Request); err != nil {
 		return err
 	} else if invoice.Msat == 0 {
@@ -172,6 +184,90 @@ func (r *Rail) later(ctx context.Context, d *db.DB, companyID, id string, delay 
 	})
 }
 
+// settledBy returns the time after which nothing of the payment is on its way, whatever its node says: the node starts
+// it before the invoice expires, and its parts are locked for at most maxBlocks.
+func (p Payment) settledBy() time.Time { return p.ExpiresAt.Add(expiryMargin + maxFlight) }
+
+// unanswered follows a payment about which its node says nothing. If staff decided that it was not made, it fails: at
+// once if its node is gone or has lost the payment, otherwise when the node has not answered for maxSilence.
+func (r *Rail) unanswered(ctx context.Context, d *db.DB, p Payment, now time.Time, gone bool,
+	delay time.Duration) error {
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if !p.declaredAt.IsZero() && now.After(p.settledBy()) && (gone || now.Sub(p.declaredAt) >= maxSilence) {
+			return p.end(ctx, tx, ReasonInvoiceExpired)
+		}
+		payout.EnqueueSend(tx, p.CompanyID, r.Name(), tx.Now().Add(delay), p.ID)
+		if !p.inFlight {
+			return nil
+		}
+		unknown := p
+		unknown.inFlight = false
+		return update(ctx, tx, p.State, &unknown)
+	})
+}
+
+// checkDeclared asks the node for the payments that failed because staff decided so. The first one that it reports as
+// made pauses payouts, because the payee may have been paid twice.
+func (r *Rail) checkDeclared(ctx context.Context, d *db.DB) error {
+	nodeID, err := r.c.Node.ID(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // the node is asked again, and Send reports that it does not answer
+	}
+	var all []Payment
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = declared(ctx, tx, nodeID)
+		return err
+	}); err != nil {
+		return err
+	}
+	var failed error
+	for _, p := range all {
+		hash, err := lightning.ParseHash(p.Hash)
+		if err != nil {
+			return err
+		}
+		result, err := r.c.Node.TrackPayment(ctx, hash)
+		if err != nil || result.State == lightning.PaymentInFlight {
+			continue // asked again
+		}
+		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			return r.resolve(ctx, tx, p, result)
+		}); err != nil && !errors.Is(err, db.ErrConflict) {
+			failed = errors.Join(failed, fmt.Errorf("payment %s: %w", p.ID, err))
+		}
+	}
+	return failed
+}
+
+// resolve records what the node finally said about a payment that failed because staff decided so.
+func (r *Rail) resolve(ctx context.Context, tx *db.Tx, p Payment, result lightning.Payment) error {
+	if result.State == lightning.PaymentSucceeded && result.Msat != 1000*p.Amount {
+		return fmt.Errorf("the node paid %d msat, want %d", result.Msat, 1000*p.Amount)
+	}
+	known := p
+	known.declaredAt = time.Time{}
+	if result.State == lightning.PaymentFailed {
+		return update(ctx, tx, p.State, &known)
+	}
+	known.Fee, known.Preimage = result.Fee(), result.Preimage
+	if err := update(ctx, tx, p.State, &known); err != nil {
+		return err
+	}
+	amount, cost := money.New(money.BTC, p.Amount), money.New(money.BTC, known.Fee)
+	spent, err := amount.Add(cost)
+	if err != nil {
+		return err
+	}
+	if err := p.post(tx, "lose", ledger.Debit(ledger.ReorgLoss, p.ID, amount),
+		ledger.Debit(ledger.NetworkFee, Source, cost), ledger.Credit(ledger.ChannelBalance, "", spent)); err != nil {
+		return err
+	}
+	r.c.Log.ErrorContext(ctx, "a Lightning payment that staff declared not made was made; payouts are paused",
+		"company_id", p.CompanyID, "output_id", p.OutputID, "payment_id", p.ID, "hash", p.Hash)
+	return payout.SetPaused(ctx, tx, "the Lightning payment "+p.Hash+
+		" was made although staff declared it not made; its payee may have been paid twice")
+}
+
 // record stores what the node says about a payment.
 func (r *Rail) record(ctx context.Context, d *db.DB, p Payment, result lightning.Payment, now time.Time) error {
 	switch result.State {
@@ -188,12 +284,17 @@ func (r *Rail) record(ctx context.Context, d *db.DB, p Payment, result lightning
 		return r.fail(ctx, d, p, reason, now)
 	case lightning.PaymentInFlight:
 	}
+	if !p.declaredAt.IsZero() {
+		r.c.Log.WarnContext(ctx, "a payment that staff declared not made is on its way; the decision is dropped",
+			"payment_id", p.ID, "hash", p.Hash)
+	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		if !p.followed {
 			payout.EnqueueSend(tx, p.CompanyID, r.Name(), tx.Now().Add(r.delay(p)), p.ID)
 		}
 		sent := p
 		sent.State, sent.Attempts = payout.Sent, p.Attempts+1 // increases the delay
+		sent.inFlight, sent.declaredAt = true, time.Time{}
 		if err := update(ctx, tx, p.State, &sent); err != nil || p.State == payout.Sent {
 			return err
 		}

@@ -27,20 +27,25 @@ type Payment struct {
 	Version       int64
 
 	doubtUntil time.Time // until then, a call whose answer was lost may still reach the node
+	inFlight   bool      // the node said so when it was asked last
+	declaredAt time.Time // when staff decided that it was not made, as long as the node has not said so; or zero
 	followed   bool      // a later job of this payment is enqueued
 }
 
 const columns = `company_id, payment_id, output_id, state, node_id, hash, request, expires_at, amount, max_fee, fee,
-	preimage, reason, attempts, doubt_until, version`
+	preimage, reason, attempts, doubt_until, in_flight, declared_at, version`
 
 func scan(r interface{ Scan(...any) error }) (p Payment, err error) {
 	var state string
-	var expires, doubt int64
+	var expires, doubt, declared int64
 	err = r.Scan(&p.CompanyID, &p.ID, &p.OutputID, &state, &p.NodeID, &p.Hash, &p.Request, &expires, &p.Amount, &p.MaxFee,
-		&p.Fee, &p.Preimage, &p.Reason, &p.Attempts, &doubt, &p.Version)
+		&p.Fee, &p.Preimage, &p.Reason, &p.Attempts, &doubt, &p.inFlight, &declared, &p.Version)
 	p.State, p.ExpiresAt = payout.State(state), db.Time(expires)
 	if doubt > 0 {
 		p.doubtUntil = db.Time(doubt)
+	}
+	if declared > 0 {
+		p.declaredAt = db.Time(declared)
 	}
 	return p, err
 }
@@ -56,14 +61,17 @@ func insert(ctx context.Context, tx *db.Tx, p Payment) error {
 
 // update stores the fields of a payment that may change, guarded by the version that was read, and increments it.
 func update(ctx context.Context, tx *db.Tx, from payout.State, p *Payment) error {
-	doubt := int64(0)
+	doubt, declared := int64(0), int64(0)
 	if !p.doubtUntil.IsZero() {
 		doubt = db.Micros(p.doubtUntil)
 	}
+	if !p.declaredAt.IsZero() {
+		declared = db.Micros(p.declaredAt)
+	}
 	if err := tx.ExecOne(ctx, `UPDATE lightning_payments SET state = $3, fee = $4, preimage = $5, reason = $6,
-			attempts = $7, doubt_until = $8, updated_at = $9, version = version + 1
-		WHERE company_id = $1 AND payment_id = $2 AND version = $10`, p.CompanyID, p.ID, string(p.State), p.Fee, p.Preimage,
-		p.Reason, p.Attempts, doubt, db.Micros(tx.Now()), p.Version); err != nil {
+			attempts = $7, doubt_until = $8, in_flight = $9, declared_at = $10, updated_at = $11, version = version + 1
+		WHERE company_id = $1 AND payment_id = $2 AND version = $12`, p.CompanyID, p.ID, string(p.State), p.Fee, p.Preimage,
+		p.Reason, p.Attempts, doubt, p.inFlight, declared, db.Micros(tx.Now()), p.Version); err != nil {
 		return err
 	}
 	p.Version++
@@ -89,10 +97,20 @@ func ForOutputs(ctx context.Context, tx *db.Tx, companyID string, outputIDs []st
 	})
 }
 
-// lost returns the payments that are sent although their invoice expired.
+// lost returns the payments that are sent although their invoice expired, unless the node says that they are on their
+// way.
 func lost(ctx context.Context, tx *db.Tx, limit int) ([]Payment, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_payments WHERE state = 'sent' AND expires_at < $1
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_payments
+		WHERE state = 'sent' AND NOT in_flight AND expires_at < $1
 		ORDER BY expires_at, payment_id LIMIT $2`, db.Micros(tx.Now().Add(-expiryMargin)), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return scan(r) })
+}
+
+// declared returns the payments of a node that failed because staff decided so, if the node has said nothing about them
+// yet.
+func declared(ctx context.Context, tx *db.Tx, nodeID string) ([]Payment, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_payments
+		WHERE node_id = $1 AND declared_at > 0 AND state = 'failed' ORDER BY declared_at, payment_id`, nodeID)
 	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return scan(r) })
 }
 
