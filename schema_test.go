@@ -92,7 +92,7 @@ var writes = map[string]string{
 	"bench": "measures bare SQL, and prepares data for measurements",
 
 	"internal/sandbox/store.go":  "seeds the sandbox with rows that have fixed IDs",
-	"internal/identity/store.go": "deletes an app's authorization codes",
+	"internal/identity/store.go": "deletes the authorization codes and device codes of apps and users",
 }
 
 var changesTable = regexp.MustCompile(`\b(?:INSERT\s+INTO|DELETE\s+FROM|UPDATE)\s+(\w+)`)

@@ -122,12 +122,17 @@ func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 	return err
 }
 
-// RevokeGrants revokes the consents and unused authorization codes of a user for a company.
+// RevokeGrants revokes the consents, the unused authorization codes and the allowed device codes of a user for a
+// company.
 func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	tx.Notify(NoticeRevoked)
-	if _, err := tx.Exec(ctx, "DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0",
-		companyID, userID); err != nil {
-		return err
+	for _, statement := range []string{
+		"DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND used_at = 0",
+		"DELETE FROM device_codes WHERE company_id = $1 AND user_id = $2 AND state = 'allowed'",
+	} {
+		if _, err := tx.Exec(ctx, statement, companyID, userID); err != nil {
+			return err
+		}
 	}
 	_, err := tx.Exec(ctx, `UPDATE app_grants SET revoked_at = $3
 		WHERE company_id = $1 AND user_id = $2 AND revoked_at = 0`, companyID, userID, db.Micros(tx.Now()))
@@ -558,6 +563,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	for _, statement := range []string{
 		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // unique, without the address
 		"DELETE FROM authorization_codes WHERE user_id = $1",
+		"DELETE FROM device_codes WHERE user_id = $1",
 	} {
 		if _, err := tx.Exec(ctx, statement, userID); err != nil {
 			return old, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/testkit"
@@ -156,6 +157,92 @@ func TestWhatDevicesAreRefused(t *testing.T) {
 		testkit.Check(t, oauth.Forget(t.Context(), x.d))
 		if _, failure := x.poll(d.Code); failure != "invalid_grant" {
 			t.Errorf("a forgotten code: %s", failure)
+		}
+	})
+}
+
+// A device that a person allowed gets no tokens if the person's access is revoked before it polls. Devices that were
+// allowed for another company or app are not affected, unless the account is erased.
+func TestRevokingStopsAnAllowedDevice(t *testing.T) {
+	for name, at := range map[string]struct {
+		revoke             func(ctx context.Context, tx *db.Tx, x *fixture) error
+		elsewhere, another string // what a device of the other company and one of the other app get
+	}{
+		"disconnected": {func(ctx context.Context, tx *db.Tx, x *fixture) error {
+			return oauth.Disconnect(ctx, tx, x.user.ID, x.app.ID, x.company.ID)
+		}, "", ""},
+		"removed from the company": {func(ctx context.Context, tx *db.Tx, x *fixture) error {
+			return identity.RevokeGrants(ctx, tx, x.company.ID, x.user.ID)
+		}, "", "invalid_grant"},
+		"erased": {func(ctx context.Context, tx *db.Tx, x *fixture) error {
+			_, err := identity.EraseUser(ctx, tx, x.user.ID)
+			return err
+		}, "invalid_grant", "invalid_grant"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(x *fixture) {
+				x.write(func(ctx context.Context, tx *db.Tx) error {
+					return identity.AddMember(ctx, tx, identity.Member{CompanyID: x.stranger.ID, UserID: x.user.ID,
+						Role: identity.RoleOwner})
+				})
+				polls := func(app identity.App, secret, company string) func() string {
+					d, _ := x.device(app.ClientID, secret, "c_company_detail")
+					testkit.Check(t, x.answer(d.UserCode, company, true))
+					return func() string {
+						_, failure := x.exchange("", func(r *oauth.TokenRequest) {
+							*r = oauth.TokenRequest{GrantType: oauth.DeviceGrant, DeviceCode: d.Code, ClientID: app.ClientID,
+								ClientSecret: secret}
+						})
+						return failure
+					}
+				}
+				stopped := polls(x.app, x.secret, x.company.ID)
+				elsewhere, another := polls(x.app, x.secret, x.stranger.ID), polls(x.other, x.rival, x.company.ID)
+				x.write(func(ctx context.Context, tx *db.Tx) error { return at.revoke(ctx, tx, x) })
+				if got := stopped(); got != "invalid_grant" {
+					t.Errorf("the device gets %q", got)
+				}
+				if got := elsewhere(); got != at.elsewhere {
+					t.Errorf("a device of another company gets %q, want %q", got, at.elsewhere)
+				}
+				if got := another(); got != at.another {
+					t.Errorf("a device of another app gets %q, want %q", got, at.another)
+				}
+			})
+		})
+	}
+}
+
+// Codes of devices that got no tokens are deleted when they expire. Used codes are kept, so that a second poll revokes
+// the tokens.
+func TestExpiredDeviceCodesAreDeleted(t *testing.T) {
+	run(t, func(x *fixture) {
+		used, _ := x.device(identity.CommandLineClient, "", "c_company_detail")
+		testkit.Check(t, x.answer(used.UserCode, x.company.ID, true))
+		token, failure := x.poll(used.Code)
+		if failure != "" {
+			t.Fatal(failure)
+		}
+		rows := func() (n int) {
+			dbtest.Read(t, x.d, func(ctx context.Context, tx *db.Tx) error {
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM device_codes").Scan(&n)
+			})
+			return n
+		}
+		x.device(identity.CommandLineClient, "", "")
+		denied, _ := x.device(identity.CommandLineClient, "", "")
+		testkit.Check(t, x.answer(denied.UserCode, "", false))
+		testkit.Check(t, oauth.Forget(t.Context(), x.d))
+		if got := rows(); got != 3 {
+			t.Errorf("%d codes before they expire, want 3", got)
+		}
+		x.clock.Advance(oauth.DeviceLife + time.Second)
+		testkit.Check(t, oauth.Forget(t.Context(), x.d))
+		if got := rows(); got != 1 {
+			t.Errorf("%d codes after they expired, want 1", got)
+		}
+		if _, failure := x.poll(used.Code); failure != "invalid_grant" || x.works(token.AccessToken) {
+			t.Errorf("a used code: %s; the token works: %v", failure, x.works(token.AccessToken))
 		}
 	})
 }

@@ -566,8 +566,8 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.UserBankDetails:        {Change, "Open and view your account for receiving money"},
 }
 
-// Forget deletes codes older than 30 days, until which a second use is detected, access tokens that expired 30 days
-// ago, and refresh tokens and pushed requests that have expired.
+// Forget deletes codes older than 30 days, until which a second use is detected, device codes that expired unused,
+// access tokens that expired 30 days ago, and refresh tokens and pushed requests that have expired.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		before := tx.Now().Add(-30 * 24 * time.Hour)

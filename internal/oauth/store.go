@@ -57,10 +57,11 @@ func setGrant(ctx context.Context, tx *db.Tx, companyID, digest, grantID string)
 // deleteOld deletes codes that were created before a time, and what has expired.
 func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) error {
 	for query, until := range map[string]time.Time{
-		"DELETE FROM authorization_codes WHERE created_at < $1": before,
-		"DELETE FROM refresh_tokens WHERE expires_at < $1":      tx.Now(),
-		"DELETE FROM pushed_requests WHERE expires_at < $1":     tx.Now(),
-		"DELETE FROM device_codes WHERE created_at < $1":        before,
+		"DELETE FROM authorization_codes WHERE created_at < $1":              before,
+		"DELETE FROM refresh_tokens WHERE expires_at < $1":                   tx.Now(),
+		"DELETE FROM pushed_requests WHERE expires_at < $1":                  tx.Now(),
+		"DELETE FROM device_codes WHERE created_at < $1":                     before,
+		"DELETE FROM device_codes WHERE expires_at < $1 AND state <> 'used'": tx.Now(),
 	} {
 		if _, err := tx.Exec(ctx, query, db.Micros(until)); err != nil {
 			return err
@@ -160,11 +161,15 @@ next:
 }
 
 // Disconnect revokes all consents and codes that a user granted to an app for a company, or for the user alone if
-// companyID is empty.
+// companyID is empty. A device that the user allowed and that has not polled since gets no tokens.
 func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM authorization_codes
-		WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0`, companyID, userID, appID); err != nil {
-		return err
+	for _, statement := range []string{
+		"DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0",
+		"DELETE FROM device_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND state = 'allowed'",
+	} {
+		if _, err := tx.Exec(ctx, statement, companyID, userID, appID); err != nil {
+			return err
+		}
 	}
 	return identity.RevokeAppGrants(ctx, tx, companyID, userID, appID)
 }
