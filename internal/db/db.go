@@ -328,6 +328,10 @@ func (d *DB) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
+// beginWrite begins a transaction that writes. It does not depend on the server's default_transaction_isolation: each
+// statement must see what was committed before it, for example after it waited for a lock.
+const beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
 const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 // Read executes fn in a read-only transaction, which sees one snapshot of the committed rows.

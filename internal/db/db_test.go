@@ -357,6 +357,32 @@ func TestPoolsDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
+// A statement of a transaction that writes sees what others committed before it, whatever the server's default
+// isolation is. On SQLite only one transaction writes at a time.
+func TestWritesDoNotDependOnTheDefaultIsolation(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "postgres") {
+			separator := "?"
+			if strings.Contains(url, "?") {
+				separator = "&"
+			}
+			url += separator + "default_transaction_isolation=serializable"
+		}
+		d := dbtest.Open(t, db.Options{URL: url})
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			if d.Engine() == db.SQLite {
+				return db.SetSetting(ctx, tx, "isolation", "one writer")
+			}
+			var isolation string
+			err := tx.QueryRow(ctx, "SELECT current_setting('transaction_isolation')").Scan(&isolation)
+			if isolation != "read committed" {
+				t.Errorf("the isolation is %q", isolation)
+			}
+			return err
+		})
+	})
+}
+
 func TestMigrateRejectsANewerSchema(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

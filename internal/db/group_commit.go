@@ -311,7 +311,7 @@ func runRecovered(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) err
 // begin begins a transaction. The caller must call end, which rolls back a transaction that was not committed.
 func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func(), err error) {
 	if d.engine == Postgres {
-		p, err := beginPostgres(ctx, d.pool, "BEGIN")
+		p, err := beginPostgres(ctx, d.pool, beginWrite)
 		if err != nil {
 			return nil, nil, nil, err
 		}
