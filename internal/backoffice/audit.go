@@ -117,7 +117,10 @@ func VerifyAudit(ctx context.Context, d *db.DB, visit func(AuditEntry) error) (c
 		if len(page) == auditPage {
 			continue
 		}
-		if newest != "" && newest != strconv.FormatInt(chain.Sequence, 10) {
+		switch {
+		case newest == "" && chain.Entries > 0:
+			return chain, fmt.Errorf("%w: there are entries, but the number of those that were written is missing", ErrAudit)
+		case newest != "" && newest != strconv.FormatInt(chain.Sequence, 10):
 			return chain, fmt.Errorf("%w: the newest entry is %d, but %s were written", ErrAudit, chain.Sequence, newest)
 		}
 		return chain, nil
