@@ -96,19 +96,19 @@ const userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
 // NewUserCode returns a code of eight random letters, such as WDJB-MJHT, that a person types. Store only the Digest of
 // its [UserCode].
 func NewUserCode() string {
-	code := make([]byte, 0, 9)
-	for i := range 8 {
-		if i == 4 {
-			code = append(code, '-')
-		}
+	code := make([]byte, 0, 8)
+	for range 8 {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(userCodeLetters))))
 		if err != nil {
 			panic(err) // never happens: the runtime ends the program instead
 		}
 		code = append(code, userCodeLetters[n.Int64()])
 	}
-	return string(code)
+	return FormatUserCode(string(code))
 }
+
+// FormatUserCode returns the letters of a code as a device shows them: WDJB-MJHT.
+func FormatUserCode(letters string) string { return letters[:4] + "-" + letters[4:] }
 
 // UserCode returns the letters of a code as a person typed it, in capitals, or "" if it cannot be a code.
 func UserCode(typed string) string {

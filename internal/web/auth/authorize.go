@@ -23,13 +23,14 @@ var (
 	errDecision = apierr.New(apierr.BadRequest, "malformed_form", "The form contains no decision.")
 )
 
-// // others must have signed in recently. consentPage shows a user what an app asks for.
+// consentPage shows a user what an app asks for.
 type consentPage struct {
 	App, Publisher, Website, Registered string
 	Verified                            bool   // the publisher is a verified company
 	Alike                               bool   // another publisher has an app with a similar name
 	Back                                string // host of the redirect URL
 	Device                              bool   // a device waits for the answer
+	Code                                string // that the device must show
 	Email                               string
 	Companies                           []ui.Option // companies for which the user may allow it
 	Groups                              []ui.ScopeGroup
@@ -66,24 +67,24 @@ func readRequest(c *ui.Request) (oauth.Params, error) {
 // issuer returns the issuer identifier of this service in OAuth.
 func issuer(s *ui.Server) string { return cmp.Or(s.AuthURL, s.BaseURL) }
 
-// checkRequest validates the authorization request. If the app may learn of the error, checkRequest returns a redirect
+// checkRequest validates an authorization request. If the app may learn of the error, checkRequest returns a redirect
 // to the app. Otherwise it returns the error, which is shown to the user and not sent anywhere.
-func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx) (oauth.Params, oauth.Request, *ui.View, error) {
-	ask, err := readRequest(c)
-	if err != nil {
-		return ask, oauth.Request{}, nil, err
-	}
+func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx, ask oauth.Params) (oauth.Request, *ui.View, error) {
 	r, err := oauth.Check(ctx, tx, ask)
 	var refusal *oauth.Error
 	if errors.As(err, &refusal) {
-		return ask, r, &ui.View{External: r.Refused(issuer(c.Server), refusal)}, nil
+		return r, &ui.View{External: r.Refused(issuer(c.Server), refusal)}, nil
 	}
-	return ask, r, nil, err
+	return r, nil, err
 }
 
 // showConsent asks the user whether an app may act for them. The user signs in first, so that a link cannot be used
 // as an open redirector (RFC 9700, section 4.11.2).
 func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	ask, err := readRequest(c)
+	if err != nil {
+		return ui.View{}, err
+	}
 	if c.HTTP.URL.Query().Has("user_code") { // only a person who has signed in learns whether a code exists
 		if signedIn, err := c.FindSession(ctx, tx); err != nil || !signedIn {
 			return ui.View{Redirect: c.SignInURL()}, err
@@ -92,7 +93,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			return ui.View{}, err
 		}
 	}
-	ask, r, back, err := checkRequest(ctx, c, tx)
+	r, back, err := checkRequest(ctx, c, tx, ask)
 	if ask.UserCode != "" && errors.Is(err, oauth.ErrUserCode) {
 		return ui.View{Redirect: oauth.DevicePage + "?wrong=1"}, nil
 	}
@@ -123,6 +124,9 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Verified:   publisher.KYBStatus == identity.KYBApproved,
 		Registered: r.App.Created.UTC().Format(time.DateOnly), Back: to.Host, Device: r.Device, Email: c.Session.User.Email,
 		Groups: c.ScopeGroups(r.Scopes), Again: c.HTTP.URL.RequestURI(),
+	}
+	if r.Device {
+		p.Code = identity.FormatUserCode(identity.UserCode(ask.UserCode))
 	}
 	if p.Alike, err = identity.LooksLikeAnother(ctx, tx, r.App); err != nil {
 		return ui.View{}, err
@@ -164,9 +168,10 @@ func grantOptions(ctx context.Context, c *ui.Request, tx *db.Tx, scopes identity
 	return all, nil
 }
 
-// decide redirects to the app with the user's decision.
+// decide redirects to the app with the user's decision. Only a person who has signed in learns whether the app and the
+// code of a device exist.
 func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	ask, r, back, err := checkRequest(ctx, c, tx)
+	ask, err := readRequest(c)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -175,6 +180,10 @@ func decide(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	if !c.HasFormToken() {
 		return ui.View{}, ui.ErrFormToken
+	}
+	r, back, err := checkRequest(ctx, c, tx, ask)
+	if err != nil {
+		return ui.View{}, err
 	}
 	if back != nil {
 		return *back, nil

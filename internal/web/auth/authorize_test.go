@@ -126,6 +126,50 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// The page of consent shows the code of the device, so that a person who followed a link sees that it is not theirs.
+// Nobody who has not signed in learns whether a code exists.
+func TestConsentForADevice(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d, "admin")
+		var device oauth.Device
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			var refusal *oauth.Error
+			var err error
+			device, refusal, err = oauth.Authorize(ctx, tx, identity.CommandLineClient, "", "c_company_detail")
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			return err
+		})
+		path := "/authorize?user_code=" + strings.ToLower(strings.ReplaceAll(device.UserCode, "-", ""))
+		stranger := webtest.NewVisitor(t, x.URL)
+		for _, code := range []string{device.UserCode, "BBBB-BBBB", "x"} {
+			got := stranger.Post("/authorize", url.Values{"user_code": {code}, "decision": {"allow"}})
+			want := ui.SignInPath("/authorize?" + url.Values{"user_code": {code}}.Encode())
+			if got.Status != 303 || got.Location() != want {
+				t.Errorf("%s without sign-in: %d to %q, want %q", code, got.Status, got.Location(), want)
+			}
+		}
+		v := x.SignIn("admin")
+		page := v.Get(path)
+		for _, want := range []string{"Is this the code on your device?", ">" + device.UserCode + "<"} {
+			if page.Status != 200 || !strings.Contains(page.Text, want) {
+				t.Errorf("%d, no %q in\n%s", page.Status, want, page.Text)
+			}
+		}
+		app, _ := x.CreateApp(redirectURI, identity.CompanyDetail)
+		if other := v.Get(authorizePath(app)); strings.Contains(other.Text, "Is this the code") {
+			t.Errorf("an app that is no device:\n%s", other.Text)
+		}
+		if got := v.Submit(page, "/authorize", "user_code", "BBBB-BBBB", "decision", "allow"); got.Status != 404 {
+			t.Errorf("an unknown code after sign-in: %d to %q", got.Status, got.Location())
+		}
+		if got := v.Submit(page, "/authorize", "decision", "allow"); got.Location() != "/device?done=allowed" {
+			t.Errorf("allow: %d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+	})
+}
+
 // TestConsentWarnsOfSimilarAppNames checks that the page warns if another publisher has an app with a similar name,
 // unless this one is verified.
 func TestConsentWarnsOfSimilarAppNames(t *testing.T) {
