@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/exaring/otelpgx"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -59,10 +58,33 @@ func startTracing(ctx context.Context, endpoint string) (*tracing, error) {
 	t := &tracing{tracer: provider.Tracer("stipend"), provider: provider, direct: http.DefaultTransport}
 	// The clients of nodes, banks and vendors use the default transport. Requests do not contain the trace, and what has
 	// no span, such as polling, gets none.
-	http.DefaultTransport = otelhttp.NewTransport(t.direct, otelhttp.WithTracerProvider(provider),
-		otelhttp.WithPropagators(propagation.NewCompositeTextMapPropagator()),
-		otelhttp.WithFilter(func(r *http.Request) bool { return trace.SpanFromContext(r.Context()).IsRecording() }))
+	http.DefaultTransport = calls{t}
 	return t, nil
+}
+
+// calls makes a span of each call of a node, a bank or a vendor, from the request to the header of the response. Spans
+// contain the host only: the keys of providers are in paths and queries.
+type calls struct{ *tracing }
+
+// RoundTrip sends a request.
+func (c calls) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !trace.SpanFromContext(r.Context()).IsRecording() {
+		return c.direct.RoundTrip(r)
+	}
+	ctx, span := c.tracer.Start(r.Context(), r.Method, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("http.request.method", r.Method),
+			attribute.String("server.address", r.URL.Host)))
+	defer span.End()
+	res, err := c.direct.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		span.SetStatus(codes.Error, "no response") // the error may contain the URL
+		return nil, err
+	}
+	span.SetAttributes(attribute.Int("http.response.status_code", res.StatusCode))
+	if res.StatusCode >= http.StatusBadRequest {
+		span.SetStatus(codes.Error, http.StatusText(res.StatusCode))
+	}
+	return res, nil
 }
 
 // stop sends the spans that wait.

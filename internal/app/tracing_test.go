@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -62,16 +63,23 @@ func (s *spans) named(name string) (found []*tracepb.Span) {
 	return found
 }
 
-// A request, its statements, jobs and deliveries are spans. A proxy's trace is continued, and receivers of events get
-// the trace of the delivery. Spans contain no paths, which may contain tokens.
+// A request, its statements, jobs, deliveries and calls are spans. A proxy's trace is continued, and receivers of
+// events get the trace of the delivery. Spans contain no paths and queries, which may contain tokens and keys.
 func TestTraces(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		sink := newSpans(t)
 		var mu sync.Mutex
 		var delivered string
-		receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			defer mu.Unlock()
+			if strings.HasPrefix(r.URL.Path, "/call") {
+				if r.Header.Get("Traceparent") != "" {
+					t.Error("a vendor gets the trace")
+				}
+				w.WriteHeader(http.StatusTeapot)
+				return
+			}
 			delivered = r.Header.Get("Traceparent")
 		}))
 		defer receiver.Close()
@@ -99,16 +107,38 @@ func TestTraces(t *testing.T) {
 		if !strings.Contains(string(text), `# {trace_id="`+outer+`"}`) {
 			t.Error("the histogram of requests has no example")
 		}
+		ctx, span := sdktrace.NewTracerProvider().Tracer("test").Start(t.Context(), "work")
+		for _, address := range []string{receiver.URL, "http://127.0.0.1:1"} { // nobody listens at port 1
+			call, err := http.NewRequestWithContext(ctx, http.MethodPut, address+"/call/hidden?key=hidden", nil)
+			testkit.Check(t, err)
+			call.SetBasicAuth("hidden", "hidden")
+			if answer, err := http.DefaultClient.Do(call); err == nil {
+				testkit.Check(t, answer.Body.Close())
+			}
+		}
+		span.End()
 		testkit.Check(t, s.Stop(t.Context())) // sends the spans that wait
 
+		vendor := sink.named("PUT")
+		const failed = tracepb.Status_STATUS_CODE_ERROR
+		if len(vendor) != 2 || len(vendor[0].Attributes) != 3 || vendor[0].Status.GetCode() != failed ||
+			vendor[1].Status.GetCode() != failed ||
+			!strings.Contains(vendor[0].String(), strings.TrimPrefix(receiver.URL, "http://")) {
+			t.Errorf("the calls are %v", vendor)
+		}
+		for _, span := range sink.named("") {
+			if strings.Contains(span.String(), "hidden") {
+				t.Errorf("a span contains a secret: %v", span)
+			}
+			for _, a := range span.Attributes {
+				if strings.HasPrefix(a.Key, "url.") || strings.HasPrefix(a.Key, "client.") {
+					t.Errorf("the span %s contains %s", span.Name, a.Key)
+				}
+			}
+		}
 		created := sink.named("POST " + createPath)
 		if len(created) != 1 || hex.EncodeToString(created[0].TraceId) != outer {
 			t.Fatalf("the request is %v", created)
-		}
-		for _, a := range created[0].Attributes {
-			if strings.HasPrefix(a.Key, "url.") || strings.HasPrefix(a.Key, "client.") {
-				t.Errorf("the span contains %s", a.Key)
-			}
 		}
 		if strings.HasPrefix(url, "postgres") {
 			statements := 0
