@@ -33,10 +33,9 @@ chmod 700 "$data"
 cat >>"$data/postgresql.auto.conf" <<END
 restore_command = 'cp "$wal/%f" "%p"'
 recovery_target_action = 'promote'
+# Always set, because the server of the backup may have been recovered to a point in time itself.
+recovery_target_time = '$time'
 END
-if [ -n "$time" ]; then
-	echo "recovery_target_time = '$time'" >>"$data/postgresql.auto.conf"
-fi
 # The recovered server must not write to the archive of the old one before somebody has decided that it takes its place.
 echo "archive_mode = off" >>"$data/postgresql.auto.conf"
 touch "$data/recovery.signal"

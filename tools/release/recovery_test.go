@@ -85,6 +85,17 @@ func (s *server) sql(statement string) string {
 	return strings.TrimSpace(s.run(filepath.Join(s.bin, "psql"), "-XAtc", statement))
 }
 
+// recover starts a server, and waits until its recovery is complete.
+func (s *server) recover(data string) {
+	s.Helper()
+	s.start(data)
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for s.sql("SELECT pg_is_in_recovery()") != "f" {
+		<-look.C
+	}
+}
+
 // The scripts in deploy/postgresql recover the database as it was at a moment: what was committed before is there, what
 // came later is not, the ledger balances, and payouts are paused until staff has found those made since.
 func TestPointInTimeRecovery(t *testing.T) {
@@ -121,12 +132,7 @@ func TestPointInTimeRecovery(t *testing.T) {
 	check(t, os.RemoveAll(data))
 
 	s.run(script("restore.sh"), base, wal, data, moment)
-	s.start(data)
-	look := time.NewTicker(10 * time.Millisecond)
-	defer look.Stop()
-	for s.sql("SELECT pg_is_in_recovery()") != "f" {
-		<-look.C
-	}
+	s.recover(data)
 	command := func(args ...string) string {
 		return output(t, "", binary, append(args, "--database-url", url)...)
 	}
@@ -137,15 +143,28 @@ func TestPointInTimeRecovery(t *testing.T) {
 		t.Errorf("stipend payouts status says %s", out)
 	}
 	command("ledger", "check")
-	for id, want := range map[string]string{first: "1", second: "0"} {
+	payrolls := func(id, want string) {
+		t.Helper()
 		if got := s.run(filepath.Join(s.bin, "psql"), "-XAtc", "SELECT COUNT(*) FROM payrolls WHERE payroll_id = '"+id+"'",
 			"stipend"); strings.TrimSpace(got) != want {
 			t.Errorf("after the recovery there are %s payrolls %s, want %s", strings.TrimSpace(got), id, want)
 		}
 	}
+	payrolls(first, "1")
+	payrolls(second, "0")
 	if out, err := exec.Command(script("restore.sh"), base, wal, data, moment).CombinedOutput(); err == nil {
 		t.Errorf("a restore replaced a data directory: %s", out)
 	}
+
+	// Without a time everything is recovered, also if the server of the backup had been recovered to one itself.
+	s.stop(data)
+	s.run("sh", "-c", fmt.Sprintf(`echo "recovery_target_time = '%s'" >>%s`, moment,
+		filepath.Join(base, "postgresql.auto.conf")))
+	everything := filepath.Join(s.dir, "everything")
+	s.run(script("restore.sh"), base, wal, everything)
+	s.recover(everything)
+	payrolls(first, "1")
+	payrolls(second, "1")
 }
 
 // payroll serves a sandbox on the database, creates a payroll and ends the sandbox.
