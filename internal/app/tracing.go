@@ -103,7 +103,7 @@ func (t *tracing) statements() db.Tracer {
 	if t.provider == nil {
 		return nil
 	}
-	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider), otelpgx.WithTrimSQLInSpanName())
+	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider))
 }
 
 // requests makes a span of each request. It continues a trace that one of the operator's proxies began; other clients

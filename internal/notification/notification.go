@@ -117,14 +117,14 @@ func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error 
 		if err == nil && n == nil {
 			continue
 		}
-		new := job.New{CompanyID: e.CompanyID, Kind: JobNotify, Payload: notify{e.ID}}
+		later := job.New{CompanyID: e.CompanyID, Kind: JobNotify, Payload: notify{e.ID}}
 		if n != nil && !n.at.IsZero() {
 			if n.ends.Sub(tx.Now()) <= shortest {
 				continue
 			}
-			new.RunAt = n.at
+			later.RunAt = n.at
 		}
-		job.Enqueue(tx, new) // a job that cannot read its event fails alone
+		job.Enqueue(tx, later) // a job that cannot read its event fails alone
 	}
 	return nil
 }
