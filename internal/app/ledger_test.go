@@ -31,7 +31,7 @@ func TestAWrongBalanceIsNotPaidOut(t *testing.T) {
 		s := boot(t, url)
 		d := newAPIClient(t, s)
 		testkit.Check(t, s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := backoffice.Add(ctx, tx, s.Sealer(), "Ada", "ada@example.com")
+			_, _, err := backoffice.Add(ctx, tx, s.Sealer(), "Ada", "ada@example.com", backoffice.Admin)
 			return err
 		}))
 		first := d.payTwo("25.00")

@@ -34,6 +34,11 @@ func LimitOf(ctx context.Context, tx *db.Tx, by identity.Principal) (Limit, erro
 	return findLimit(ctx, tx, company)
 }
 
+// LimitOfCompany returns the limit of a company, for staff.
+func LimitOfCompany(ctx context.Context, tx *db.Tx, companyID string) (Limit, error) {
+	return findLimit(ctx, tx, companyID)
+}
+
 // SetLimit sets the company's limit, or removes it if amount has no asset. A first limit and a lower one take effect at
 // once. A limit that would let more pass is stored as a proposal that a second member answers, see [AnswerLimit].
 func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount) error {

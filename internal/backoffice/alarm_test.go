@@ -30,7 +30,7 @@ func TestACompanyThatOwesReversedFundingIsFrozen(t *testing.T) {
 			payroll.JobFreeze: {Tx: payroll.HandleFreeze},
 		}, nil, slog.New(slog.DiscardHandler))
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
-			_, _, err := backoffice.Add(ctx, tx, sealer, "Ada", "ada@example.com")
+			_, _, err := backoffice.Add(ctx, tx, sealer, "Ada", "ada@example.com", backoffice.Admin)
 			return err
 		})
 		owe := func(debit, credit ledger.Code) {

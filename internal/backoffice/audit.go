@@ -27,6 +27,7 @@ type AuditEntry struct {
 	Action    string    `json:"action"`
 	CompanyID string    `json:"company_id"`
 	ObjectID  string    `json:"object_id"`
+	Code      string    `json:"reason_code"` // of a support action, one of ReasonCodes; "" for others
 	Reason    string    `json:"reason"`
 	Previous  string    `json:"previous"` // "" of the first entry
 	Hash      string    `json:"hash,omitempty"`
@@ -43,8 +44,12 @@ func (a AuditEntry) computeHash() (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// record adds an entry to the audit log.
+// record adds an entry to the audit log. It returns ErrRole, so that the transaction is rolled back, if the role of a
+// member of staff does not permit the action: since every action is recorded, none can avoid the check.
 func record(ctx context.Context, tx *db.Tx, by StaffMember, a AuditEntry) (err error) {
+	if by.ID != "" && !by.May(a.Action) {
+		return ErrRole
+	}
 	if a.Sequence, err = db.AddToSetting(ctx, tx, auditSequence, 1); err != nil {
 		return err
 	}

@@ -38,7 +38,8 @@ const (
 	Unfreeze = "company.unfreeze"
 	// ClearHit decides that a screening match is a different person. Confirming a match needs one member of staff
 	// only.
-	ClearHit = "hit.clear"
+	ClearHit   = "hit.clear"
+	confirmHit = "hit.confirmed"
 )
 
 // RetryJob is the action of retrying a dead job. It needs one member of staff only.
@@ -91,7 +92,7 @@ func (s *Service) Pause(ctx context.Context, tx *db.Tx, by Session, reason strin
 	if err := payout.SetPaused(ctx, tx, reason); err != nil {
 		return err
 	}
-	return record(ctx, tx, by.Member, AuditEntry{Action: "payouts.pause", Reason: reason})
+	return record(ctx, tx, by.Member, AuditEntry{Action: Pause, Reason: reason})
 }
 
 // Freeze freezes a company immediately: the company cannot change anything, and none of its payments is sent. Freeze
@@ -203,13 +204,21 @@ func request(ctx context.Context, tx *db.Tx, by Session, r approval.Request) err
 		return err
 	}
 	return record(ctx, tx, by.Member, AuditEntry{
-		Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: why(r),
+		Action: r.Action + ".ask", CompanyID: r.CompanyID, ObjectID: r.ObjectID, Code: codeOf(r), Reason: why(r),
 	})
+}
+
+// codeOf returns the reason code of a request for a support action, or "".
+func codeOf(r approval.Request) string {
+	if r.Action == RemoveFactor {
+		return r.Target
+	}
+	return ""
 }
 
 // why returns the reason for the audit log, preceded by the request's target.
 func why(r approval.Request) string {
-	if r.Target == "" {
+	if r.Target == "" || codeOf(r) != "" {
 		return r.Reason
 	}
 	return r.Target + ": " + r.Reason
@@ -294,7 +303,7 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 		what = ".agree"
 	}
 	if err := record(ctx, tx, by.Member, AuditEntry{
-		Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Reason: reason,
+		Action: r.Action + what, CompanyID: r.CompanyID, ObjectID: r.ObjectID, Code: codeOf(r), Reason: reason,
 	}); err != nil || !yes {
 		return err
 	}
@@ -322,6 +331,12 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		return writeOff(ctx, tx, r)
 	case DebitLimit:
 		return setDebitLimit(ctx, tx, r)
+	case ChangeFees:
+		return changeFees(ctx, tx, r)
+	case RemoveFactor:
+		return removeFactor(ctx, tx, r)
+	case SwitchAsset:
+		return switchAsset(ctx, tx, r)
 	case ClearHit:
 		if _, err := openHit(ctx, tx, r.ObjectID); err != nil { // confirmed meanwhile
 			return err
@@ -371,7 +386,7 @@ func (s *Service) DecideHit(ctx context.Context, tx *db.Tx, by Session, hitID st
 		return err
 	}
 	return record(ctx, tx, by.Member, AuditEntry{
-		Action: "hit." + string(to), CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason,
+		Action: confirmHit, CompanyID: h.CompanyID, ObjectID: h.ID, Reason: reason,
 	})
 }
 

@@ -53,6 +53,6 @@ func (r Report) Respond(ctx context.Context, d *db.DB, log *slog.Logger) error {
 		if paused, err := payout.Paused(ctx, tx); err != nil || paused != "" {
 			return err
 		}
-		return errors.Join(payout.SetPaused(ctx, tx, reason), RecordCommand(ctx, tx, "payouts.pause", r.ID, reason))
+		return errors.Join(payout.SetPaused(ctx, tx, reason), RecordCommand(ctx, tx, Pause, r.ID, reason))
 	})
 }

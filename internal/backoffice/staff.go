@@ -7,8 +7,8 @@
 // case. No role or key of a company gives access.
 //
 // One staff member can stop payouts, immediately. An action that releases stopped money, or moves more than the
-// release limit, is requested by one staff member and approved by another. Every action has a reason and is stored
-// permanently with its actor and time.
+// release limit, is requested by one staff member and approved by another. A member's [Role] decides which actions they
+// take. Every action has a reason and is stored permanently with its actor and time.
 package backoffice
 
 import (
@@ -16,6 +16,7 @@ import (
 	"errors"
 	"net/mail"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,7 @@ var (
 // StaffMember is a member of the operator's staff.
 type StaffMember struct {
 	ID, Name, Email string
+	Role            Role
 	Created         time.Time
 
 	hash, secret string
@@ -104,13 +106,17 @@ func secretContext(id string) identity.SealContext {
 	return identity.SealContext{Table: "staff", Column: "secret", Row: id}
 }
 
-// Add adds a member of staff. It is for the command line.
-func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string) (o StaffMember, c Credentials,
-	err error) {
+// Add adds a member of staff with a role. It is for the command line.
+func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string, role Role) (o StaffMember,
+	c Credentials, err error) {
+	if !slices.Contains(Roles, role) {
+		return o, c, errUnknownRole
+	}
 	if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
 		return o, c, errEmail
 	}
-	o = StaffMember{ID: tx.NewID("opr"), Name: strings.TrimSpace(name), Email: email, Created: tx.Now(), version: 1}
+	o = StaffMember{ID: tx.NewID("opr"), Name: strings.TrimSpace(name), Email: email, Role: role, Created: tx.Now(),
+		version: 1}
 	if c, err = o.setCredentials(s); err != nil {
 		return o, c, err
 	}
@@ -121,7 +127,7 @@ func Add(ctx context.Context, tx *db.Tx, s *identity.Sealer, name, email string)
 		return o, c, err
 	}
 	return o, c, record(ctx, tx, StaffMember{}, AuditEntry{
-		Action: "operator.add", ObjectID: o.ID, Reason: o.Name + " <" + o.Email + ">",
+		Action: "operator.add", ObjectID: o.ID, Reason: string(role) + ": " + o.Name + " <" + o.Email + ">",
 	})
 }
 
@@ -162,6 +168,27 @@ func existing(ctx context.Context, tx *db.Tx, email string) (StaffMember, error)
 		err = apierr.NotFoundErr
 	}
 	return o, err
+}
+
+// SetRole gives a member of staff another role, from their next request on, and drops their open requests.
+func SetRole(ctx context.Context, tx *db.Tx, email string, role Role) error {
+	if !slices.Contains(Roles, role) {
+		return errUnknownRole
+	}
+	o, err := existing(ctx, tx, email)
+	if err != nil {
+		return err
+	}
+	if o.Role == role {
+		return errNothing
+	}
+	if err := updateRole(ctx, tx, o, role); err != nil {
+		return err
+	}
+	if err := approval.DropRequestsOf(ctx, tx, o.ID); err != nil {
+		return err
+	}
+	return RecordCommand(ctx, tx, "operator.role", o.ID, string(o.Role)+" → "+string(role))
 }
 
 // Remove removes a member of staff, ends their sessions and drops their open requests.
@@ -217,7 +244,7 @@ func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o StaffMember, code str
 	if err := insertSession(ctx, tx, identity.SessionDigest(token), o.ID); err != nil {
 		return "", false, err
 	}
-	return token, true, record(ctx, tx, o, AuditEntry{Action: "sign_in"})
+	return token, true, record(ctx, tx, o, AuditEntry{Action: SignIn})
 }
 
 // Find returns the session of a token, or apierr.NotFoundErr if there is none or it has ended.

@@ -13,19 +13,19 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-const columns = "staff_id, name, email, password_hash, secret, version, created_at"
+const columns = "staff_id, name, email, role, password_hash, secret, version, created_at"
 
 func insert(ctx context.Context, tx *db.Tx, o StaffMember) (first bool, err error) {
-	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, password_hash, secret, last_step,
+	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, role, password_hash, secret, last_step,
 			status, version, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, 0, 'active', $7, $8) ON CONFLICT DO NOTHING`,
-		o.ID, o.Name, o.Email, identity.EmailKey(o.Email), o.hash, o.secret, o.version, db.Micros(o.Created))
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 'active', $8, $9) ON CONFLICT DO NOTHING`,
+		o.ID, o.Name, o.Email, identity.EmailKey(o.Email), string(o.Role), o.hash, o.secret, o.version, db.Micros(o.Created))
 	return n == 1, err
 }
 
 func scan(scan func(...any) error) (o StaffMember, err error) {
 	var created int64
-	err = scan(&o.ID, &o.Name, &o.Email, &o.hash, &o.secret, &o.version, &created)
+	err = scan(&o.ID, &o.Name, &o.Email, &o.Role, &o.hash, &o.secret, &o.version, &created)
 	o.Created = db.Time(created)
 	return o, err
 }
@@ -58,6 +58,11 @@ func updateCredentials(ctx context.Context, tx *db.Tx, o StaffMember) error {
 		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, o.hash, o.secret))
 }
 
+func updateRole(ctx context.Context, tx *db.Tx, o StaffMember, role Role) error {
+	return changed(tx.Exec(ctx, `UPDATE staff SET role = $3, version = version + 1
+		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, string(role)))
+}
+
 func remove(ctx context.Context, tx *db.Tx, o StaffMember) error {
 	if err := changed(tx.Exec(ctx, `UPDATE staff
 		SET status = 'removed', password_hash = '', secret = '', version = version + 1
@@ -88,11 +93,12 @@ func insertSession(ctx context.Context, tx *db.Tx, digest, staffID string) error
 func findSession(ctx context.Context, tx *db.Tx, digest string) (s Session, err error) {
 	var created, since, used int64
 	o := &s.Member
-	err = tx.QueryRow(ctx, `SELECT o.staff_id, o.name, o.email, o.version, o.created_at, s.created_at, s.last_used_at
+	err = tx.QueryRow(ctx, `SELECT o.staff_id, o.name, o.email, o.role, o.version, o.created_at, s.created_at,
+			s.last_used_at
 		FROM staff_sessions s JOIN staff o ON o.staff_id = s.staff_id
 		WHERE s.digest = $1 AND s.created_at > $2 AND s.last_used_at > $3 AND o.status = 'active'`,
 		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
-		Scan(&o.ID, &o.Name, &o.Email, &o.version, &created, &since, &used)
+		Scan(&o.ID, &o.Name, &o.Email, &o.Role, &o.version, &created, &since, &used)
 	if errors.Is(err, db.ErrNoRows) {
 		return Session{}, apierr.NotFoundErr
 	}
@@ -137,14 +143,14 @@ func AuditLog(ctx context.Context, tx *db.Tx, page, perPage int) (entries []Audi
 	return entries, total, err
 }
 
-const auditColumns = `SELECT sequence, action_id, at, staff_id, name, action, company_id, object_id, reason, previous,
-	hash FROM staff_actions`
+const auditColumns = `SELECT sequence, action_id, at, staff_id, name, action, company_id, object_id, reason_code,
+	reason, previous, hash FROM staff_actions`
 
 func collectAudit(rows *db.Rows, err error) ([]AuditEntry, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (a AuditEntry, err error) {
 		var at int64
-		err = r.Scan(&a.Sequence, &a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Reason,
-			&a.Previous, &a.Hash)
+		err = r.Scan(&a.Sequence, &a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Code,
+			&a.Reason, &a.Previous, &a.Hash)
 		a.At = db.Time(at)
 		return a, err
 	})
@@ -171,9 +177,11 @@ func AuditEntries(ctx context.Context, tx *db.Tx) (int64, error) {
 
 func insertAudit(ctx context.Context, tx *db.Tx, a AuditEntry) error {
 	return tx.Insert(ctx, "staff_actions", []string{
-		"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason", "sequence", "previous", "hash",
+		"action_id", "at", "staff_id", "name", "action", "company_id", "object_id", "reason_code", "reason", "sequence",
+		"previous", "hash",
 	}, [][]any{{
-		a.ID, db.Micros(a.At), a.StaffID, a.Name, a.Action, a.CompanyID, a.ObjectID, a.Reason, a.Sequence, a.Previous, a.Hash,
+		a.ID, db.Micros(a.At), a.StaffID, a.Name, a.Action, a.CompanyID, a.ObjectID, a.Code, a.Reason, a.Sequence, a.Previous,
+		a.Hash,
 	}})
 }
 
@@ -184,6 +192,22 @@ func auditHash(ctx context.Context, tx *db.Tx, sequence int64) (hash string, err
 		return "", nil
 	}
 	return hash, err
+}
+
+func insertNote(ctx context.Context, tx *db.Tx, n Note) error {
+	return tx.Insert(ctx, "staff_notes", []string{"company_id", "note_id", "name", "sealed", "created_at"},
+		[][]any{{n.CompanyID, n.ID, n.Name, n.sealed, db.Micros(n.At)}})
+}
+
+func notesAbout(ctx context.Context, tx *db.Tx, subjectID string, limit int) ([]Note, error) {
+	rows, err := tx.Query(ctx, `SELECT note_id, name, sealed, created_at FROM staff_notes WHERE company_id = $1
+		ORDER BY created_at DESC, note_id DESC LIMIT $2`, subjectID, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (n Note, err error) {
+		var at int64
+		err = r.Scan(&n.ID, &n.Name, &n.sealed, &at)
+		n.CompanyID, n.At = subjectID, db.Time(at)
+		return n, err
+	})
 }
 
 func insertReport(ctx context.Context, tx *db.Tx, r Report, text []byte) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/offering"
 	"github.com/stipend/stipend/internal/receivable"
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
@@ -276,6 +277,9 @@ func (s *Service) firstQuote(ctx context.Context, tx *db.Tx, c *Claim, asset mon
 		return quote.Quote{}, errFunding.At("body", "/funding_currency")
 	}
 	if err := s.checkWatched(ctx, tx, asset, time.Time{}); err != nil {
+		return quote.Quote{}, err
+	}
+	if err := offering.Check(ctx, tx, asset); err != nil {
 		return quote.Quote{}, err
 	}
 	if _, _, err := quote.Price(ctx, tx, c.Amount, asset, s.SpreadBps); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/offering"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
@@ -61,7 +62,7 @@ func (p CreateParams) Keys() []db.Prefetch {
 	all := []db.Prefetch{identity.CompanyKey(p.CompanyID), merchants.Prefetch(p.CompanyID)}
 	for _, a := range acceptable {
 		if p.Funding == AnyAsset || cmp.Or(p.Funding, string(money.BTC)) == string(a) {
-			all = append(all, rates.Key(a))
+			all = append(all, rates.Key(a), offering.Key(a))
 		}
 	}
 	if a := money.Asset(p.Currency); a != money.USD && a != money.BTC {

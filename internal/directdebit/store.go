@@ -418,8 +418,16 @@ type CompanyLimit struct {
 
 // Limits returns the risk limits of all companies that have one, for staff.
 func Limits(ctx context.Context, tx *db.Tx, limit int) ([]CompanyLimit, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, asset, amount FROM direct_debit_limits WHERE amount > 0
-		ORDER BY company_id, asset LIMIT $1`, int64(limit))
+	return companyLimits(ctx, tx, "amount > 0 ORDER BY company_id, asset LIMIT $1", int64(limit))
+}
+
+// LimitsOf returns the risk limits of a company, for staff.
+func LimitsOf(ctx context.Context, tx *db.Tx, companyID string) ([]CompanyLimit, error) {
+	return companyLimits(ctx, tx, "amount > 0 AND company_id = $1 ORDER BY asset", companyID)
+}
+
+func companyLimits(ctx context.Context, tx *db.Tx, where string, args ...any) ([]CompanyLimit, error) {
+	rows, err := tx.Query(ctx, "SELECT company_id, asset, amount FROM direct_debit_limits WHERE "+where, args...)
 	all, err := db.Collect(rows, err, func(r *db.Rows) (l CompanyLimit, err error) {
 		var asset string
 		var units int64

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/offering"
 )
 
 // Difference is a guarded account whose balance is not the sum of its lines. Such an account is frozen: nothing is
@@ -75,10 +76,14 @@ func FindDifferences(ctx context.Context, d *db.DB) (frozen []Difference, ended 
 	return frozen, ended, err
 }
 
-// StoppedAssets returns the assets whose payouts are stopped, because an account in them is frozen.
+// StoppedAssets returns the assets whose payouts are stopped, because staff stopped the asset, or because an account in
+// it is frozen.
 func StoppedAssets(ctx context.Context, tx *db.Tx) (map[money.Asset]bool, error) {
+	stopped, err := offering.Stopped(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	all, err := Differences(ctx, tx)
-	stopped := map[money.Asset]bool{}
 	for _, x := range all {
 		stopped[x.Balance.Asset()] = true
 	}

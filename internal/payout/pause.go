@@ -41,7 +41,7 @@ func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger, assets ...
 	stopped, err := ledger.StoppedAssets(ctx, tx)
 	for _, a := range assets {
 		if stopped[a] {
-			return "the balance of an account in " + string(a) + " is not the sum of its lines", err
+			return "payouts in " + string(a) + " are stopped, by staff or because a balance is not the sum of its lines", err
 		}
 	}
 	return "", err

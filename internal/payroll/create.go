@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/offering"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -166,6 +167,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	if err := t.checkPaid(ctx, tx, ""); err != nil {
+		return Payroll{}, err
+	}
+	if err := offering.Check(ctx, tx, t.funding); err != nil {
 		return Payroll{}, err
 	}
 	p := t.payroll(tx)

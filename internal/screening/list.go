@@ -60,10 +60,13 @@ const maxCached = 50_000
 //
 //   - sdnList: the Specially Designated Nationals list (sdn.xml) or the consolidated list (consolidated.xml) of the US
 //     Office of Foreign Assets Control, with digital currency addresses;
-//   - CONSOLIDATED_LIST: the consolidated list of the United Nations Security Council.
+//   - CONSOLIDATED_LIST: the consolidated list of the United Nations Security Council;
+//   - export: the consolidated list of the European Union (XML 1.1);
+//   - Designations: the UK Sanctions List;
+//   - swiss-sanctions-list: the list of the Swiss State Secretariat for Economic Affairs.
 //
-// Parse omits weak aliases ("weak", "Low"), as the authorities recommend. It returns an error if the file is truncated,
-// has no entries, or has another number of entries than it states.
+// Parse omits weak aliases ("weak", "Low", not "strong"), as the authorities recommend. It returns an error
+// if the file is truncated, has no entries, or has another number of entries than it states.
 func Parse(r io.Reader) (*List, error) {
 	dec := xml.NewDecoder(r)
 	for {
@@ -81,9 +84,15 @@ func Parse(r io.Reader) (*List, error) {
 			err = l.readOFAC(dec)
 		case "CONSOLIDATED_LIST":
 			err = l.readUN(dec, root)
+		case "export":
+			err = l.readEU(dec, root)
+		case "Designations":
+			err = l.readUK(dec)
+		case "swiss-sanctions-list":
+			err = l.readSECO(dec, root)
 		default:
-			return nil, fmt.Errorf("the file is not a supported sanctions list: its root element is %q, want sdnList or "+
-				"CONSOLIDATED_LIST", root.Name.Local)
+			return nil, fmt.Errorf("the file is not a supported sanctions list: its root element is %q, want sdnList, "+
+				"CONSOLIDATED_LIST, export, Designations or swiss-sanctions-list", root.Name.Local)
 		}
 		if err != nil {
 			return nil, err
@@ -186,13 +195,9 @@ type unName struct {
 
 func (l *List) readUN(dec *xml.Decoder, root xml.StartElement) error {
 	l.Name = "UN"
-	for _, a := range root.Attr {
-		if a.Name.Local == "dateGenerated" && len(a.Value) >= len(time.DateOnly) {
-			var err error
-			if l.Published, err = time.Parse(time.DateOnly, a.Value[:len(time.DateOnly)]); err != nil {
-				return fmt.Errorf("dateGenerated: %w", err)
-			}
-		}
+	var err error
+	if l.Published, err = dateOf(root, "dateGenerated"); err != nil {
+		return err
 	}
 	return elements(dec, func(group xml.StartElement) error {
 		if group.Name.Local != "INDIVIDUALS" && group.Name.Local != "ENTITIES" {

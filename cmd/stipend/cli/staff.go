@@ -17,6 +17,7 @@ type StaffCmd struct {
 	Add    StaffAddCmd    `cmd:"" help:"Add a member of staff, and print their credentials once."`
 	List   StaffListCmd   `cmd:"" help:"List the staff."`
 	Reset  StaffResetCmd  `cmd:"" help:"Give a member of staff new credentials, and end their sessions."`
+	Role   StaffRoleCmd   `cmd:"" help:"Give a member of staff another role, and drop their open requests."`
 	Remove StaffRemoveCmd `cmd:"" help:"Remove a member of staff, and end their sessions."`
 }
 
@@ -59,6 +60,7 @@ func (c StaffCredentials) create(
 type StaffAddCmd struct {
 	StaffCredentials
 	Name string `required:"" help:"Name, as the audit log shows it."`
+	Role string `required:"" enum:"support,finance,compliance,admin" help:"Support, finance, compliance or admin."`
 }
 
 // Run adds the member and prints their credentials.
@@ -69,7 +71,7 @@ func (c StaffAddCmd) Run(ctx context.Context, std Streams) error {
 	return c.create(ctx, std, func(
 		ctx context.Context, tx *db.Tx, s *identity.Sealer,
 	) (backoffice.StaffMember, backoffice.Credentials, error) {
-		return backoffice.Add(ctx, tx, s, c.Name, c.Email)
+		return backoffice.Add(ctx, tx, s, c.Name, c.Email, backoffice.Role(c.Role))
 	})
 }
 
@@ -82,6 +84,20 @@ func (c StaffResetCmd) Run(ctx context.Context, std Streams) error {
 		ctx context.Context, tx *db.Tx, s *identity.Sealer,
 	) (backoffice.StaffMember, backoffice.Credentials, error) {
 		return backoffice.Reset(ctx, tx, s, c.Email)
+	})
+}
+
+// StaffRoleCmd changes the role of a member of staff.
+type StaffRoleCmd struct {
+	app.Storage
+	Email string `arg:"" help:"Email address of the member of staff."`
+	Role  string `arg:"" enum:"support,finance,compliance,admin" help:"support, finance, compliance or admin."`
+}
+
+// Run changes the role.
+func (c StaffRoleCmd) Run(ctx context.Context, std Streams) error {
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		return "Changed.", backoffice.SetRole(ctx, tx, c.Email, backoffice.Role(c.Role))
 	})
 }
 
@@ -108,9 +124,9 @@ func (c StaffListCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		return table(std.Out, "ID\tNAME\tEMAIL\tSINCE", func(row func(...any)) {
+		return table(std.Out, "ID\tNAME\tEMAIL\tROLE\tSINCE", func(row func(...any)) {
 			for _, o := range all {
-				row(o.ID, o.Name, o.Email, o.Created.Format(time.DateOnly))
+				row(o.ID, o.Name, o.Email, o.Role, o.Created.Format(time.DateOnly))
 			}
 		})
 	})

@@ -253,6 +253,11 @@ func AttemptMail(ctx context.Context, tx *db.Tx, email string, from netip.Addr) 
 	return allowed && to <= MaxMailsTo, allowed, err
 }
 
+// Unlock forgets the attempts at a person's password and one-time codes, so that the person can try again at once.
+func Unlock(ctx context.Context, tx *db.Tx, userID, email string) error {
+	return errors.Join(deleteAttemptsAt(ctx, tx, ofAccount("", email)), deleteAttemptsAt(ctx, tx, hash("code "+userID)))
+}
+
 // CodeSucceeded takes back the count of an attempt with a right code.
 func CodeSucceeded(ctx context.Context, tx *db.Tx, userID string) error {
 	return returnAttempt(ctx, tx, hash("code "+userID))

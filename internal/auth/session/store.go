@@ -123,6 +123,11 @@ func returnAttempt(ctx context.Context, tx *db.Tx, throttle string) error {
 	return err
 }
 
+func deleteAttemptsAt(ctx context.Context, tx *db.Tx, throttle string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sign_in_attempts WHERE throttle = $1", throttle)
+	return err
+}
+
 func deleteAttempts(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, "DELETE FROM sign_in_attempts WHERE since_at <= $1", db.Micros(tx.Now().Add(-Window)))
 	return err

@@ -2699,6 +2699,7 @@ CREATE TABLE staff (
     name          TEXT   NOT NULL,
     email         TEXT   NOT NULL,
     email_key     TEXT   NOT NULL,
+    role          TEXT   NOT NULL CHECK (role IN ('support', 'finance', 'compliance', 'admin')),
     password_hash TEXT   NOT NULL,
     secret        TEXT   NOT NULL, -- of the authenticator, sealed
     last_step     BIGINT NOT NULL, -- of the last accepted code
@@ -2731,6 +2732,7 @@ CREATE TABLE staff_actions (
     action     TEXT   NOT NULL,
     company_id TEXT   NOT NULL,
     object_id  TEXT   NOT NULL,
+    reason_code TEXT  NOT NULL, -- of a support action, '' for others
     reason     TEXT   NOT NULL,
     sequence   BIGINT NOT NULL CHECK (sequence > 0), -- without gaps
     previous   TEXT   NOT NULL, -- hash of the row before, '' of the first
@@ -2739,6 +2741,17 @@ CREATE TABLE staff_actions (
 );
 CREATE INDEX staff_actions_by_time ON staff_actions (at, action_id);
 CREATE UNIQUE INDEX staff_actions_by_sequence ON staff_actions (sequence);
+
+-- Notes of staff about companies and people.
+-- Writer: internal/backoffice
+CREATE TABLE staff_notes (
+    company_id TEXT   NOT NULL, -- of a company, or of a user
+    note_id    TEXT   NOT NULL,
+    name       TEXT   NOT NULL, -- of the author
+    sealed     TEXT   NOT NULL, -- the text
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, note_id)
+);
 
 -- Actions that one staff member requests and another approves.
 -- Shared: belongs to the operator, not to a company.

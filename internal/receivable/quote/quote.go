@@ -33,6 +33,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/offering"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/webhook"
 )
@@ -272,7 +273,8 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 
 // Refresh returns the active quote of an object unchanged, or replaces an expired one by a quote for p.Due, what
 // remains to be paid, however small. It returns ErrNotFound if the object never had a quote, ErrLocked if its quote
-// is accepted, ErrState if it is cancelled, ErrTooMany or rates.ErrUnavailable.
+// is accepted, ErrState if it is cancelled, ErrTooMany, rates.ErrUnavailable or, if the asset is stopped,
+// offering.ErrStopped.
 func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	err = again(func() error {
 		q, err = refresh(ctx, tx, p)
@@ -304,6 +306,12 @@ func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 		return Quote{}, ErrLocked
 	case last.State == StateCancelled:
 		return Quote{}, ErrState
+	}
+	switch s, err := offering.Of(ctx, tx, p.Funding); {
+	case err != nil:
+		return Quote{}, err
+	case s == offering.StopAll:
+		return Quote{}, offering.ErrStopped.Set("currency", string(p.Funding))
 	}
 	count, first, err := countRefreshes(ctx, tx, p.CompanyID, p.ObjectID, p.Funding, tx.Now().Add(-RefreshWindow))
 	if err != nil {

@@ -470,13 +470,19 @@ func (x *Fixture) AppRedirect(got webtest.Visit) url.Values {
 	return u.Query()
 }
 
-// SignInStaff creates a staff member and signs them in.
+// SignInStaff creates an administrator of the staff and signs them in.
 func (x *Fixture) SignInStaff(name string) *webtest.Visitor {
+	x.Helper()
+	return x.SignInStaffAs(name, backoffice.Admin)
+}
+
+// SignInStaffAs creates a staff member with a role and signs them in.
+func (x *Fixture) SignInStaffAs(name string, role backoffice.Role) *webtest.Visitor {
 	x.Helper()
 	var made backoffice.Credentials
 	email := strings.ToLower(name) + "@staff.example"
 	x.Write(func(ctx context.Context, tx *db.Tx) (err error) {
-		_, made, err = backoffice.Add(ctx, tx, x.Server.Sealer, name, email)
+		_, made, err = backoffice.Add(ctx, tx, x.Server.Sealer, name, email, role)
 		return err
 	})
 	code, err := totp.GenerateCode(made.Secret, x.Now())
@@ -489,6 +495,14 @@ func (x *Fixture) SignInStaff(name string) *webtest.Visitor {
 		x.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return v
+}
+
+// SetStaffRole changes the role of a staff member of SignInStaffAs.
+func (x *Fixture) SetStaffRole(name string, role backoffice.Role) {
+	x.Helper()
+	x.Write(func(ctx context.Context, tx *db.Tx) error {
+		return backoffice.SetRole(ctx, tx, strings.ToLower(name)+"@staff.example", role)
+	})
 }
 
 // Inviter is a company that invites people.

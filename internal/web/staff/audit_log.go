@@ -23,8 +23,11 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		if a.CompanyID != "" {
 			object.Lines = []ui.Cell{ui.CodeCell(a.CompanyID)}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(a.At), who, {Text: c.Word("operations.act", a.Action)}, object,
-			{Text: a.Reason}})
+		why := ui.Cell{Text: a.Reason}
+		if a.Code != "" {
+			why.Lines = []ui.Cell{{Text: c.Word("operations.code", a.Code)}}
+		}
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(a.At), who, {Text: c.Word("operations.act", a.Action)}, object, why})
 	}
 	return ui.View{Template: "operations_acts", Title: c.Text("operations.acts"), Data: struct {
 		Table ui.Table

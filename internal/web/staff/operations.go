@@ -14,27 +14,27 @@ import (
 )
 
 type operationsPage struct {
-	Name, Why string // Why is the reason for the pause of payouts, "" if they are not paused
-	Asked     bool   // a request to resume payouts is open
-	Requests  []requestRow
-	Alarms    []string // of chains
-	Queues    ui.Table
-	Frozen    []identity.Company
-	Limit     string
+	Name, Role, Why string // Why is the reason for the pause of payouts, "" if they are not paused
+	Asked           bool   // a request to resume payouts is open
+	Requests        []requestRow
+	Alarms          []string // of chains
+	Queues          ui.Table
+	Frozen          []identity.Company
+	Limit           string
 	// the sign-in is recent enough to act
 	Acts bool
 }
 
 type requestRow struct {
 	ID, What, Company, Object, Target, Reason, By, At string
-	Own                                               bool
+	Own, May                                          bool // whose request it is, and whether the reader's role permits it
 }
 
 // showOperations renders the start page of staff: payouts, open requests, frozen companies and the sizes of the
 // queues.
 func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	p := operationsPage{Name: c.Staff.Member.Name, Limit: c.FormatMoney(c.Backoffice.ReleaseLimit()),
-		Acts: c.Staff.MayAct(c.Time)}
+	p := operationsPage{Name: c.Staff.Member.Name, Role: c.Word("operations.role", string(c.Staff.Member.Role)),
+		Limit: c.FormatMoney(c.Backoffice.ReleaseLimit()), Acts: c.Staff.MayAct(c.Time)}
 	var err error
 	if p.Why, err = payout.Paused(ctx, tx); err != nil {
 		return ui.View{}, err
@@ -51,7 +51,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		p.Requests = append(p.Requests, requestRow{
 			ID: r.ID, What: c.Word("operations.act", r.Action), Company: r.CompanyID, Object: r.ObjectID, Target: r.Target,
 			Reason: r.Reason, By: r.Name, At: c.FormatTime(r.RequestedAt),
-			Own: r.RequestedBy == c.Staff.Member.ID,
+			Own: r.RequestedBy == c.Staff.Member.ID, May: c.Staff.Member.May(r.Action),
 		})
 	}
 	if p.Frozen, err = identity.FrozenCompanies(ctx, tx); err != nil {
@@ -60,6 +60,9 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	p.Queues = ui.Table{Caption: c.Text("operations.queues"),
 		Heads: c.Columns("operations.queue", "operations.count#", "operations.oldest")}
 	for _, name := range backoffice.Queues {
+		if !c.Staff.Member.MayRead(name) {
+			continue
+		}
 		items, err := backoffice.Queue(ctx, tx, name)
 		if err != nil {
 			return ui.View{}, err

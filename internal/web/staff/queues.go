@@ -3,6 +3,7 @@ package staff
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -29,6 +30,9 @@ type queueItem struct {
 // showQueue renders one queue.
 func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	name := cmp.Or(c.HTTP.PathValue("queue"), c.Form.Get("queue"))
+	if slices.Contains(backoffice.Queues, name) && !c.Staff.Member.MayRead(name) {
+		return ui.View{}, backoffice.ErrRole
+	}
 	items, err := backoffice.Queue(ctx, tx, name)
 	if err != nil {
 		return ui.View{}, err
@@ -62,7 +66,7 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
 		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
 		debt := name == backoffice.Debts && i.Amount.Sign() > 0
-		if name == backoffice.Hits || name == backoffice.Releases || transfer || deposit || debt || i.Lightning {
+		if action := decides(name, transfer, deposit, debt, i.Lightning); c.Staff.Member.May(action) {
 			p.Do = append(p.Do, queueItem{
 				Company: i.CompanyID, Object: i.ObjectID, Of: i.OfID, What: i.Detail, Reason: i.Reason,
 				Amount: c.FormatMoney(i.Amount), Since: c.FormatTime(i.Since),
@@ -72,6 +76,25 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		}
 	}
 	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name), Data: p}, nil
+}
+
+// decides returns the action that staff takes on an item of a queue, or "".
+func decides(queue string, transfer, deposit, debt, lightning bool) string {
+	switch {
+	case queue == backoffice.Hits:
+		return backoffice.ClearHit
+	case queue == backoffice.Releases:
+		return backoffice.Release
+	case transfer:
+		return backoffice.Credit
+	case deposit:
+		return backoffice.CreditDeposit
+	case debt:
+		return backoffice.WriteOff
+	case lightning:
+		return backoffice.LightningOutcome
+	}
+	return ""
 }
 
 // decideHit requests to clear a screening hit, or confirms it.

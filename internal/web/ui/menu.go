@@ -69,7 +69,11 @@ var (
 	shortcuts   = []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
 		{"menu.pay", "/payrolls/new", "plus"}, {"recipients.title", "/recipients", "users"},
 		{"wallets.title", "/wallets", "wallet"}}
-	staffMenu = []entry{{"operations.title", StaffPath, "activity"}, {"position.title", StaffPath + "/position", "scale"},
+	staffMenu = []entry{{"operations.title", StaffPath, "activity"},
+		{"operations.companies", StaffPath + "/companies", "building-2"},
+		{"operations.people", StaffPath + "/people", "users"},
+		{"operations.payments", StaffPath + "/payments", "search"}, {"operations.assets", StaffPath + "/assets", "coins"},
+		{"position.title", StaffPath + "/position", "scale"},
 		{"reconciliation.title", StaffPath + "/reconciliation", "check-check"},
 		{"expected.title", StaffPath + "/expected", "clock"}, {"reversals.title", StaffPath + "/reversals", "undo-2"},
 		{"operations.debits.title", StaffPath + "/direct-debits", "landmark"},
@@ -114,7 +118,9 @@ func (s PageData) section() (path string) {
 // Menu returns the navigation: of staff, of the members of a company, or of a user without a company.
 func (s PageData) Menu() (all []navGroup) {
 	if s.request.Staff != nil {
-		return []navGroup{{Links: s.links(staffMenu)}}
+		return []navGroup{{Links: s.links(slices.DeleteFunc(slices.Clone(staffMenu), func(e entry) bool {
+			return !s.request.Staff.Member.Has(s.request.staffPages[e.path]...)
+		}))}}
 	}
 	if s.HasCompany() {
 		for _, g := range companyMenu {
@@ -155,6 +161,11 @@ func (s PageData) Unread() string {
 // HasCompany reports whether the user acts for a company.
 func (s PageData) HasCompany() bool {
 	return s.request.Session != nil && s.request.Session.Company.ID != ""
+}
+
+// May reports whether the reader is a member of staff whose role permits an action.
+func (s PageData) May(action string) bool {
+	return s.request.Staff != nil && s.request.Staff.Member.May(action)
 }
 
 // Staff reports whether the reader is a signed-in member of staff.

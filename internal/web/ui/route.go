@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 )
 
@@ -57,6 +58,9 @@ type Route struct {
 	// Enrolls marks routes that set up a second factor. A user without one must have signed in recently, or enter the
 	// password again.
 	Enrolls bool
+	// Roles are the roles of staff that may use a route with access StaffOnly, besides administrators. New panics if such
+	// a route has none.
+	Roles []backoffice.Role
 	// FormPage renders the page again after its form was rejected, with each problem at its field. Without it, a
 	// rejected form gets an error page.
 	FormPage handler

@@ -56,6 +56,8 @@ func (c *Request) admitStaff(ctx context.Context, tx *db.Tx, rt Route, h handler
 	switch {
 	case c.HTTP.PostForm != nil && !c.HasFormToken():
 		return View{}, ErrFormToken
+	case !s.Member.Has(rt.Roles...):
+		return View{}, backoffice.ErrRole
 	case rt.Factor == FreshFactor && !s.MayAct(tx.Now()):
 		return View{Redirect: StaffSignInPath}, nil
 	}

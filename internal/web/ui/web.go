@@ -118,8 +118,8 @@ type Sandbox interface {
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
 }
 
-// New returns a server of the given routes. It panics if a required dependency is missing or a route declares no
-// access.
+// New returns a server of the given routes. It panics if a required dependency is missing, a route declares no access,
+// or a page of staff declares no role.
 func New(d Deps, routes []Route) *Server {
 	if d.DB == nil || d.Env == "" || d.Now == nil {
 		panic("web: Deps needs DB, Env and Now")
@@ -130,7 +130,8 @@ func New(d Deps, routes []Route) *Server {
 	if d.Bodies == nil {
 		d.Bodies = ratelimit.DefaultBodyBudget()
 	}
-	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{}, origins: http.NewCrossOriginProtection(),
+	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{},
+		staffPages: map[string][]backoffice.Role{}, origins: http.NewCrossOriginProtection(),
 		streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60), scarce: ratelimit.New(0.1, 20),
 		AnonymousLimiter: ratelimit.New(2, 120),
 		Passwords:        ratelimit.NewQueue(MaxPasswordChecks),
@@ -148,6 +149,12 @@ func New(d Deps, routes []Route) *Server {
 		}
 		if rt.Access == noAccess {
 			panic("web: " + rt.Method + " " + rt.Path + " declares no access")
+		}
+		if rt.Access == StaffOnly && len(rt.Roles) == 0 {
+			panic("web: " + rt.Method + " " + rt.Path + " declares no staff role")
+		}
+		if rt.Access == StaffOnly && rt.Method == http.MethodGet {
+			s.staffPages[rt.Path] = rt.Roles
 		}
 		if rt.Kind == byMethod {
 			rt.Kind = Write
@@ -194,9 +201,11 @@ type Request struct {
 // Server is the HTTP handler of the pages.
 type Server struct {
 	Deps
-	mux     *http.ServeMux
-	pages   map[string]bool // paths with a GET route
-	origins *http.CrossOriginProtection
+	mux   *http.ServeMux
+	pages map[string]bool // paths with a GET route
+	// staffPages are the roles that may read each page of staff.
+	staffPages map[string][]backoffice.Role
+	origins    *http.CrossOriginProtection
 	// Passwords and StaffPasswords limit concurrent password hashing, for staff separately.
 	Passwords, StaffPasswords *ratelimit.Queue
 	AnonymousLimiter          *ratelimit.Limiter // limits forms that need no sign-in, by network

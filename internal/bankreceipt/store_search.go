@@ -1,0 +1,22 @@
+package bankreceipt
+
+import (
+	"context"
+	"strings"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Search returns transfers, newest first, for staff: those of an amount, or else those with an ID, a bank's reference
+// or an account, or with a text in the payer's name or message.
+func Search(ctx context.Context, tx *db.Tx, text string, amount money.Amount, limit int) ([]Transfer, error) {
+	if amount.Asset() != "" {
+		return selectTransfers(ctx, tx, "currency = $1 AND amount = $2 ORDER BY created_at DESC, transfer_id LIMIT $3",
+			string(amount.Asset()), amount.Units(), int64(limit))
+	}
+	return selectTransfers(ctx, tx, `transfer_id = $1 OR debtor_account = $1
+		OR transfer_id IN (SELECT transfer_id FROM transfer_references WHERE name = $1)
+		OR LOWER(debtor) LIKE $2 ESCAPE '\' OR LOWER(lines) LIKE $2 ESCAPE '\'
+		ORDER BY created_at DESC, transfer_id LIMIT $3`, text, "%"+db.EscapeLike(strings.ToLower(text))+"%", int64(limit))
+}

@@ -1,0 +1,35 @@
+package payroll
+
+import (
+	"context"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// Found is a payroll that staff searched for.
+type Found struct {
+	CompanyID, ID, ExternalID string
+	State                     State
+	Total                     money.Amount
+	CreatedAt                 time.Time
+}
+
+// Search returns payrolls of all companies, newest first, for staff: those with a total, or else those with an ID or
+// an external ID, or of a company.
+func Search(ctx context.Context, tx *db.Tx, text string, amount money.Amount, limit int) ([]Found, error) {
+	where, args := "$1 IN (company_id, payroll_id, external_id) AND total >= $2", []any{text, int64(0)}
+	if amount.Asset() != "" {
+		where, args = "currency = $1 AND total = $2", []any{string(amount.Asset()), amount.Units()}
+	}
+	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, external_id, state, currency, total, created_at
+		FROM payrolls WHERE `+where+" ORDER BY payroll_id DESC LIMIT $3", append(args, int64(limit))...)
+	return db.Collect(rows, err, func(r *db.Rows) (f Found, err error) {
+		var state, currency string
+		var total, created int64
+		err = r.Scan(&f.CompanyID, &f.ID, &f.ExternalID, &state, &currency, &total, &created)
+		f.State, f.Total, f.CreatedAt = State(state), money.New(money.Asset(currency), total), db.Time(created)
+		return f, err
+	})
+}

@@ -1,0 +1,27 @@
+package deposit
+
+import (
+	"context"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+)
+
+// At returns a company's deposits of a transaction or at an address, newest first.
+func At(ctx context.Context, tx *db.Tx, companyID, txid, address string, limit int) ([]Deposit, error) {
+	return search(ctx, tx, "company_id = $1 AND (txid = $2 AND txid <> '' OR address = $3 AND address <> '')", limit,
+		companyID, txid, address)
+}
+
+// OfAmount returns the deposits of all companies with an amount, newest first, for staff. It reads the whole table.
+func OfAmount(ctx context.Context, tx *db.Tx, amount money.Amount, limit int) ([]Deposit, error) {
+	return search(ctx, tx, "asset = $1 AND amount = $2 AND company_id <> $3", limit, string(amount.Asset()),
+		amount.Units(), "")
+}
+
+// search returns deposits by a condition with three parameters.
+func search(ctx context.Context, tx *db.Tx, where string, limit int, args ...any) ([]Deposit, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM deposits WHERE "+where+
+		" ORDER BY first_seen DESC, deposit_id LIMIT $4", append(args, int64(limit))...)
+	return db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
+}
