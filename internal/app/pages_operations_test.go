@@ -45,7 +45,7 @@ func employ(t *testing.T, s *service, name string) *staffBrowser {
 	t.Helper()
 	var out bytes.Buffer
 	c := cli.StaffAddCmd{StaffCredentials: cli.StaffCredentials{Storage: s.cfg.Storage, Email: strings.ToLower(name) +
-		"@house.example"}, Name: name}
+		"@house.example"}, Name: name, Role: "admin"}
 	testkit.Check(t, c.Run(t.Context(), cli.Streams{Out: &out}))
 	said := func(what string) string {
 		return regexp.MustCompile(what + ` +(\S+)`).FindStringSubmatch(out.String())[1]
@@ -470,7 +470,8 @@ func TestOperationsInABrowser(t *testing.T) {
 	p.Send(`form[action$="/requests"] button`)
 	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense",
 		"/operations/queues/debts", "/operations/position", "/operations/acts", "/operations/reconciliation",
-		"/operations/expected"} {
+		"/operations/expected", "/operations/companies", "/operations/people", "/operations/payments?q=0.1+BTC",
+		"/operations/assets", "/operations/companies/" + o.d.seed.CompanyID} {
 		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
 			p := b.Open(base+path, look)
 			p.Audit()
