@@ -69,6 +69,19 @@ type EVMChain struct {
 	Sim       *evmsim.Chain // nil if the network is not simulated
 }
 
+// simulatedChainID is the chain ID in payment URIs of simulated networks, that of local development nodes: a wallet that
+// reads one must not pay on the network that is simulated, where the money would be real, and lost.
+const simulatedChainID = 31337
+
+// paymentURI returns the function that makes the network's payment URIs.
+func (a EVMChain) paymentURI() func(address string, amount money.Amount) string {
+	n := a.Network
+	if a.Sim != nil {
+		n.ChainID = simulatedChainID
+	}
+	return n.URI
+}
+
 // evmNetworks returns the EVM networks in use, in the order of the registry.
 func (c Config) evmNetworks() ([]evm.Network, error) {
 	var all []evm.Network
@@ -150,7 +163,8 @@ func (s *Service) openEVM(ctx context.Context) (err error) {
 		names = append(names, n.Name)
 		_, test := s.cfg.EVMChainID[n.Name]
 		s.accounts.Networks = append(s.accounts.Networks, chain.EVMNetwork{
-			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, URI: n.URI, Spec: n.Network,
+			Name: n.Name, Assets: n.Assets(), Test: test || a.Sim != nil, Simulated: a.Sim != nil, URI: a.paymentURI(),
+			Spec: n.Network,
 		})
 	}
 	s.accounts.Pool = chain.NewPool(s.db, EVMWallet, deriver, names...)

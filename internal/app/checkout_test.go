@@ -197,7 +197,7 @@ func TestCheckoutOfAnyCurrency(t *testing.T) {
 		page = p.says(p.Get(path+"?pay=USDC-base"), "100.000000\u00a0USDC", "Address on Base", "Send only USDC on Base.",
 			`aria-current="true">USDC</a>`, strings.ReplaceAll(option["payment_uri"].(string), "&", "&amp;"),
 			option["address"].(string)[:4]+"</span>", path+"/live?pay=USDC-base")
-		p.silent(page, "bitcoin:", "Bitcoin address")
+		p.silent(page, "bitcoin:", "Bitcoin address", "data-wallets")
 		p.says(p.Get(path+"?pay=nonsense"), "0.00200000\u00a0BTC")
 		p.shop.ok("POST", "/api/sandbox/deposit", `{"claim_id":"`+id+`","kind":"over","currency":"USDC"}`)
 		p.shop.claimIs(id, "paid", "overpaid")

@@ -20,7 +20,9 @@ type EVMNetwork struct {
 	Name   string // name of the network, and of its chain in the database
 	Assets []money.Asset
 	Test   bool // a test network, with assets of no value
-	Spec   network.Network
+	// Simulated reports whether the network exists only in this sandbox, so that no wallet reaches it.
+	Simulated bool
+	Spec      network.Network
 	// URI returns the payment URI that a wallet reads to pay an amount to an address.
 	URI func(address string, amount money.Amount) string
 }

@@ -3,12 +3,14 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
@@ -318,6 +320,29 @@ func (s *Service) offersOf(q quote.Quote, amount money.Amount, invoice string) (
 		}
 	}
 	return all
+}
+
+// WalletCall is the transaction by which a wallet in the payer's browser pays an offer, in the hexadecimal form that
+// such wallets take (EIP-1193).
+type WalletCall struct{ ChainID, To, Data string }
+
+// WalletCall returns the transaction that pays an offer in a token. It reports false for any other offer, and for one
+// on a simulated network, which no wallet reaches.
+func (s *Service) WalletCall(o Offer) (w WalletCall, ok bool, err error) {
+	n, ok := s.Accounts.Lookup(o.Network)
+	if !ok || n.Simulated {
+		return w, false, nil
+	}
+	to, err := evm.ParseAddress(o.Quote.Address)
+	if err != nil {
+		return w, false, err
+	}
+	call, err := evm.Network{Network: n.Spec}.TransferCall(to, o.Amount)
+	if err != nil {
+		return w, false, err
+	}
+	return WalletCall{ChainID: fmt.Sprintf("%#x", n.Spec.ChainID), To: call.To.String(),
+		Data: fmt.Sprintf("%#x", call.Data)}, true, nil
 }
 
 // offers returns the ways to pay the rest of the claim now. Once a part was paid in an asset, the rest is paid in it.

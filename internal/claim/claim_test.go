@@ -3,6 +3,7 @@ package claim_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -249,16 +250,14 @@ func (m *merchant) change(c claim.Change) {
 func (m *merchant) setPolicy(setting string) {
 	m.Helper()
 	late, confirmations, grace, tolerance := "manual", int64(1), int64(0), int64(0)
-	switch setting {
-	case "":
-	case "tolerance 50":
-		tolerance = 50
-	case "late requote", "late refund":
-		late = strings.TrimPrefix(setting, "late ")
-	case "confirmations 0":
-		confirmations = 0
-	case "grace 60":
-		grace = 60
+	name, value, _ := strings.Cut(setting, " ")
+	number := map[string]*int64{"tolerance": &tolerance, "confirmations": &confirmations, "grace": &grace}[name]
+	switch {
+	case setting == "":
+	case name == "late":
+		late = value
+	case number != nil:
+		*number = testkit.Must(strconv.ParseInt(value, 10, 64))
 	default:
 		m.Fatalf("unknown setting %q", setting)
 	}

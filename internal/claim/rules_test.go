@@ -25,7 +25,7 @@ import (
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
-	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
@@ -142,6 +142,12 @@ func TestLimitsOfConcurrentRequests(t *testing.T) {
 // startPayouts starts the Bitcoin rail for the merchant's payouts.
 func (m *merchant) startPayouts(c chain.Source) {
 	m.Helper()
+	m.Run(m.payoutTable(c))
+}
+
+// payoutTable returns the jobs of the merchant with those of the rail that pays refunds in bitcoin.
+func (m *merchant) payoutTable(c chain.Source) job.Table {
+	m.Helper()
 	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: network, Source: c, Pool: m.claims.Pool, Signer: m.keys,
 		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour})
 	if err != nil {
@@ -157,7 +163,7 @@ func (m *merchant) startPayouts(c chain.Source) {
 	table := rails.Jobs()
 	maps.Copy(table, m.jobTable())
 	table[claim.JobRefund], table[payout.JobChanged] = job.Entry{Tx: m.claims.Send}, job.Entry{Tx: m.claims.PayoutChanged}
-	m.Run(table)
+	return table
 }
 
 func (m *merchant) settlements() (all []claim.Settlement) {
@@ -323,9 +329,8 @@ func (n *refusing) Estimate(ctx context.Context, from string, calls []evm.Call) 
 	return all, err
 }
 
-// startTokenPayouts starts the rail of the network base for the merchant's payouts, with a funded wallet. Payments to
-// the address that it returns fail for good.
-func (m *merchant) startTokenPayouts(sim *evmsim.Chain, keys *evm.Signer) *refusing {
+// startTokenPayouts starts the rail of the network base for the merchant's payouts. Its wallet must have money.
+func (m *merchant) startTokenPayouts(node evm.Node, keys *evm.Signer) {
 	m.Helper()
 	must := func(err error) {
 		m.Helper()
@@ -333,11 +338,6 @@ func (m *merchant) startTokenPayouts(sim *evmsim.Chain, keys *evm.Signer) *refus
 			m.Fatal(err)
 		}
 	}
-	node := &refusing{Node: sim, to: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"}
-	hot, err := keys.Deriver().HotAddress()
-	must(err)
-	must(sim.Fund(m.Context(), hot, money.New(money.ETH, 1_000_000_000_000)))
-	must(sim.Fund(m.Context(), hot, money.New(money.USDC, 1_000_000_000)))
 	rail, err := evmrail.New(m.Context(), m.DB, evmrail.Config{Node: node, Signer: keys,
 		Log: slog.New(slog.DiscardHandler), FeeMaxAge: 10_000 * time.Hour, Screen: allow.Address,
 		Due: m.claims.Due})
@@ -348,8 +348,8 @@ func (m *merchant) startTokenPayouts(sim *evmsim.Chain, keys *evm.Signer) *refus
 	table := rails.Jobs()
 	maps.Copy(table, m.jobTable())
 	table[claim.JobRefund], table[payout.JobChanged] = job.Entry{Tx: m.claims.Send}, job.Entry{Tx: m.claims.PayoutChanged}
+	m.Run(table)
 	m.evm.Run(table)
-	return node
 }
 
 // A refund whose payout fails for good is offered again. The payer names another address with the same link or with the
@@ -359,7 +359,11 @@ func TestARefundThatCannotBePaidIsOfferedAgain(t *testing.T) {
 	run(t, func(m *merchant) {
 		sim, keys := simulateBase(t, m.DB)
 		m.accept(base{sim, money.USDC}, sim.Spec(), keys)
-		node := m.startTokenPayouts(sim, keys)
+		hot := testkit.Must(keys.Deriver().HotAddress())
+		testkit.Check(t, sim.Fund(t.Context(), hot, money.New(money.ETH, 1_000_000_000_000)))
+		testkit.Check(t, sim.Fund(t.Context(), hot, money.New(money.USDC, 1_000_000_000)))
+		node := &refusing{Node: sim, to: "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359"} // payments to it fail for good
+		m.startTokenPayouts(node, keys)
 		s := m.openIn(money.USDC, "USDC")
 		s.Play("pay 110_000_000, mine 1, is paid", s.step)
 		email, err := m.claims.Sealer.Seal(identity.SealContext{Table: "claims", Column: "payer_email", Row: s.id},

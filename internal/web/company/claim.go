@@ -30,7 +30,9 @@ type claimPage struct {
 	Seen                  int        // for the form: one more than the number of refunds
 	Exception             string     // what was unusual about the payment; "" for nothing
 	Offers                string     // key of the button that refunds the payer's own money; "" for none
-	Renews, Cancels       bool
+	Renews                string     // key of the button that sets a new price; "" for none
+	Cancels               bool
+	Link                  ui.Cell // payment link that created the claim
 }
 
 // refundRow is a refund with what the user can do with it.
@@ -58,8 +60,16 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		Payments: ui.Table{Caption: c.Text("checkout.payments"), Empty: c.Text("claim.payments.none"),
 			Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")},
 		Cancels: manages && (d.State == claim.AwaitingPayment || d.State == claim.Expired),
-		Renews: manages && !d.Refunding && (d.State == claim.PaidLate || d.State == claim.Expired ||
-			d.State == claim.Underpaid || d.State == claim.Invalid),
+	}
+	switch {
+	case !manages || d.Refunding:
+	case d.State == claim.PaidLate || d.State == claim.Invalid:
+		p.Renews = "claim.renew"
+	case d.State == claim.Expired || d.State == claim.Underpaid:
+		p.Renews = "claim.requote"
+	}
+	if d.LinkID != "" {
+		p.Link = c.LinkCell(d.LinkID, linksPath+"/"+d.LinkID)
 	}
 	if d.Due.Sign() > 0 {
 		p.Due = c.FormatMoney(d.Due)

@@ -170,15 +170,15 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		c.Labels = withLabel(c.Labels, name, c.Text(label))
 		return c.Field(ui.Field{Name: name, Label: c.Text(label), Required: required, MaxLength: most})
 	}
-	amount := field("amount", "payment.amount", true, 40)
-	amount.InputMode = "decimal"
+	amount, payer := field("amount", "payment.amount", true, 40), field("payer_id", "claim.payer", true, 128)
+	amount.InputMode, payer.Hint = "decimal", c.Text("claim.payer.hint")
 	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
 		Options: ui.ClaimCurrencies(), Value: string(money.USD)})
 	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Crumbs: claimCrumbs(c), Data: claimForm{
 		Lead: c.Text("claims.new.lead"), Path: claimsPath + "/new", Send: c.Text("claims.create"),
 		Fields: []ui.Field{
 			amount, currency, c.Field(ui.Field{Name: "funding_currency", Label: c.Text("claim.funding"), Type: "select",
-				Options: fundingCurrencies(c)}), field("payer_id", "claim.payer", true, 128),
+				Options: fundingCurrencies(c)}), payer,
 			field("external_id", "claim.order.new", false, 255),
 			field("description", "claim.description", false, 500), field("notification_email", "claim.email", false, 254),
 		}}}, nil

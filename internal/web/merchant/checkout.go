@@ -42,11 +42,12 @@ type checkoutPage struct {
 	Plain        string // Amount without currency, for copying
 	Worth        string // Amount in the merchant's currency
 	Groups       []string
-	Pay          template.URL  // payment link
-	QR           template.HTML // Pay as a QR code
-	Methods      []payMethod   // assets to choose from; empty if there is one
-	Networks     []payMethod   // networks of the chosen asset to choose from; empty if there is one
-	Address      string        // where to pay; "" over Lightning
+	Pay          template.URL      // payment link
+	Call         *claim.WalletCall // payment that a wallet in the browser sends; nil if none can
+	QR           template.HTML     // Pay as a QR code
+	Methods      []payMethod       // assets to choose from; empty if there is one
+	Networks     []payMethod       // networks of the chosen asset to choose from; empty if there is one
+	Address      string            // where to pay; "" over Lightning
 	AddressLabel string
 	Only         string // warns about other assets and networks; "" for bitcoin
 	Invoice      string
@@ -115,10 +116,15 @@ func (p *checkoutPage) choose(c *ui.Request) error {
 	if chosen.Lightning() {
 		p.Address, p.Network = "", chosen.Quote.Network
 	}
-	q := chosen.Quote
-	p.Rate = rate(c, q)
+	call, sends, err := c.Claims.WalletCall(chosen)
+	if err != nil {
+		return err
+	}
+	if sends {
+		p.Call = &call
+	}
+	p.Rate = rate(c, chosen.Quote)
 	p.Pay = template.URL(chosen.URI) //nolint:gosec // an address, an amount and an invoice of ours
-	var err error
 	p.QR, err = ui.QRCode(chosen.URI)
 	return err
 }

@@ -35,6 +35,7 @@ type keypadPage struct {
 	Keys               []ui.Option
 	Tips               []ui.Option
 	Tip, Description   ui.Field
+	More               bool // whether Tip and Description, which are rarely used, are shown at first
 }
 
 // showKeypad renders the keypad of a point of sale. Its key makes sure that a sale that is sent twice is created once.
@@ -53,6 +54,8 @@ func showKeypad(_ context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		Currency: c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
 			Value: cmp.Or(c.Query("currency"), string(money.USD)), Options: ui.ClaimCurrencies()}),
 	}
+	p.More = p.Tip.Value != "" || p.Description.Value != "" || p.Tip.Problem.Text != "" ||
+		p.Description.Problem.Text != ""
 	if p.Key == "" || c.Problem != nil && c.Problem.Code == errSaleSent.Code {
 		p.Key = tx.NewID(salePrefix)
 	}
@@ -168,6 +171,7 @@ func showSale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	p := v.Data.(checkoutPage)
 	p.Next, p.Renews, p.Redirect, p.ReturnURL = c.URL(salesPath+"?currency="+string(p.Claim.Amount.Asset())), false, "", ""
+	p.Call = nil // the customer pays from another device
 	v.Data, v.FrameAncestors, v.Bare = p, nil, false
 	return v, nil
 }

@@ -80,6 +80,7 @@ window.addEventListener("pageshow", (event) => { if (event.persisted) location.r
 const { waiting, last } = read();
 if (waiting) {
 	for (const name of fields) form.elements[name].value = waiting[name];
+	form.querySelector("details").open = Boolean(waiting.tip_amount || waiting.description);
 	lock(true);
 } else if (last) {
 	const line = form.querySelector("[data-last]");
