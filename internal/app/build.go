@@ -215,6 +215,7 @@ func (s *Service) buildServices() (err error) {
 		BaseURL:   s.ready.BaseURL,
 		SpreadBps: s.cfg.SpreadBps, Validity: s.cfg.ClaimValidity, Lightning: s.lightning, Withdrawals: s.withdrawals,
 		PerMinute: int64(s.cfg.ClaimsPerMinute), MaxOpen: int64(s.cfg.OpenClaims), Sealer: s.sealer, Treasury: funds,
+		LightningRefunds: s.lightningRefunds(),
 	}, claim.Guards{
 		CheckWatched: s.checkWatched, Screen: s.screenAddress, ReleaseApproved: release.Approved,
 		Renewable: checkout.Renewable,

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/network"
+	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/lightning"
@@ -252,6 +253,14 @@ func (s *Service) openLightning() (err error) {
 		s.lightning.Client = s.simulatedLnd
 	}
 	return nil
+}
+
+// lightningRefunds returns the limits of refunds over Lightning, those of the rail; nil if payments are not made.
+func (s *Service) lightningRefunds() *claim.LightningRefunds {
+	if !s.cfg.PaysLightning() {
+		return nil
+	}
+	return &claim.LightningRefunds{MaxFeeBps: s.cfg.LndMaxFeeBps, Least: s.cfg.LndMinPayment, Most: s.cfg.LndMaxPayment}
 }
 
 // lightningRail returns the rail that pays over Lightning. It records the first funds of a simulated node.

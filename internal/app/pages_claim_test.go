@@ -357,5 +357,43 @@ func TestAClaimIsPaidOverLightningOnThePages(t *testing.T) {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
 	o.d.claimIs(overID, "paid", "overpaid")
+
+	// The payer gets the excess back over Lightning, less the largest fee. A payment that fails is offered again.
+	made = o.says(o.Submit(o.Get(over), over+"/offer"), "Refund link for the payer")
+	link = regexp.MustCompile(`/pay/` + overID + `/refund/\w+`).FindString(made.Text)
+	check := func(to string) webtest.Visit {
+		t.Helper()
+		return payer.Submit(o.says(payer.Get(link), "a Lightning address", "0.00019940"), link+"/check", "address", to)
+	}
+	_, other := o.newClaim("order-4")
+	for to, want := range map[string]string{
+		"lnbcrt1nonsense":             "not a Lightning invoice",
+		o.d.invoiceOf(other, 200_000): "exactly 0.00019940 BTC",
+	} {
+		if got := check(to); got.Status != http.StatusUnprocessableEntity || !got.Contains(want) {
+			t.Errorf("%s: %d\n%s", to, got.Status, got.Text)
+		}
+	}
+	refund := func() object { return o.d.claimStatus(overID)["refunds"].([]any)[0].(object) }
+	const refuses = "refuses@wallet.example"
+	sure = o.says(check(refuses), "Is this your address?", refuses, "0.00000060")
+	if got := payer.Submit(sure, link); got.Location() != "/pay/"+overID {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	eventually(t, 60*time.Second, "the refund that was refused is offered again", func() bool {
+		return payer.Get(link).Status == http.StatusOK
+	})
+	if got := refund(); got["network"] != "regtest" {
+		t.Errorf("the refund that is offered again: %v", got)
+	}
+	if got := payer.Submit(check(" Ana@Wallet.Example "), link); got.Location() != "/pay/"+overID {
+		t.Fatalf("%d\n%s", got.Status, got.Text)
+	}
+	eventually(t, 60*time.Second, "the refund is paid", func() bool { return refund()["status"] == "paid" })
+	if got := refund(); got["network"] != "lightning" || len(got["tx_hash"].(string)) != 64 {
+		t.Errorf("the refund over Lightning: %v", got)
+	}
+	o.says(payer.Get("/pay/"+overID), "We sent 0.00019940\u00a0BTC back to you, to ana@wallet.example.")
+	o.silent(o.Get(over), "explorer.example")
 	o.d.checkLedgerBalances()
 }

@@ -4,16 +4,13 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -80,23 +77,14 @@ func runTokens(t *testing.T, asset money.Asset, f func(m *merchant)) {
 	})
 }
 
-// TestTokenPayments performs the actions of payers in tokens on the simulated network and on a real node.
+// TestTokenPayments performs the actions of payers in tokens on the simulated network; TestAClaimInEachAsset performs
+// them on a real node.
 func TestTokenPayments(t *testing.T) {
 	for _, asset := range []money.Asset{money.USDC, money.USDT} {
 		t.Run(string(asset), func(t *testing.T) {
 			runTokens(t, asset, func(m *merchant) { testTokenPayments(m, asset) })
 		})
 	}
-	t.Run("anvil", func(t *testing.T) {
-		testkit.NotQuick(t, "anvil")
-		start := sync.OnceValue(func() *evmtest.Node { return evmtest.Start(t) })
-		dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
-			m := newMerchant(fixture.New(t, d, clock), fixture.Simulated{Chain: bitcoinsim.New(d)})
-			lab := start().Chain(t, money.USDC)
-			m.accept(lab, lab.Spec(), lab.Signer())
-			testTokenPayments(m, money.USDC)
-		})
-	})
 }
 
 func testTokenPayments(m *merchant, asset money.Asset) {

@@ -227,6 +227,8 @@ type Config struct {
 	BaseURL   string        // URL of the checkout pages, without the path
 	// Lightning creates invoices; nil if claims are paid on chain only.
 	Lightning *lightning.Service
+	// LightningRefunds has the limits of refunds over Lightning; nil if refunds in bitcoin are paid on chain only.
+	LightningRefunds *LightningRefunds
 	// PerMinute and MaxOpen limit the claims of one company; 0 is no limit.
 	PerMinute, MaxOpen int64
 	// Withdrawals pays settlements out to the company's destinations.

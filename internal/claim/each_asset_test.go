@@ -262,6 +262,7 @@ func overLightning(m *merchant) {
 					}
 				default:
 					s.stepOrRefund(verb, rest, world.Home())
+					m.Settle(nil) // a cancelled claim also cancels its invoice
 				}
 			})
 			exception, owed := c.exception, int64(0)

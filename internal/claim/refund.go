@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -28,7 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A refund goes to an address that the payer enters, never to the address that the money came from, which may belong
+// A refund goes to an address that the payer enters (over Lightning: refund_lightning.go), never to the address that the money came from, which may belong
 // to an exchange. The merchant offers it through a link that works once:
 //
 //	offered → accepted → paid
@@ -302,6 +303,9 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address 
 	if err != nil {
 		return Refund{}, err
 	}
+	if to, ok := lightningTarget(address); ok && s.LightningRefunds != nil && r.Amount.Asset() == money.BTC {
+		return s.checkLightning(ctx, tx, r, to)
+	}
 	if r.Address, err = s.payableTo(ctx, tx, r.Network, address); err != nil {
 		return Refund{}, err
 	}
@@ -400,6 +404,8 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if !held && r.OfMerchant() {
 		held, err = mayNotPay(ctx, tx, r.CompanyID)
 	}
+	overLightning := r.Network == lightning.Chain
+	held = held || overLightning && s.LightningRefunds == nil // the operator no longer pays over Lightning
 	if err != nil {
 		return err
 	}
@@ -412,7 +418,9 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		r.Amount.Asset()); err != nil {
 		return err
 	}
-	if r.Fee, err = s.refundFee(ctx, tx, r.Network, r.Amount.Asset()); err != nil {
+	if overLightning {
+		*r, _ = s.ByLightning(*r) // the rail fails an amount out of its limits, and the refund is offered again
+	} else if r.Fee, err = s.refundFee(ctx, tx, r.Network, r.Amount.Asset()); err != nil {
 		return err
 	}
 	net, err := r.Amount.Sub(r.Fee)
@@ -614,6 +622,9 @@ func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Re
 			other.outputID == "" && other.Amount.Asset() == r.Amount.Asset()
 	}))
 	r.Fee, r.Address, r.TxHash, r.outputID = money.Zero(r.Amount.Asset()), "", "", ""
+	if r.Network == lightning.Chain {
+		r.Network = s.Network
+	}
 	if replaced {
 		return r.advance(ctx, tx, RefundWithdrawn, "the payout failed: "+reason)
 	}

@@ -517,11 +517,11 @@ func insertRefund(ctx context.Context, tx *db.Tx, r Refund) error {
 func updateRefund(ctx context.Context, tx *db.Tx, r *Refund, from RefundState) error {
 	n, err := tx.Exec(ctx,
 		`UPDATE claim_refunds SET state = $1, amount = $2, fee = $3, address = $4, output_id = $5, txid = $6,
-			updated_at = $7, withheld = $8, expires_at = $9, mailed_digest = $10,
-		version = version + 1 WHERE company_id = $11 AND claim_id = $12 AND refund_id = $13 AND version = $14
-		AND state = $15`,
+			updated_at = $7, withheld = $8, expires_at = $9, mailed_digest = $10, network = $11,
+		version = version + 1 WHERE company_id = $12 AND claim_id = $13 AND refund_id = $14 AND version = $15
+		AND state = $16`,
 		string(r.State), r.Amount.Units(), r.Fee.Units(), r.Address, r.outputID, r.TxHash, db.Micros(tx.Now()),
-		r.Withheld, db.Micros(r.ExpiresAt), r.mailedDigest,
+		r.Withheld, db.Micros(r.ExpiresAt), r.mailedDigest, r.Network,
 		r.CompanyID, r.ClaimID, r.ID, r.Version, string(from))
 	if err == nil && n != 1 {
 		return db.ErrConflict

@@ -54,6 +54,15 @@ func byHash(ctx context.Context, tx *db.Tx, hash string) (Invoice, error) {
 	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE hash = $1", hash))
 }
 
+// IsOwn reports whether the service created the invoice with a payment hash.
+func IsOwn(ctx context.Context, tx *db.Tx, h Hash) (bool, error) {
+	_, err := byHash(ctx, tx, h.String())
+	if errors.Is(err, db.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // payable returns up to limit invoices, with IDs after the given one, for which an unrecorded payment is possible.
 func payable(ctx context.Context, tx *db.Tx, after string, limit int) ([]Invoice, error) {
 	r, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_invoices WHERE state IN ('open', 'ending')

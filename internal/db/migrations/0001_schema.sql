@@ -1765,7 +1765,7 @@ CREATE TABLE claim_refunds (
     refund_id    TEXT    NOT NULL,
     state        TEXT    NOT NULL CHECK (state IN ('awaiting_approval', 'offered', 'accepted', 'paid', 'withdrawn')),
     asset        TEXT    NOT NULL,
-    network      TEXT    NOT NULL, -- network on which it is paid
+    network      TEXT    NOT NULL, -- network on which it is paid, or lightning
     amount       BIGINT  NOT NULL CHECK (amount > 0),
     -- Of a refund of the merchant's money; '' and 0 for money that already is the payer's.
     currency     TEXT    NOT NULL, -- currency of value

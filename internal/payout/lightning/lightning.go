@@ -64,6 +64,9 @@ type Refusal struct{ Reason, Detail string }
 
 func (r *Refusal) Error() string { return "lightning: the address refuses: " + r.Detail }
 
+// minMaxFee is the default of Config.MinMaxFee.
+const minMaxFee = 10
+
 // Config has the dependencies and limits of a Rail. Node, Network, Resolver and Log are required.
 type Config struct {
 	Node     lightning.Payer
@@ -97,7 +100,7 @@ func New(c Config) (*Rail, error) {
 		}
 	}
 	set(&c.MaxFeeBps, 30)
-	set(&c.MinMaxFee, 10)
+	set(&c.MinMaxFee, minMaxFee)
 	set(&c.MinAmount, 1_000)
 	set(&c.MaxAmount, 10_000_000)
 	if c.Timeout <= 0 {
@@ -137,7 +140,12 @@ func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 }
 
 // maxFee returns the largest fee of a payment in satoshis.
-func (r *Rail) maxFee(sats int64) int64 {
+func (r *Rail) maxFee(sats int64) int64 { return max(r.c.MinMaxFee, share(sats, r.c.MaxFeeBps)) }
+
+// MaxFee returns the largest fee in satoshis of a payment by a rail whose Config has these basis points.
+func MaxFee(sats, bps int64) int64 { return max(minMaxFee, share(sats, bps)) }
+
+func share(sats, bps int64) int64 {
 	const whole = 10_000
-	return max(r.c.MinMaxFee, sats/whole*r.c.MaxFeeBps+sats%whole*r.c.MaxFeeBps/whole)
+	return sats/whole*bps + sats%whole*bps/whole
 }

@@ -182,7 +182,9 @@ func (p *claimPage) addRefunds(ctx context.Context, c *ui.Request, tx *db.Tx) er
 		if err != nil {
 			return err
 		}
-		row.Explorer = c.ExplorerLines(explorerNetwork(c, r.Amount.Asset(), r.Network), r.TxHash)
+		if r.Network != lightning.Chain {
+			row.Explorer = c.ExplorerLines(explorerNetwork(c, r.Amount.Asset(), r.Network), r.TxHash)
+		}
 		p.Refunds = append(p.Refunds, row)
 		if r.OfMerchant() && r.State != claim.RefundWithdrawn {
 			if left, err = left.Sub(r.Value); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -231,9 +232,9 @@ func refundLines(c *ui.Request, open claim.Checkout) (all []ui.Cell) {
 		case claim.RefundOffered:
 			all = append(all, ui.Cell{Text: c.Text("checkout.offered", c.FormatMoney(r.Amount))})
 		case claim.RefundAccepted:
-			all = append(all, ui.Cell{Text: c.Text("checkout.sending", c.FormatMoney(r.Net()), r.Address)})
+			all = append(all, ui.Cell{Text: c.Text("checkout.sending", c.FormatMoney(r.Net()), shortTarget(r))})
 		case claim.RefundPaid:
-			all = append(all, ui.Cell{Text: c.Text("checkout.sent", c.FormatMoney(r.Net()), r.Address),
+			all = append(all, ui.Cell{Text: c.Text("checkout.sent", c.FormatMoney(r.Net()), shortTarget(r)),
 				Lines: []ui.Cell{ui.CodeCell(r.TxHash)}})
 		case claim.RefundWithdrawn, claim.RefundAwaiting: // the payer does not see it
 		}
@@ -271,6 +272,27 @@ func showRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	return refund(ctx, c, tx, "refund", r)
 }
 
+// maxInvoice is the maximum length of a Lightning invoice in the form of a refund.
+const maxInvoice = 2000
+
+// refundGroups returns the groups of characters in which the payer compares an address, none for a refund over
+// Lightning.
+func refundGroups(r claim.Refund) []string {
+	if r.Network == lightning.Chain {
+		return nil
+	}
+	return ui.GroupsOfFour(r.Address)
+}
+
+// shortTarget returns the address of a refund for a sentence. Of a Lightning invoice, it returns the beginning.
+func shortTarget(r claim.Refund) string {
+	const shown = 24
+	if r.Network == lightning.Chain && !lightning.IsAddress(r.Address) && len(r.Address) > shown {
+		return r.Address[:shown] + "…"
+	}
+	return r.Address
+}
+
 // checkRefund shows the address again with the amount after fees, for confirmation.
 func checkRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, err := c.Claims.Check(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"),
@@ -290,6 +312,10 @@ func refund(ctx context.Context, c *ui.Request, tx *db.Tx, page string, r claim.
 	title := c.Text(strings.ReplaceAll(page, "_", ".") + ".title")
 	where := c.Field(ui.Field{Name: "address", Required: true, MaxLength: 100})
 	lead := c.Text("refund.lead", open.Merchant)
+	if by, ok := c.Claims.ByLightning(r); ok {
+		where.MaxLength, where.Label = maxInvoice, c.Text("refund.address.lightning")
+		lead = c.Text("refund.lead.lightning", open.Merchant, c.FormatMoney(by.Net()))
+	}
 	if n, ok := c.Claims.Accounts.Lookup(r.Network); ok {
 		where.Label = c.Text("refund.address.on", networkTitle(n.Name))
 		lead = c.Text("refund.lead.on", open.Merchant, string(r.Amount.Asset()), networkTitle(n.Name))
@@ -298,7 +324,7 @@ func refund(ctx context.Context, c *ui.Request, tx *db.Tx, page string, r claim.
 		Refund: r, Merchant: open.Merchant, Lead: lead, Brand: open.Brand, Support: open.Support,
 		Path:  "/pay/" + r.ClaimID + "/refund/" + c.HTTP.PathValue("token"),
 		Yours: c.FormatMoney(r.Amount), Fee: c.FormatMoney(r.Fee), Gets: c.FormatMoney(r.Net()),
-		Groups: ui.GroupsOfFour(r.Address),
+		Groups: refundGroups(r),
 		Until:  c.FormatTime(r.ExpiresAt), UntilISO: ui.FormatTimestamp(r.ExpiresAt),
 		Where: where,
 	}}, nil
