@@ -40,7 +40,7 @@ var layers = [][]string{
 		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
 	{"internal/kyc", "internal/bankreceipt", "internal/directdebit", "internal/notification"},
 	{"internal/invoice/vendorbill", "internal/withdrawal", "internal/income", "internal/branding",
-		"internal/payroll/schedule"},
+		"internal/payroll/schedule", "internal/platform"},
 	{"internal/claim"},
 	{"internal/paymentlink", "internal/invoice/checkout", "internal/proposal", "internal/backoffice",
 		"internal/accounting"},

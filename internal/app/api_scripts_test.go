@@ -19,6 +19,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -26,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/apiscript"
@@ -201,6 +203,7 @@ func (d *scriptClient) stored() string {
 //	set $text text VALUE                          the value
 //	set $deposit credit COMPANY 100.00 USD        a deposit to the company's balance
 //	set $verified verified COMPANY                the company is verified
+//	set $owner disconnects COMPANY                an owner, who disconnects the company's platform
 //	set $limit limit COMPANY 100.00 USD           the company's payments above a limit wait for an approval
 func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value string)) {
 	words := strings.Fields(what)
@@ -267,6 +270,18 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			return ledger.Post(tx, ledger.Journal{CompanyID: words[1], SourceType: "bank_deposit", SourceID: id,
 				Purpose: "credit",
 				Lines:   []ledger.Line{ledger.Debit(ledger.Bank, "", a), ledger.Credit(ledger.CompanyFunds, "", a)}})
+		case "disconnects":
+			u, err := identity.CreateUser(ctx, tx, d.s.Sealer(), identity.NewUser{Profile: identity.Profile{
+				Email: words[1] + "@example.com", FirstName: "Own", LastName: "Er", Country: "US"}})
+			if err != nil {
+				return err
+			}
+			set(name, u.ID)
+			err = identity.AddMember(ctx, tx, identity.Member{CompanyID: words[1], UserID: u.ID, Role: identity.RoleOwner})
+			if err != nil {
+				return err
+			}
+			return platform.Disconnect(ctx, tx, auth.Actor{CompanyID: words[1], UserID: u.ID})
 		case "verified":
 			_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", words[1])
 			return err

@@ -27,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/rates"
@@ -91,6 +92,7 @@ type parts struct {
 	branding    *branding.Service
 	links       *paymentlink.Service
 	checkout    *checkout.Service
+	platforms   *platform.Service
 	backoffice  *backoffice.Service
 }
 
@@ -228,8 +230,18 @@ func (s *Service) buildServices() (err error) {
 	if s.links, err = paymentlink.New(s.claims, s.ready.BaseURL); err != nil {
 		return err
 	}
+	if s.platforms, err = platform.New(platform.Service{
+		Sealer: s.sealer, Env: s.cfg.Env, Contract: s.contract(), BaseURL: s.ready.BaseURL, AllowUnverified: allowUnverified,
+	}); err != nil {
+		return err
+	}
 	s.proposals, err = proposal.New(s.payroll, s.claims, s.sealer)
 	return err
+}
+
+// contract returns the terms of companies that sign up or that platforms create.
+func (s *Service) contract() identity.NewCompany {
+	return identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps}
 }
 
 // TreasuryPolicy returns the treasury policy of an environment. Only the simulated banks of a sandbox have unlimited

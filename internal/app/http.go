@@ -18,7 +18,6 @@ import (
 	"github.com/stipend/stipend"
 	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/httpapi"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -50,7 +49,7 @@ func (s *Service) startAPI(background context.Context) error {
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, SecurityContact: s.cfg.SecurityContact,
 		Payroll: s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
-		Proposals: s.proposals, Withdrawal: s.withdrawals, Debits: s.debits,
+		Proposals: s.proposals, Withdrawal: s.withdrawals, Debits: s.debits, Platforms: s.platforms,
 		Vendor: s.vendor,
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
 		BankCallbacks: callbacks,
@@ -70,9 +69,7 @@ func (s *Service) startAPI(background context.Context) error {
 		Invoices: s.checkout, Proposals: s.proposals, Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
 		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
 		Observe: s.observeRequest, Done: s.ending, Docs: guides,
-		Contract: identity.NewCompany{
-			FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
-		},
+		Contract: s.contract(),
 	}
 	if s.cfg.Env == Sandbox {
 		world, err := s.newSandbox()

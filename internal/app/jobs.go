@@ -27,6 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
@@ -56,6 +57,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payroll.JobExpire:          {Tx: s.payroll.Expire},                // payroll: created
 		proposal.JobExpire:         {Tx: s.proposals.Expire},              // proposal: proposed
 		payroll.JobFreeze:          {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
+		payroll.JobPlatformFee:     {Tx: payroll.CreditPlatform},          // payroll: a platform earned a fee
 		payroll.JobReverted:        {Tx: s.fundingReverted},               // payroll: released, and funding is owed
 		payout.JobChanged:          {Tx: s.payoutChanged},                 // payout: an output changed state
 		kyc.JobSubmit:              {Net: s.kyc.Submit, Limit: 4},         // kyc: a case is complete
@@ -162,6 +164,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("companies.thaw", time.Minute, backoffice.Thaw),
 		onDB("claims.settle", 10*time.Minute, s.claims.SettleDue),
 		onDB("oauth.forget", time.Hour, oauth.Forget),
+		onDB("platforms.forget", time.Hour, platform.Forget),
 		onDB("mails.forget", time.Hour, mail.Forget),
 		onDB("sessions.forget", time.Hour, session.Forget),
 		onDB("operators.forget", time.Hour, backoffice.Forget),

@@ -100,13 +100,9 @@ type Invitation struct {
 // Invite sends an invitation. The outcome does not reveal whether the address has an account. A second invitation
 // to an address replaces the first.
 func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email, role, language string) error {
-	var problems apierr.List
-	email = identity.Email(&problems, "/email", email, true)
-	if err := problems.Err(); err != nil {
+	email, err := invitable(email)
+	if err != nil {
 		return err
-	}
-	if !mail.Valid(email) {
-		return mail.ErrAddress.At("body", "/email")
 	}
 	if err := checkRole(role); err != nil {
 		return err
@@ -139,15 +135,60 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email,
 	if len(open) >= MaxInvitations {
 		return ErrTooMany
 	}
-	token := identity.NewLinkToken()
-	v := Invitation{CompanyID: by.CompanyID, ID: tx.NewID("mbi"), Email: email, Role: role,
-		Expires: tx.Now().Add(joinLife)}
-	if err := insertInvitation(ctx, tx, v, identity.LinkDigest(token), by.UserID); err != nil {
-		return err
+	_, err = sendInvitation(ctx, tx, s, c, version, email, role, language, by.UserID)
+	return err
+}
+
+// InviteOwner invites the first owner of a company that a platform created, in the place of an earlier such invitation.
+// author is the platform's app. It returns ErrMember if the company has members.
+func InviteOwner(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, email, language, author string) (
+	Invitation, error) {
+	email, err := invitable(email)
+	if err != nil {
+		return Invitation{}, err
 	}
-	record(tx, by.CompanyID, version, "invited "+v.ID+" as "+role+" by "+by.UserID)
-	return mail.Enqueue(ctx, tx, mail.Message{
-		CompanyID: by.CompanyID, To: email, Template: mail.MemberInvited, Language: language, Key: v.ID, Sealer: s,
+	version, members, err := Lock(ctx, tx, companyID)
+	if err != nil {
+		return Invitation{}, err
+	}
+	if len(members) > 0 {
+		return Invitation{}, ErrMember.Detailf("The company has members. An owner or administrator invites others.")
+	}
+	c, err := identity.CompanyByID(ctx, tx, companyID)
+	if err != nil {
+		return Invitation{}, err
+	}
+	if err := deleteInvitationsBy(ctx, tx, companyID, author); err != nil {
+		return Invitation{}, err
+	}
+	return sendInvitation(ctx, tx, s, c, version, email, identity.RoleOwner, language, author)
+}
+
+// invitable returns the normalized form of an address to which an invitation can be sent.
+func invitable(email string) (string, error) {
+	var problems apierr.List
+	email = identity.Email(&problems, "/email", email, true)
+	if err := problems.Err(); err != nil {
+		return "", err
+	}
+	if !mail.Valid(email) {
+		return "", mail.ErrAddress.At("body", "/email")
+	}
+	return email, nil
+}
+
+// sendInvitation stores an invitation and mails its link.
+func sendInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, c identity.Company, version int64, email, role,
+	language, author string) (Invitation, error) {
+	token := identity.NewLinkToken()
+	v := Invitation{CompanyID: c.ID, ID: tx.NewID("mbi"), Email: email, Role: role,
+		Expires: tx.Now().Add(joinLife)}
+	if err := insertInvitation(ctx, tx, v, identity.LinkDigest(token), author); err != nil {
+		return v, err
+	}
+	record(tx, c.ID, version, "invited "+v.ID+" as "+role+" by "+author)
+	return v, mail.Enqueue(ctx, tx, mail.Message{
+		CompanyID: c.ID, To: email, Template: mail.MemberInvited, Language: language, Key: v.ID, Sealer: s,
 		Data: mail.MemberInvitedData{Company: c.Name, Role: role, Token: token, Expires: v.Expires},
 	})
 }

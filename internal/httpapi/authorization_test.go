@@ -68,6 +68,10 @@ func operations(t testing.TB) (all []*operation, schemas map[string]schema) {
 // newFullFixture returns a fixture with every service and a key that has every scope.
 func newFullFixture(t testing.TB, d *db.DB) *fixture {
 	b := newBilling(t, d)
+	platforms, err := platform.New(platform.Service{Sealer: b.server.Sealer, Env: identity.Sandbox,
+		BaseURL: "https://pay.example", AllowUnverified: true})
+	testkit.Check(t, err)
+	b.server.Platforms = platforms
 	b.server.Webhooks = delivery.Setup{Sealer: b.server.Sealer, Policy: delivery.Policy{Loopback: true}}
 	return b
 }
@@ -75,7 +79,8 @@ func newFullFixture(t testing.TB, d *db.DB) *fixture {
 // apiKeyOperations repeats the operations that require an API key, so that a route that lacks apiKeyOnly fails the
 // test.
 var apiKeyOperations = []string{
-	"list-security-events",
+	"list-security-events", "create-platform-company", "list-platform-companies", "get-platform-company",
+	"set-platform-fee", "invite-platform-owner", "create-platform-token", "create-onboarding-link",
 	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
 	"withdraw", "cancel-withdrawal", "revoke-mandate", "create-direct-debit", "cancel-direct-debit", "retry-direct-debit",
 	"change-merchant-settings", "change-merchant-branding", "settle-claims", "create-webhook", "update-webhook",
@@ -107,7 +112,7 @@ func TestEachRouteAcceptsOnlyItsScope(t *testing.T) {
 	for _, scope := range identity.AllScopes().List() {
 		credentials[scope] = [2]string{b.keyWith(scope), b.token(user, scope)}
 	}
-	if len(credentials) != 25 {
+	if len(credentials) != 26 {
 		t.Fatalf("%d scopes", len(credentials))
 	}
 	used := map[identity.Scope]bool{}

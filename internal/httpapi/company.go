@@ -124,7 +124,7 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 	for i, d := range o.Documents {
 		out.Documents[i] = documentItem(d)
 	}
-	if c.by.Kind != identity.KindAPIKey {
+	if !c.by.ForCompany() {
 		return out, nil
 	}
 	for _, w := range o.Owners {

@@ -143,7 +143,7 @@ func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) 
 			return err
 		}
 	}
-	if s.rt.apiKeyOnly && c.by.Kind != identity.KindAPIKey {
+	if s.rt.apiKeyOnly && c.by.Kind != identity.KindAPIKey && !(s.rt.platforms && c.by.Kind == identity.KindPlatform) {
 		return errKeyOnly
 	}
 	return nil
@@ -155,7 +155,7 @@ func (s *servedRoute) readKey(c *request, r *http.Request) (string, error) {
 		return "", nil
 	}
 	key, err := keyHeader(r.Header)
-	if err == nil && key == "" && s.rt.keyRequired && c.by.Kind == identity.KindAPIKey {
+	if err == nil && key == "" && s.rt.keyRequired && c.by.ForCompany() {
 		return "", errKeyRequired.At("header", "Idempotency-Key")
 	}
 	return key, err

@@ -46,6 +46,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/payroll/schedule"
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/requestlog"
@@ -65,6 +66,8 @@ type Deps struct {
 	SecurityContact string
 	Payroll         *payroll.Service
 	Claim           *claim.Service
+	// Platforms creates the companies of platforms.
+	Platforms *platform.Service
 	// Branding changes how payers see a merchant.
 	Branding *branding.Service
 	// Schedule creates payrolls that repeat.
@@ -157,6 +160,7 @@ type route struct {
 	scope        identity.Scope // required of the credential; public requires no credential
 	orScope      identity.Scope // a second scope that suffices as well; may be empty
 	apiKeyOnly   bool           // reject OAuth tokens, whatever their scopes
+	platforms    bool           // apiKeyOnly, and a platform's token for a company that it created
 	sandboxOnly  bool           // absent outside the sandbox
 	perNetwork   bool           // public, and each network can send a few requests a second only
 	kind         kind

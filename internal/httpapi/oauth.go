@@ -149,7 +149,7 @@ func (s *server) mountOAuth() {
 		RevocationEndpoint: s.BaseURL + revokePath, PushEndpoint: s.BaseURL + pushPath,
 		DeviceEndpoint:       s.BaseURL + devicePath,
 		ServiceDocumentation: s.BaseURL + "/docs",
-		ScopesSupported:      identity.AllScopes().List(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
+		ScopesSupported:      identity.GrantableScopes().List(), ResponseTypes: []string{"code"}, ResponseModes: []string{"query"},
 		GrantTypes: []string{"authorization_code", "refresh_token", oauth.DeviceGrant}, TokenAuthMethods: methods,
 		RevocationAuthMethods: methods,
 		ChallengeMethods:      []string{"S256"}, IssParameter: true,
@@ -158,7 +158,7 @@ func (s *server) mountOAuth() {
 		panic("httpapi: cannot write the OAuth metadata: " + err.Error())
 	}
 	s.mount("GET", metadataPath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, metadata) })
-	s.mountResource("", identity.AllScopes().List())
+	s.mountResource("", identity.GrantableScopes().List())
 	// Agents ask for all scopes that the metadata names. Without any, they get those that their app registered.
 	s.mountResource(AgentsPath, nil)
 }

@@ -993,7 +993,7 @@ var routes = []route{
 
 	{
 		method: "POST", path: "/api/wallets/request", name: "request-wallet",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: handle(requestWallet),
+		scope: identity.CompanyDetail, apiKeyOnly: true, platforms: true, kind: write, handler: handle(requestWallet),
 		summary: "Request a wallet",
 		description: "Requests a wallet in a currency. A repeated request returns the existing wallet. A wallet in a " +
 			"crypto currency gets a permanent deposit address.",
@@ -1168,7 +1168,7 @@ var routes = []route{
 
 	{
 		method: "POST", path: "/api/companies", name: "onboard-company",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: handle(onboardCompany),
+		scope: identity.CompanyDetail, apiKeyOnly: true, platforms: true, kind: write, handler: handle(onboardCompany),
 		summary: "Submit the company's details",
 		description: "Stores the details that the verification of the company requires. Can be repeated until the " +
 			"verification starts.",
@@ -1176,7 +1176,7 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/ubo", name: "add-ubo",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: handle(addOwner),
+		scope: identity.CompanyDetail, apiKeyOnly: true, platforms: true, kind: write, handler: handle(addOwner),
 		summary: "Add a beneficial owner",
 		description: "Adds a beneficial owner or control person to the company. An owner of 25 percent or more and a " +
 			"control person must be verified.",
@@ -1184,14 +1184,14 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/ubo/kyc", name: "initiate-ubo-kyc",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, handler: handle(initiateOwnerKYC),
+		scope: identity.CompanyDetail, apiKeyOnly: true, platforms: true, kind: write, handler: handle(initiateOwnerKYC),
 		summary:     "Start the verification of an owner",
 		description: "Submits an owner's details and documents to the verification provider.",
 		errors:      []string{"already_processing", "documents_incomplete", "invalid_state"},
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/documents", name: "upload-company-document",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, bodyLimit: imageLimit,
+		scope: identity.CompanyDetail, apiKeyOnly: true, platforms: true, kind: write, bodyLimit: imageLimit,
 		handler: withPreprocess(readCompanyUpload, handle(uploadCompanyDocument)),
 		summary: "Upload a document of the company",
 		description: "Stores an image of a document of the company or of one of its owners, or sets a tax ID. Possible " +
@@ -1204,7 +1204,7 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/companies/{company_id}/kyb", name: "initiate-kyb",
-		scope: identity.CompanyDetail, apiKeyOnly: true, kind: write, bodyOptional: true,
+		scope: identity.CompanyDetail, apiKeyOnly: true, platforms: true, kind: write, bodyOptional: true,
 		handler:     handle(initiateKYB),
 		summary:     "Start the verification of the company",
 		description: "Submits the details and documents of the company. They must be complete.",
@@ -1212,6 +1212,65 @@ var routes = []route{
 			"already_processing", "documents_incomplete", "invalid_state",
 			"profile_incomplete",
 		},
+	},
+
+	{
+		method: "POST", path: "/api/platform/companies", name: "create-platform-company",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, keyRequired: true,
+		handler: handle(createPlatformCompany),
+		summary: "Create a company",
+		description: "Creates a company that is connected to your platform, and mails an invitation to its first owner. You " +
+			"act for it with a token, until it disconnects the platform.",
+		example: `{"name":"Acme Ltd","country":"DE","email":"office@acme.example","owner_email":"ada@acme.example",` +
+			`"external_id":"customer-17","fee_bps":50,"return_url":"https://platform.example.com/onboarded"}`,
+		errors: []string{"external_id_conflict", "kyc_required", "redirect_uri_invalid"},
+	},
+	{
+		method: "GET", path: "/api/platform/companies", name: "list-platform-companies",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: read, handler: handle(listPlatformCompanies),
+		summary:     "List the companies of a platform",
+		description: "Returns the companies that your app created, newest first, also those that disconnected it.",
+	},
+	{
+		method: "GET", path: "/api/platform/companies/{company}", name: "get-platform-company",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: read, handler: handle(getPlatformCompany),
+		summary:     "Get a company of a platform",
+		description: "Returns a company that your app created.",
+	},
+	{
+		method: "POST", path: "/api/platform/companies/{company}/fee", name: "set-platform-fee",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, handler: handle(setPlatformFee),
+		summary: "Set the fee of a platform",
+		description: "Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn " +
+			"is credited to your balance when payments have reached their payees. The company's owners and administrators " +
+			"get a mail.",
+		errors: []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/platform/companies/{company}/invite", name: "invite-platform-owner",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, handler: handle(invitePlatformOwner),
+		summary: "Invite the first owner again",
+		description: "Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until " +
+			"the company has a member.",
+		errors: []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/platform/companies/{company}/token", name: "create-platform-token",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, bodyOptional: true,
+		handler: withSecret(handle(createPlatformToken)),
+		summary: "Get a token for a company",
+		description: "Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It " +
+			"can hand in verification, request wallets, and what its scopes permit. It cannot withdraw money or change members.",
+		errors: []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/platform/companies/{company}/onboarding-link", name: "create-onboarding-link",
+		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, bodyOptional: true,
+		handler: withSecret(handle(createOnboardingLink)),
+		summary: "Get a link to the onboarding pages",
+		description: "Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and " +
+			"sets up its funding, and then returns to you. The person must sign in.",
+		errors: []string{"invalid_state", "redirect_uri_invalid"},
 	},
 
 	{

@@ -48,10 +48,12 @@ type Kind string
 
 // The kinds of principals.
 const (
-	KindAPIKey  Kind = "api_key"
-	KindOAuth   Kind = "oauth_token"
-	KindSession Kind = "session"
-	KindLink    Kind = "link" // a link in a mail to a payee without an account
+	KindAPIKey Kind = "api_key"
+	KindOAuth  Kind = "oauth_token"
+	// KindPlatform is a token with which a platform acts for a company that it created.
+	KindPlatform Kind = "platform_token"
+	KindSession  Kind = "session"
+	KindLink     Kind = "link" // a link in a mail to a payee without an account
 )
 
 // Principal is the authenticated caller. Its zero value has no permissions.
@@ -60,13 +62,16 @@ type Principal struct {
 	ID        string // ID of the credential: the key, token or session
 	AppID     string // "" for a session
 	CompanyID string // the company it acts for, "" for a user without one
-	UserID    string // the user it acts for, "" for an API key
+	UserID    string // the user it acts for, "" for an API key and a platform's token
 	Scopes    Scopes
 	LastUsed  time.Time // last recorded use of the credential; zero before the first; see Touch
 }
 
 // Has reports whether the principal has a scope.
 func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
+
+// ForCompany reports whether the credential is a program's that acts for the company itself, not for a person.
+func (p Principal) ForCompany() bool { return p.Kind == KindAPIKey || p.Kind == KindPlatform }
 
 // Company returns the company that a request refers to: the principal's own if none is named. It returns
 // apierr.NotFoundErr for another one.
@@ -86,6 +91,8 @@ type Company struct {
 	FeeBps                            int64  // fee in basis points of the paid amount
 	PremiumBps                        int64  // replaces FeeBps for a premium payment
 	ToleranceBps                      int64  // an underpayment up to this many basis points counts as paid; at most 500
+	PlatformID                        string // company of the connected platform that created it; "" for none
+	PlatformFeeBps                    int64  // the platform's fee on payrolls on top of FeeBps; at most MaxPlatformFeeBps
 	Version                           int64
 	Created                           time.Time
 }
@@ -111,7 +118,12 @@ type NewCompany struct {
 	FundingMethod                    string // "" means crypto
 	KYBStatus                        string // "" means not_started
 	FeeBps, PremiumBps, ToleranceBps int64
+	PlatformID                       string // company of the platform that creates it, "" for none
+	PlatformFeeBps                   int64
 }
+
+// MaxPlatformFeeBps is the largest fee of a platform, in basis points of the paid amount.
+const MaxPlatformFeeBps = 1000
 
 // CreateCompany creates a company.
 func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error) {
@@ -119,6 +131,7 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 	c := Company{
 		ID: tx.NewID("com"), Status: CompanyActive, KYBStatus: n.KYBStatus, FundingMethod: n.FundingMethod,
 		FeeBps: n.FeeBps, PremiumBps: n.PremiumBps, ToleranceBps: n.ToleranceBps, Version: 1, Created: tx.Now(),
+		PlatformID: n.PlatformID, PlatformFeeBps: n.PlatformFeeBps,
 	}
 	c.Name = Line(&problems, "/name", n.Name, 1, 200)
 	c.Website = Line(&problems, "/website", n.Website, 0, 300)
@@ -133,7 +146,8 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 	for _, b := range []struct {
 		pointer    string
 		value, max int64
-	}{{"/fee_bps", c.FeeBps, 10_000}, {"/premium_bps", c.PremiumBps, 10_000}, {"/tolerance_bps", c.ToleranceBps, 500}} {
+	}{{"/fee_bps", c.FeeBps, 10_000}, {"/premium_bps", c.PremiumBps, 10_000}, {"/tolerance_bps", c.ToleranceBps, 500},
+		{"/platform_fee_bps", c.PlatformFeeBps, MaxPlatformFeeBps}} {
 		if b.value < 0 || b.value > b.max {
 			problems.Add("invalid_parameter", b.pointer,
 				fmt.Sprintf("The value is in hundredths of a percent and must be from 0 to %d.", b.max))
@@ -357,7 +371,7 @@ func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app A
 	if err := problems.Err(); err != nil {
 		return App{}, "", err
 	}
-	if n.RedirectURI != "" && !redirectAllowed(n.RedirectURI, env) {
+	if n.RedirectURI != "" && !RedirectAllowed(n.RedirectURI, env) {
 		return App{}, "", ErrRedirectURI.At("body", "/redirect_uri")
 	}
 	secret = newToken(secretToken, env)
@@ -373,8 +387,9 @@ func (a App) CheckSecret(secret string) bool {
 	return a.secretDigest != "" && sameDigest(Digest(secret), a.secretDigest)
 }
 
-// redirectAllowed rejects redirect URIs that could leak a code to a third party.
-func redirectAllowed(text string, env Environment) bool {
+// RedirectAllowed reports whether a URI may be redirected to: it is absolute and https, or in the sandbox http on
+// localhost, so that it does not leak to a third party.
+func RedirectAllowed(text string, env Environment) bool {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > 500 || u.Host == "" || u.User != nil || u.Fragment != "" ||
 		strings.ContainsAny(text, "#*\\ ") {
@@ -435,16 +450,21 @@ const (
 	TokenIdle = 90 * 24 * time.Hour  // a token that is not used for this long expires
 )
 
-// Grant is a user's consent to an app, which may act for the user or, with a CompanyID, for the company.
+// Grant is a user's consent to an app, which may act for the user or, with a CompanyID, for the company. Without a
+// UserID it is the consent of a company to the platform that created it.
 type Grant struct {
 	CompanyID, ID, AppID, UserID string
 	Scopes                       Scopes
 	Expires                      time.Time
 }
 
-// CreateGrant stores a consent, which expires after TokenLife, and returns it with its ID.
+// CreateGrant stores a consent, which expires after TokenLife, and returns it with its ID. That to a platform lasts
+// until it is revoked.
 func CreateGrant(ctx context.Context, tx *db.Tx, g Grant) (Grant, error) {
 	g.ID, g.Expires = tx.NewID("gra"), tx.Now().Add(TokenLife)
+	if g.UserID == "" {
+		g.Expires = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+	}
 	return g, insertGrant(ctx, tx, g)
 }
 
@@ -512,7 +532,7 @@ func Touch(ctx context.Context, tx *db.Tx, p Principal) error {
 	switch p.Kind {
 	case KindAPIKey:
 		return touch(ctx, tx, "api_keys", "key_id", p)
-	case KindOAuth:
+	case KindOAuth, KindPlatform:
 		return touch(ctx, tx, "access_tokens", "token_id", p)
 	default: // a session: package session records its use
 		return nil

@@ -19,12 +19,12 @@ type Owner struct {
 // IsUser reports whether an ID is that of a user.
 func IsUser(id string) bool { return strings.HasPrefix(id, "usr_") }
 
-// ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with an API key that names
-// no user, the company.
+// ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with a credential of the company that
+// names no user, the company.
 func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID string) (Owner, error) {
 	o := Owner{ID: by.CompanyID, CompanyID: by.CompanyID}
 	var err error
-	if by.Kind != KindAPIKey || requestedUserID != "" {
+	if !by.ForCompany() || requestedUserID != "" {
 		if o.User, err = ActingUser(ctx, tx, by, requestedUserID); err != nil {
 			return Owner{}, err
 		}

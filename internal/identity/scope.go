@@ -35,6 +35,8 @@ const (
 	UserDistributionCreate       = "u_user_distribution_create"
 	UserDistributionUpdate       = "u_user_distribution_update"
 	UserKYCInitiate              = "u_user_kyc_initiate"
+	// PlatformCompanies permits creating companies and acting for them. Only API keys can have it.
+	PlatformCompanies = "p_companies"
 )
 
 // scopes are all scopes in the order of the API. The index of a scope is its bit in Scopes.
@@ -44,6 +46,7 @@ var scopes = [...]Scope{
 	UserCreate, UserUpdate, UserUpdateDoc, UserPayerCreate, UserPayerUpdate, UserInvoiceCreate, UserInvoiceDelete,
 	UserDetail, UserDocumentList, UserPayerDetail, UserPayerList, UserBankDetails, UserInvoiceDetail, UserInvoiceList,
 	UserDistributionDetail, UserDistributionList, UserDistributionCreate, UserDistributionUpdate, UserKYCInitiate,
+	PlatformCompanies,
 }
 
 var scopeBits = func() map[Scope]Scopes {
@@ -59,6 +62,9 @@ type Scopes uint32
 
 // AllScopes returns the set of every scope.
 func AllScopes() Scopes { return 1<<len(scopes) - 1 }
+
+// GrantableScopes returns the scopes that an app can be granted. The others are of API keys only.
+func GrantableScopes() Scopes { return AllScopes() &^ NewScopes(PlatformCompanies) }
 
 // NewScopes returns a set. It panics on an unknown scope.
 func NewScopes(ss ...Scope) Scopes {

@@ -14,21 +14,21 @@ func insertCompany(ctx context.Context, tx *db.Tx, c Company) error {
 	now := db.Micros(c.Created)
 	return tx.Insert(ctx, "companies", []string{"company_id", "name", "email", "website", "country", "status",
 		"kyb_status", "funding_method",
-		"fee_bps", "premium_bps", "tolerance_bps", "version", "created_at", "updated_at"},
+		"fee_bps", "premium_bps", "tolerance_bps", "platform_id", "platform_fee_bps", "version", "created_at", "updated_at"},
 		[][]any{{c.ID, c.Name, c.Email, c.Website, c.Country, c.Status, c.KYBStatus, c.FundingMethod,
-			c.FeeBps, c.PremiumBps, c.ToleranceBps, c.Version, now, now}})
+			c.FeeBps, c.PremiumBps, c.ToleranceBps, c.PlatformID, c.PlatformFeeBps, c.Version, now, now}})
 }
 
 var companies = db.NewLoader(func(tx *db.Tx, ids []string, found func(string, Company)) (all []db.Statement) {
 	for in, args := range db.BindList(tx, ids, 1) {
 		all = append(all, db.Statement{Query: `SELECT company_id, name, email, website, country, status, kyb_status,
 			funding_method,
-			fee_bps, premium_bps, tolerance_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args,
+			fee_bps, premium_bps, tolerance_bps, platform_id, platform_fee_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args,
 			Row: func(r *db.Rows) error {
 				var c Company
 				var created int64
 				err := r.Scan(&c.ID, &c.Name, &c.Email, &c.Website, &c.Country, &c.Status, &c.KYBStatus, &c.FundingMethod,
-					&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.Version, &created)
+					&c.FeeBps, &c.PremiumBps, &c.ToleranceBps, &c.PlatformID, &c.PlatformFeeBps, &c.Version, &created)
 				c.Created = db.Time(created)
 				found(c.ID, c)
 				return err
@@ -245,10 +245,10 @@ func insertGrant(ctx context.Context, tx *db.Tx, g Grant) error {
 			db.Micros(tx.Now())}})
 }
 
-// managedBy is the condition that a consent g was given for the user alone, or by a user who still manages the company.
-// Its arguments are the roles that manage a company.
-const managedBy = `(g.company_id = '' OR c.status <> 'closed' AND EXISTS (SELECT 1 FROM members m
-	WHERE m.company_id = g.company_id AND m.user_id = g.user_id AND m.role IN ($1, $2, $3)))`
+// managedBy is the condition that a consent g was given for the user alone, by a user who still manages the company, or
+// to the platform that created the company. Its arguments are the roles that manage a company.
+const managedBy = `(g.company_id = '' OR c.status <> 'closed' AND (g.user_id = '' OR EXISTS (SELECT 1 FROM members m
+	WHERE m.company_id = g.company_id AND m.user_id = g.user_id AND m.role IN ($1, $2, $3))))`
 
 // GrantByID returns a consent that is in effect, or apierr.NotFoundErr: one that was not revoked and has not expired,
 // for an active app, and for a company only if the user still manages it.
@@ -350,6 +350,9 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
 	if err != nil {
 		return Principal{}, unknown(err)
+	}
+	if p.UserID == "" {
+		p.Kind = KindPlatform
 	}
 	p = found(p, scopes, used)
 	p.Scopes &= storedScopes(allowed)
@@ -525,6 +528,12 @@ func FrozenCompanies(ctx context.Context, tx *db.Tx) ([]Company, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, name FROM companies WHERE status = $1 ORDER BY name, company_id",
 		CompanyFrozen)
 	return db.Collect(rows, err, func(r *db.Rows) (c Company, err error) { return c, r.Scan(&c.ID, &c.Name) })
+}
+
+// SetPlatform stores the platform that is connected to a company, with its fee in basis points, or "" and 0 for none.
+func SetPlatform(ctx context.Context, tx *db.Tx, companyID, platformID string, feeBps int64) error {
+	return changed(tx.Exec(ctx, `UPDATE companies SET platform_id = $2, platform_fee_bps = $3, version = version + 1,
+		updated_at = $4 WHERE company_id = $1`, companyID, platformID, feeBps, db.Micros(tx.Now())))
 }
 
 // SetCompanyDetails stores a company's name, addresses and country, or returns apierr.NotFoundErr.

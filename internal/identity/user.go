@@ -52,7 +52,7 @@ func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 // whole change if any field is invalid, with ErrUserExists if another user of the company has the address, and with
 // ErrEmailSignsIn if the person signs in with the address.
 func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string, c ProfileChanges) (User, error) {
-	if by.Kind == KindAPIKey {
+	if by.ForCompany() {
 		company, err := CompanyByID(ctx, tx, by.CompanyID)
 		if err != nil {
 			return User{}, err

@@ -41,6 +41,7 @@ const (
 	PayeePayable     Code = "2100" // liability: owed to payees in the payroll's currency; dim: payment
 	OutputPayable    Code = "2110" // liability: owed to payees in the payout asset; dim: output
 	MerchantPayable  Code = "2200" // liability: received for a merchant's claims, before settlement
+	PlatformFees     Code = "2250" // liability: fees that platforms earned, until they are credited; dim: other company
 	InTransit        Code = "2300" // liability: payouts that were sent and are not final; dim: batch or bank file
 	RefundPayable    Code = "2400" // liability: owed to payers of claims; dim: claim
 	SuspenseUnknown  Code = "2500" // liability: receipts that match nothing; dim: deposit or transfer
@@ -62,7 +63,7 @@ var names = map[Code]string{
 	OtherWallets: "Other wallets", Bank: "Bank", Exchange: "Exchange", ClearingDeposits: "Deposits in clearing",
 	ContraDeposits: "Contra: unconfirmed deposits", DueFromCustomer: "Due from customer",
 	CompanyFunds: "Company funds", HeldFunds: "Held funds", Escrow: "Payroll escrow", PayeePayable: "Payee payable",
-	OutputPayable: "Payout payable", MerchantPayable: "Merchant payable", InTransit: "Payouts in transit",
+	OutputPayable: "Payout payable", MerchantPayable: "Merchant payable", InTransit: "Payouts in transit", PlatformFees: "Platform fees",
 	RefundPayable: "Refunds payable", SuspenseUnknown: "Suspense: unidentified", SuspenseLate: "Suspense: late",
 	FXPosition: "FX position", FeeRevenue: "Fee revenue", FXRevenue: "FX revenue", Rounding: "Rounding",
 	InterestIncome: "Interest income", InterestExpense: "Interest expense",

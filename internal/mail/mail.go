@@ -344,6 +344,9 @@ const (
 	RoleChanged       = "role_changed"
 	WebhookAdded      = "webhook_added"
 	WebhookURLChanged = "webhook_url_changed"
+
+	PlatformFeeChanged   = "platform_fee_changed"
+	PlatformDisconnected = "platform_disconnected"
 )
 
 // The values of ScheduleRunData.Action.

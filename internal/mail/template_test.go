@@ -103,6 +103,8 @@ var samples = map[string][]any{
 		CompanyChangedData{"Ada", "Acme", RoleChanged, "eve@acme.example: viewer → admin", at},
 		CompanyChangedData{"Ada", "Acme", WebhookAdded, "https://hooks.example.com/in", at}, CompanyChangedData{"Ada", "Acme",
 			WebhookURLChanged, "https://hooks.example.com/in", at},
+		CompanyChangedData{"Ada", "Acme", PlatformFeeChanged, "Books: 0.5 % → 0.7 %", at},
+		CompanyChangedData{"Ada", "Acme", PlatformDisconnected, "Books", at},
 	},
 	KYCResult: {
 		KYCResultData{"Ada", Approved, nil}, KYCResultData{"Ada", Rejected, []string{"The document is not yours."}},

@@ -50,10 +50,10 @@ func Authorize(ctx context.Context, tx *db.Tx, clientID, clientSecret, scope str
 	if err != nil || refusal != nil {
 		return Device{}, refusal, err
 	}
-	scopes := app.Scopes
+	scopes := app.Scopes & identity.GrantableScopes()
 	if scope != "" {
 		requested, known := identity.ParseScopes(scope)
-		if !known || requested == 0 || !requested.Within(app.Scopes) {
+		if !known || requested == 0 || !requested.Within(scopes) {
 			return Device{}, errScope, nil
 		}
 		scopes = requested

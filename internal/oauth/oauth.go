@@ -175,10 +175,10 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 	if p.RedirectURI != "" && p.RedirectURI != app.RedirectURI {
 		return Request{}, ErrRedirectURI
 	}
-	r := Request{App: app, State: p.State, Scopes: app.Scopes, challenge: p.Challenge}
+	r := Request{App: app, State: p.State, Scopes: app.Scopes & identity.GrantableScopes(), challenge: p.Challenge}
 	if p.Scope != "" {
 		requested, known := identity.ParseScopes(p.Scope)
-		if !known || !requested.Within(app.Scopes) || requested == 0 {
+		if !known || !requested.Within(r.Scopes) || requested == 0 {
 			return r, errScope
 		}
 		r.Scopes = requested
@@ -564,6 +564,7 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.UserDistributionDetail: {See, "View one of your destinations"},
 	identity.UserDistributionList:   {See, "List your destinations"},
 	identity.UserBankDetails:        {Change, "Open and view your account for receiving money"},
+	identity.PlatformCompanies:      {MoveMoney, "Create companies and act for them"},
 }
 
 // Forget deletes codes older than 30 days, until which a second use is detected, device codes that expired unused,

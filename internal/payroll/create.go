@@ -247,6 +247,7 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
 		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
 		ToleranceBps: t.tolerance, PayDate: t.payDate, ReleaseAt: t.releaseAt, Metadata: t.metadata,
+		PlatformID: t.platformID, PlatformFeeBps: t.platformBps, PlatformEarned: money.Zero(t.currency),
 		CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
 	p.Payments = t.payments(tx, p.ID)

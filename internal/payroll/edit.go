@@ -62,6 +62,7 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	before := *p
 	p.Metadata = t.metadata
 	p.ExternalID, p.Count, p.Volume, p.Fees, p.Total = t.externalID, int64(len(t.items)), t.volume, t.fees, t.total
+	p.PlatformID, p.PlatformFeeBps = t.platformID, t.platformBps
 	p.Payments = t.payments(tx, p.ID)
 	if p.CreatedBy != approval.CreatorOf(by) {
 		p.CreatedBy = ""

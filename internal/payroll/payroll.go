@@ -135,8 +135,10 @@ const (
 	// JobReverted reports that a company owes funding that was reversed after its payroll was released. The payload is
 	// [Reverted].
 	JobReverted = "payroll.reverted"
-	JobFreeze   = "payroll.freeze" // without payload: put the payrolls of a frozen company on hold
-	JobExpire   = "payroll.expire" // payload {payroll_id}: expire a payroll that still waits for its first payment
+	// JobPlatformFee credits to a platform what it earned.
+	JobPlatformFee = "payroll.platform_fee"
+	JobFreeze      = "payroll.freeze" // without payload: put the payrolls of a frozen company on hold
+	JobExpire      = "payroll.expire" // payload {payroll_id}: expire a payroll that still waits for its first payment
 )
 
 // CreateParams is a request for a payroll. Amounts are the text of the JSON numbers.
@@ -201,10 +203,14 @@ type Payroll struct {
 	ToleranceBps int64
 	PayDate      string    // day on which payees are paid, such as 2026-09-30; "" is as soon as the payroll is funded
 	ReleaseAt    time.Time // beginning of PayDate in the time zone of the request; zero without a PayDate
-	Metadata     map[string]string
-	CreatedBy    string // user ID of the member who created the payroll on a page; "" for a program
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
+	// PlatformID is the company of the platform that earns PlatformFeeBps of the payments, a part of Fees; "" for none.
+	PlatformID     string
+	PlatformFeeBps int64
+	PlatformEarned money.Amount // posted for the platform so far
+	Metadata       map[string]string
+	CreatedBy      string // user ID of the member who created the payroll on a page; "" for a program
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
 
 	Approval approval.Progress // set by Head and Get if the payroll needs or has approvals
 	Quote    *quote.Quote      // the active quote or the last one; nil if the payroll needs no quote

@@ -47,6 +47,8 @@ type plan struct {
 	named               map[string]invoice.Invoice // named has the invoices that the items pay, by ID
 	payDate             string
 	releaseAt           time.Time
+	platformID          string // platform that earns platformBps of the payments, "" for none
+	platformBps         int64
 }
 
 // Item is one payee of a plan.
@@ -402,8 +404,10 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 	it.Owner = owner
 }
 
-// add computes volume, the fee (rounded once), total, and each item's part of the fee.
+// add computes volume, the fee (rounded once), total, and each item's part of the fee. The fee includes that of the
+// company's platform.
 func (t *plan) add(c identity.Company) error {
+	t.platformID, t.platformBps = c.PlatformID, c.PlatformFeeBps
 	amounts := make([]money.Amount, len(t.items))
 	weights := make([]int64, len(t.items))
 	for i := range t.items {
@@ -412,6 +416,7 @@ func (t *plan) add(c identity.Company) error {
 		if t.items[i].IsPremium {
 			weights[i] = c.PremiumBps
 		}
+		weights[i] = min(weights[i]+c.PlatformFeeBps, maxFeeBps)
 	}
 	var err error
 	if t.volume, err = money.Sum(t.currency, amounts...); err != nil {

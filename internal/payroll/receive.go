@@ -299,5 +299,6 @@ func (s *Service) revalue(ctx context.Context, tx *db.Tx, p *Payroll) (bool, err
 		p.Payments[i].Amount, p.Payments[i].Fee = t.items[i].Amount, t.items[i].Fee
 	}
 	p.Volume, p.Fees, p.Total = t.volume, t.fees, t.total
+	p.PlatformID, p.PlatformFeeBps = t.platformID, t.platformBps
 	return true, p.replacePayments(ctx, tx, &before)
 }

@@ -132,8 +132,11 @@ func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	}
 	from := p.State
 	p.State = to
-	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil || to != Released {
+	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil {
 		return err
+	}
+	if to != Released {
+		return p.earn(ctx, tx)
 	}
 	if owes, err := p.owes(ctx, tx); err != nil || !owes {
 		return err

@@ -20,7 +20,8 @@ import (
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
-	tolerance_bps, pay_date, release_at, metadata, created_by, created_at, updated_at`
+	tolerance_bps, pay_date, release_at, platform_id, platform_fee_bps, platform_earned, metadata, created_by, created_at,
+	updated_at`
 
 const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, receive_amount,
 	receive_asset, surcharge, country, premium,
@@ -47,7 +48,7 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
 		p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
-		p.PayDate, releaseAt(p), metadata.Text(p.Metadata), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
+		p.PayDate, releaseAt(p), p.PlatformID, p.PlatformFeeBps, p.PlatformEarned.Units(), metadata.Text(p.Metadata), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
 	metadata.Index(tx, p.CompanyID, p.ID, p.Metadata)
 	insertPayments(tx, p)
@@ -157,11 +158,11 @@ func ForgetFormKeys(ctx context.Context, d *db.DB) error {
 func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p := Payroll{CompanyID: companyID}
 	var state, heldFrom, fundingState, currency, funding, rate, texts string
-	var volume, fees, total, escrow, shortfall, release, created, updated int64
+	var volume, fees, total, escrow, shortfall, release, earned, created, updated int64
 	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency,
 		&p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
-		&p.PayDate, &release, &texts, &p.CreatedBy, &created, &updated); err != nil {
+		&p.PayDate, &release, &p.PlatformID, &p.PlatformFeeBps, &earned, &texts, &p.CreatedBy, &created, &updated); err != nil {
 		return p, err
 	}
 	if release > 0 {
@@ -171,6 +172,7 @@ func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	p.Currency, p.FundingCurrency = money.Asset(currency), money.Asset(funding)
 	p.Volume, p.Fees, p.Total = money.New(p.Currency, volume), money.New(p.Currency, fees), money.New(p.Currency, total)
 	p.Escrow, p.Shortfall = money.New(p.FundingCurrency, escrow), money.New(p.FundingCurrency, shortfall)
+	p.PlatformEarned = money.New(p.Currency, earned)
 	p.CreatedAt, p.UpdatedAt = db.Time(created), db.Time(updated)
 	var err error
 	if p.Metadata, err = metadata.Parse(texts); err != nil {
@@ -229,10 +231,10 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payroll) error {
 	p.UpdatedAt = tx.Now()
 	if err := tx.ExecOne(ctx, `UPDATE payrolls SET external_id = $1, payees = $2, volume = $3, fees = $4, total = $5,
-		created_by = $6, updated_at = $7, metadata = $8, version = version + 1
-		WHERE company_id = $9 AND payroll_id = $10 AND version = $11 AND state = 'pending'`,
+		created_by = $6, updated_at = $7, metadata = $8, platform_id = $9, platform_fee_bps = $10, version = version + 1
+		WHERE company_id = $11 AND payroll_id = $12 AND version = $13 AND state = 'pending'`,
 		p.ExternalID, p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(), p.CreatedBy, db.Micros(p.UpdatedAt),
-		metadata.Text(p.Metadata), p.CompanyID, p.ID, p.Version); err != nil {
+		metadata.Text(p.Metadata), p.PlatformID, p.PlatformFeeBps, p.CompanyID, p.ID, p.Version); err != nil {
 		return err
 	}
 	p.Version++
@@ -554,6 +556,23 @@ func (p *Payroll) countPayments(ctx context.Context, tx *db.Tx) (map[State]int64
 		counts[State(state)] = n
 	}
 	return counts, rows.Err()
+}
+
+// fulfilledVolume returns the sum of the payments that are fulfilled.
+func (p *Payroll) fulfilledVolume(ctx context.Context, tx *db.Tx) (money.Amount, error) {
+	var units int64
+	err := tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM payments
+		WHERE company_id = $1 AND payroll_id = $2 AND state = 'fulfilled'`, p.CompanyID, p.ID).Scan(&units)
+	return money.New(p.Currency, units), err
+}
+
+// setEarned stores what was posted for the platform so far. It fails if that has changed since the payroll was read.
+func (p *Payroll) setEarned(ctx context.Context, tx *db.Tx, earned money.Amount) error {
+	err := tx.ExecOne(ctx, `UPDATE payrolls SET platform_earned = $1
+		WHERE company_id = $2 AND payroll_id = $3 AND platform_earned = $4`, earned.Units(), p.CompanyID, p.ID,
+		p.PlatformEarned.Units())
+	p.PlatformEarned = earned
+	return err
 }
 
 // paymentSteps reads the recorded state changes of a payroll's payments, oldest first. CROSS JOIN makes SQLite begin

@@ -52,7 +52,7 @@ var categories = []struct {
 	{"/account/destinations", Money}, {"/account/invoices", Money}, {"/account/apps", Access}, {"/account/verification",
 		Settings},
 	{"/account/sign-out", SignIn}, {"/account/", Credentials}, {"/authorize", Access},
-	{"/settings/members", Members}, {"/settings/api", Access}, {"/settings/webhooks", Access},
+	{"/settings/members", Members}, {"/settings/api", Access}, {"/settings/platform", Access}, {"/settings/webhooks", Access},
 	{"/settings/approvals", Money}, {"/payrolls", Money}, {"/proposals", Money},
 	{"/schedules", Money}, {"/wallets", Money}, {"/claims", Money},
 	{"/invoices", Money}, {"/recipients", Money}, {"/operations", Staff},

@@ -21,6 +21,7 @@ const (
 	BankDeposit      = "bank_deposit"        // a bank transfer arrived in a virtual account
 	CoinDeposit      = "coin_deposit"        // coins were paid to a wallet's address
 	CoinsReverted    = "coins_reverted"      // a reorganization reversed a deposit of coins
+	PlatformFee      = "platform_fee"        // a platform earned its fee on a payroll of a connected company
 	ClaimPayment     = "claim_payment"       // a claim was paid
 	ClaimReverted    = "claim_reverted"      // a reorganization reversed a claim's payment
 	ClaimRefund      = "claim_refund"        // the company refunded a part of a paid claim
@@ -162,6 +163,9 @@ func newTransaction(e ledger.Entry) Transaction {
 		if e.Amount.Sign() < 0 {
 			t.Type, t.Description = DebitReturned, "Direct debit "+e.SourceID+" was returned"
 		}
+	case PlatformFee:
+		t.PayrollID = e.SourceID
+		t.Type, t.Description = PlatformFee, "Fee of payroll "+e.SourceID+" of a connected company"
 	case Debt:
 		t.Type, t.Description = Debt, "Debt after a reversed deposit"
 	default:

@@ -81,6 +81,20 @@ var (
 		Currency: money.USD, Amount: usd(125050),
 	}
 
+	examplePlatformCompany = PlatformCompanyData{
+		CompanyID: exampleCompany, ExternalID: "customer-17", Status: "connected", FeeBps: 50,
+	}
+
+	PlatformCompanyCreated = declare("platform.company_created",
+		"A company was created by the platform. The event is of the platform's own company.", examplePlatformCompany)
+
+	PlatformCompanyUpdate = declare("platform.company_update",
+		"The fee of a connected company was changed, or the company disconnected the platform. The event is of the "+
+			"platform's own company.",
+		with(examplePlatformCompany, func(d *PlatformCompanyData) {
+			d.Status, d.PreviousStatus, d.FeeBps = "disconnected", "connected", 0
+		}))
+
 	ProposalCreated = declare("proposal.created", "An app proposed a payroll or a claim, which waits for a member.",
 		exampleProposal)
 

@@ -64,6 +64,12 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"payroll_id":      {Doc: "The payroll that a member created from it. Absent for others."},
 		"claim_id":        {Doc: "The claim that a member created from it. Absent for others."},
 	},
+	reflect.TypeFor[PlatformCompanyData](): {
+		"company_id":      {Doc: "The connected company."},
+		"external_id":     {Doc: "The platform's reference; empty for none."},
+		"previous_status": {Doc: changedFrom},
+		"fee_bps":         {Doc: "The platform's fee on payrolls, in hundredths of a percent."},
+	},
 	reflect.TypeFor[ScheduleData](): {
 		"name":            {Doc: "The company's name of the schedule."},
 		"previous_status": {Doc: changedFrom},

@@ -45,6 +45,15 @@ type (
 		ClaimID        string       `json:"claim_id,omitempty"`
 	}
 
+	// PlatformCompanyData is the connection of a company to the platform that created it, after a change.
+	PlatformCompanyData struct {
+		CompanyID      string `json:"company_id"`
+		ExternalID     string `json:"external_id"`
+		Status         string `json:"status" enum:"connected,disconnected"`
+		PreviousStatus string `json:"previous_status,omitempty" enum:"connected"`
+		FeeBps         int64  `json:"fee_bps"`
+	}
+
 	// ScheduleData is a schedule after a change.
 	ScheduleData struct {
 		ScheduleID     string `json:"schedule_id"`

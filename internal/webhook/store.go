@@ -166,12 +166,13 @@ func queryEvents(ctx context.Context, tx *db.Tx, where string, args ...any) ([]S
 // connected selects the companies that have connected the app $1 at the time $2 with the scope to read their events.
 const connected = `SELECT g.company_id FROM app_grants g
 	JOIN apps a ON a.app_id = g.app_id
-	JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
+	LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
 	WHERE g.app_id = $1` + connects
 
-// connects is the condition on a consent g, its app a and its member m. $2 is the time.
+// connects is the condition on a consent g, its app a and its member m, who is missing if the company was created by the
+// app's platform. $2 is the time.
 const connects = ` AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'active'
-	AND m.role IN ('owner', 'admin', 'developer')
+	AND (m.role IN ('owner', 'admin', 'developer') OR g.user_id = '' AND g.company_id <> '')
 	AND ' ' || g.scopes || ' ' LIKE '% c_company_detail %' AND ' ' || a.scopes || ' ' LIKE '% c_company_detail %'`
 
 // selectConnections selects the apps of companies, by the first column of the primary key.
@@ -179,7 +180,7 @@ func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all 
 	for in, args := range db.BindList(tx, companies, 3) {
 		rows, err := tx.Query(ctx, `SELECT DISTINCT g.company_id, g.app_id FROM app_grants g
 			JOIN apps a ON a.app_id = g.app_id
-			JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
+			LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
 			WHERE g.company_id <> $1 AND g.company_id IN `+in+connects, append([]any{"", db.Micros(tx.Now())}, args...)...)
 		some, err := db.Collect(rows, err, func(r *db.Rows) (c Connection, err error) {
 			return c, r.Scan(&c.CompanyID, &c.AppID)

@@ -255,6 +255,9 @@ CREATE TABLE companies (
     fee_bps        BIGINT NOT NULL CHECK (fee_bps BETWEEN 0 AND 10000),
     premium_bps    BIGINT NOT NULL CHECK (premium_bps BETWEEN 0 AND 10000),
     tolerance_bps  BIGINT NOT NULL CHECK (tolerance_bps BETWEEN 0 AND 500),
+    -- The platform that created the company and is connected to it, with its fee on top; '' and 0 for none.
+    platform_id      TEXT   NOT NULL DEFAULT '',
+    platform_fee_bps BIGINT NOT NULL DEFAULT 0 CHECK (platform_fee_bps BETWEEN 0 AND 1000),
 
     version        BIGINT NOT NULL,
     created_at     BIGINT NOT NULL,
@@ -359,7 +362,7 @@ CREATE TABLE app_grants (
     company_id TEXT   NOT NULL, -- the company that the app may act for, '' for the user alone
     grant_id   TEXT   NOT NULL,
     app_id     TEXT   NOT NULL,
-    user_id    TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL, -- '' for a platform that created the company
     scopes     TEXT   NOT NULL,
     expires_at BIGINT NOT NULL,
     revoked_at BIGINT NOT NULL,
@@ -368,6 +371,37 @@ CREATE TABLE app_grants (
 );
 CREATE INDEX app_grants_of_user ON app_grants (user_id, app_id);
 CREATE INDEX app_grants_of_app ON app_grants (app_id, company_id);
+
+-- Companies that platforms created through their apps. A row is kept after the company disconnects the platform.
+-- Shared: a platform lists its companies.
+-- Writer: internal/platform
+CREATE TABLE platform_companies (
+    company_id  TEXT   NOT NULL,
+    platform_id TEXT   NOT NULL, -- the company that owns the app
+    app_id      TEXT   NOT NULL,
+    grant_id    TEXT   NOT NULL, -- consent by which the app acts for the company
+    external_id TEXT   NOT NULL, -- the platform's own reference, '' for none
+    return_url  TEXT   NOT NULL, -- where the onboarding pages return to, '' for none
+    state       TEXT   NOT NULL CHECK (state IN ('connected', 'disconnected')),
+    version     BIGINT NOT NULL,
+    created_at  BIGINT NOT NULL,
+    ended_at    BIGINT NOT NULL, -- 0 while it is connected
+    PRIMARY KEY (company_id)
+);
+CREATE INDEX platform_companies_of_app ON platform_companies (app_id, created_at, company_id);
+CREATE UNIQUE INDEX platform_companies_external ON platform_companies (app_id, external_id) WHERE external_id <> '';
+
+-- Links to the onboarding pages of a company.
+-- Shared: found by digest before the company is known.
+-- Writer: internal/platform
+CREATE TABLE onboarding_links (
+    digest     TEXT   NOT NULL,
+    company_id TEXT   NOT NULL,
+    expires_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE INDEX onboarding_links_by_expiry ON onboarding_links (expires_at);
 
 -- OAuth access tokens, found by the digest of the secret.
 -- Shared: found by digest before the company is known.
@@ -1349,6 +1383,10 @@ CREATE TABLE payrolls (
     tolerance_bps    BIGINT NOT NULL,
     pay_date         TEXT   NOT NULL, -- such as 2026-09-30, '' if it is paid as soon as it is funded
     release_at       BIGINT NOT NULL, -- the beginning of pay_date, 0 without one
+    -- The platform that earns a part of the fees: its company, its rate, and what was posted for it so far.
+    platform_id      TEXT   NOT NULL DEFAULT '',
+    platform_fee_bps BIGINT NOT NULL DEFAULT 0,
+    platform_earned  BIGINT NOT NULL DEFAULT 0,
 
     metadata         TEXT   NOT NULL DEFAULT '', -- JSON object, '' for none
     created_by       TEXT   NOT NULL DEFAULT '', -- the member who created it on a page, '' for an app

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -184,6 +185,11 @@ func join(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		u, err := auth.Join(ctx, tx, c.Sealer, token, n)
 		if err != nil {
 			return err
+		}
+		if _, _, connected, err := platform.Of(ctx, tx, v.CompanyID); err != nil {
+			return err
+		} else if connected {
+			done.Redirect = platform.LinkPath
 		}
 		c.Author = u.ID
 		if mine {

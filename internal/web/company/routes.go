@@ -3,6 +3,7 @@ package company
 import (
 	"slices"
 
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -85,6 +86,13 @@ var Routes = slices.Concat(recipientPages.Routes("/recipients/{id}", ui.Manager,
 		Handler: removeMember, Notice: "removed"},
 	{Method: "POST", Path: "/settings/members/invitations/{id}/withdraw", Access: ui.Administrator,
 		Handler: revokeMemberInvitation, Notice: "revoked"},
+	{Method: "GET", Path: platformPath, Access: ui.Member, Handler: showPlatform},
+	{Method: "POST", Path: platformPath + "/disconnect", Access: ui.Administrator, Factor: ui.FreshFactor,
+		WhileFrozen: true, Handler: disconnectPlatform, Notice: "removed"},
+	{Method: "GET", Path: platform.LinkPath, Access: ui.Member, NeedsKYC: true, Handler: showOnboarding},
+	{Method: "GET", Path: platform.LinkPath + "/{token}", Access: ui.Anyone, Handler: showOnboardingLink},
+	{Method: "POST", Path: platform.LinkPath + "/{token}", Access: ui.Anyone, Handler: followOnboardingLink,
+		FormPage: showOnboardingLink},
 	{Method: "GET", Path: securityPath, Access: ui.Manager, Handler: showSecurityLog},
 	{Method: "GET", Path: "/join/{token}", Access: ui.Anyone, Handler: showJoin},
 	{Method: "POST", Path: "/join/{token}", Kind: ui.MultiStep, Access: ui.Anyone, Handler: join, FormPage: showJoin},

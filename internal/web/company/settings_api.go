@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -32,14 +33,15 @@ func showSecret(c *ui.Request, back string, pairs ...string) ui.View {
 }
 
 type appsPage struct {
-	Company string
-	Apps    []identity.App
-	Presets []preset
-	Name    ui.Field
-	OAuth   []ui.Field // for apps that act for others
-	Open    bool       // the permissions and the fields in OAuth are shown
-	Scopes  []scopeChoices
-	Problem ui.LocalizedText // of the scopes
+	Company  string
+	Platform string // name of the connected platform, "" for none
+	Apps     []identity.App
+	Presets  []preset
+	Name     ui.Field
+	OAuth    []ui.Field // for apps that act for others
+	Open     bool       // the permissions and the fields in OAuth are shown
+	Scopes   []scopeChoices
+	Problem  ui.LocalizedText // of the scopes
 }
 
 // scopeChoices are the scopes of one risk level.
@@ -84,6 +86,11 @@ func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	chosen, name := preset{scopes: func(identity.Scope) bool { return false }}, ui.Field{Name: "name", Required: true,
 		MaxLength: 100}
 	p := appsPage{Company: c.Session.Company.Name, Apps: apps, Presets: presets(c)}
+	_, app, _, err := platform.Of(ctx, tx, c.Session.Company.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	p.Platform = app.Name
 	for _, one := range p.Presets {
 		if one.Chosen {
 			chosen, name.Value = one, one.Title
