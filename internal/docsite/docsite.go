@@ -45,7 +45,8 @@ var sections = []struct {
 	names []string
 }{
 	{"Start", []string{"quickstart", "testing", "going-live"}},
-	{"Guides", []string{"payrolls", "payees", "approvals", "checkout", "shop", "x402", "webhooks", "apps", "platforms", "mcp"}},
+	{"Guides", []string{"payrolls", "payees", "approvals", "checkout", "shop", "x402", "webhooks", "apps",
+		"platforms", "mcp"}},
 	{"Concepts", []string{"authentication", "money-and-time", "idempotency", "errors", "pagination", "rate-limits",
 		"versions"}},
 	{"Reference", []string{"events", "error-codes", "changelog"}},

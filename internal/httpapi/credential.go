@@ -8,7 +8,7 @@ import (
 
 // credentialDetail is what a credential may do.
 type credentialDetail struct {
-	Kind      string   `json:"kind" enum:"api_key,oauth_token,platform_token" doc:"API key, OAuth token, or a platform's token."`
+	Kind      string   `json:"kind" enum:"api_key,oauth_token,platform_token" doc:"Kind of the credential."`
 	CompanyID string   `json:"company_id,omitempty" doc:"ID of the company that the credential acts for."`
 	UserID    string   `json:"user_id,omitempty" doc:"ID of the user who authorized the app. Absent for the others."`
 	Scopes    []string `json:"scopes" doc:"The scopes of the credential." example:"[\"c_company_detail\"]"`

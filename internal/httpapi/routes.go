@@ -1219,8 +1219,8 @@ var routes = []route{
 		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, keyRequired: true,
 		handler: handle(createPlatformCompany),
 		summary: "Create a company",
-		description: "Creates a company that is connected to your platform, and mails an invitation to its first owner. You " +
-			"act for it with a token, until it disconnects the platform.",
+		description: "Creates a company that is connected to your platform, and mails an invitation to its first owner. " +
+			"You act for it with a token, until it disconnects the platform.",
 		example: `{"name":"Acme Ltd","country":"DE","email":"office@acme.example","owner_email":"ada@acme.example",` +
 			`"external_id":"customer-17","fee_bps":50,"return_url":"https://platform.example.com/onboarded"}`,
 		errors: []string{"external_id_conflict", "kyc_required", "redirect_uri_invalid"},
@@ -1250,8 +1250,8 @@ var routes = []route{
 		method: "POST", path: "/api/platform/companies/{company}/invite", name: "invite-platform-owner",
 		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, handler: handle(invitePlatformOwner),
 		summary: "Invite the first owner again",
-		description: "Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until " +
-			"the company has a member.",
+		description: "Sends the invitation again, to the same or another address. Earlier ones stop working. Possible " +
+			"until the company has a member.",
 		errors: []string{"invalid_state"},
 	},
 	{
@@ -1259,8 +1259,9 @@ var routes = []route{
 		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, bodyOptional: true,
 		handler: withSecret(handle(createPlatformToken)),
 		summary: "Get a token for a company",
-		description: "Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It " +
-			"can hand in verification, request wallets, and what its scopes permit. It cannot withdraw money or change members.",
+		description: "Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. " +
+			"It can hand in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change " +
+			"members.",
 		errors: []string{"invalid_state"},
 	},
 	{
@@ -1268,8 +1269,8 @@ var routes = []route{
 		scope: identity.PlatformCompanies, apiKeyOnly: true, kind: write, bodyOptional: true,
 		handler: withSecret(handle(createOnboardingLink)),
 		summary: "Get a link to the onboarding pages",
-		description: "Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and " +
-			"sets up its funding, and then returns to you. The person must sign in.",
+		description: "Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members " +
+			"and sets up its funding, and then returns to you. The person must sign in.",
 		errors: []string{"invalid_state", "redirect_uri_invalid"},
 	},
 

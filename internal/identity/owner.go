@@ -19,8 +19,8 @@ type Owner struct {
 // IsUser reports whether an ID is that of a user.
 func IsUser(id string) bool { return strings.HasPrefix(id, "usr_") }
 
-// ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with a credential of the company that
-// names no user, the company.
+// ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with a credential of the company
+// that names no user, the company.
 func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID string) (Owner, error) {
 	o := Owner{ID: by.CompanyID, CompanyID: by.CompanyID}
 	var err error

@@ -23,7 +23,8 @@ var companies = db.NewLoader(func(tx *db.Tx, ids []string, found func(string, Co
 	for in, args := range db.BindList(tx, ids, 1) {
 		all = append(all, db.Statement{Query: `SELECT company_id, name, email, website, country, status, kyb_status,
 			funding_method,
-			fee_bps, premium_bps, tolerance_bps, platform_id, platform_fee_bps, version, created_at FROM companies WHERE company_id IN ` + in, Args: args,
+			fee_bps, premium_bps, tolerance_bps, platform_id, platform_fee_bps, version, created_at
+			FROM companies WHERE company_id IN ` + in, Args: args,
 			Row: func(r *db.Rows) error {
 				var c Company
 				var created int64

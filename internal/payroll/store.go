@@ -48,7 +48,8 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
 		p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
-		p.PayDate, releaseAt(p), p.PlatformID, p.PlatformFeeBps, p.PlatformEarned.Units(), metadata.Text(p.Metadata), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
+		p.PayDate, releaseAt(p), p.PlatformID, p.PlatformFeeBps, p.PlatformEarned.Units(),
+		metadata.Text(p.Metadata), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
 	metadata.Index(tx, p.CompanyID, p.ID, p.Metadata)
 	insertPayments(tx, p)
@@ -162,7 +163,8 @@ func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency,
 		&p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
-		&p.PayDate, &release, &p.PlatformID, &p.PlatformFeeBps, &earned, &texts, &p.CreatedBy, &created, &updated); err != nil {
+		&p.PayDate, &release, &p.PlatformID, &p.PlatformFeeBps, &earned, &texts, &p.CreatedBy, &created,
+		&updated); err != nil {
 		return p, err
 	}
 	if release > 0 {

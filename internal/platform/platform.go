@@ -1,19 +1,20 @@
 // Package platform lets an app create companies and act for them: the accounts of the platform's own customers.
 //
-// An app whose API key has the scope p_companies creates a company with the invitation of its first owner. The company
-// is connected to the platform: the app gets tokens for it, receives its events, and earns a fee on its payrolls.
+// An app whose API key has the scope p_companies creates a company with the invitation of its first owner. The
+// company is connected to the platform: the app gets tokens for it, receives its events, and earns a fee on its
+// payrolls.
 //
 //	connected → disconnected
 //
 // Invariants:
 //
 //   - An app sees and acts for the companies that it created, and no others.
-//   - A platform never becomes a member. Its tokens last an hour, have at most the scopes of the app, and cannot withdraw
-//     money or change members.
-//   - The company can disconnect the platform at any time, and keeps its account. From then on the tokens do not work, no
-//     event is sent, and new payrolls have no fee of the platform.
-//   - The platform's fee is at most identity.MaxPlatformFeeBps. Each payroll keeps the fee with which it was created, and
-//     each change is mailed to the owners and administrators.
+//   - A platform never becomes a member. Its tokens last an hour, have at most the scopes of the app, and cannot
+//     withdraw money or change members.
+//   - The company can disconnect the platform at any time, and keeps its account. From then on the tokens do not work,
+//     no event is sent, and new payrolls have no fee of the platform.
+//   - The platform's fee is at most identity.MaxPlatformFeeBps. Each payroll keeps the fee with which it was created,
+//     and each change is mailed to the owners and administrators.
 //   - A link to the onboarding pages opens nothing by itself: the person must sign in as a member.
 package platform
 
@@ -157,7 +158,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 // located names the field of the owner's address in an error about it.
 func located(err error) error {
 	if f, ok := apierr.As(err); ok && len(f.Fields) == 1 && f.Fields[0].Pointer == "/email" {
-		return f.At("body", "/owner_email")
+		owner := *f
+		owner.Fields = nil
+		return owner.At("body", "/owner_email")
 	}
 	return err
 }
@@ -321,8 +324,8 @@ func (s *Service) Link(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return s.BaseURL + LinkPath + "/" + token, expires, insertLink(ctx, tx, identity.LinkDigest(token), c.ID, expires)
 }
 
-// Find returns the company of a link to the onboarding pages. A link that is unknown or has expired, or whose company has
-// disconnected the platform, is apierr.NotFoundErr.
+// Find returns the company of a link to the onboarding pages. A link that is unknown or has expired, or whose company
+// has disconnected the platform, is apierr.NotFoundErr.
 func Find(ctx context.Context, tx *db.Tx, token string) (Company, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {

@@ -17,7 +17,8 @@ func insert(ctx context.Context, tx *db.Tx, c Company) error {
 			int64(0)}})
 }
 
-const columns = "company_id, platform_id, app_id, grant_id, external_id, return_url, state, version, created_at, ended_at"
+const columns = `company_id, platform_id, app_id, grant_id, external_id, return_url, state, version, created_at,
+	ended_at`
 
 func scan(row func(...any) error) (c Company, err error) {
 	var created, ended int64

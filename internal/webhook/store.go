@@ -169,8 +169,8 @@ const connected = `SELECT g.company_id FROM app_grants g
 	LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
 	WHERE g.app_id = $1` + connects
 
-// connects is the condition on a consent g, its app a and its member m, who is missing if the company was created by the
-// app's platform. $2 is the time.
+// connects is the condition on a consent g, its app a and its member m, who is missing if the company was created by
+// the app's platform. $2 is the time.
 const connects = ` AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'active'
 	AND (m.role IN ('owner', 'admin', 'developer') OR g.user_id = '' AND g.company_id <> '')
 	AND ' ' || g.scopes || ' ' LIKE '% c_company_detail %' AND ' ' || a.scopes || ' ' LIKE '% c_company_detail %'`
