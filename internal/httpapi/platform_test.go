@@ -11,7 +11,8 @@ func TestAPlatformMustBeVerified(t *testing.T) {
 	b.set("UPDATE companies SET kyb_status = 'not_started'")
 	b.refuses(refusal{403, "kyc_required", "", "POST", path, body, ""})
 	b.set("UPDATE companies SET kyb_status = 'approved'")
-	if got, text := ask[members](b, "POST", path, body); got["status"] != "connected" {
-		t.Error(text)
+	got := b.do("POST", path, body, "Idempotency-Key", "verified")
+	if got.status != 200 || got.json(t)["status"] != "connected" {
+		t.Errorf("%d %s", got.status, got.text)
 	}
 }
