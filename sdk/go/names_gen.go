@@ -196,6 +196,10 @@ const (
 	EventPayrollStatusUpdate EventName = "payroll.status_update"
 	// A payroll was changed: its payees, amounts or reference before its funding, or its metadata.
 	EventPayrollUpdated EventName = "payroll.updated"
+	// A company was created by the platform.
+	EventPlatformCompanyCreated EventName = "platform.company_created"
+	// The fee of a connected company was changed, or the company disconnected the platform.
+	EventPlatformCompanyUpdate EventName = "platform.company_update"
 	// An app proposed a payroll or a claim, which waits for a member.
 	EventProposalCreated EventName = "proposal.created"
 	// A member confirmed or declined a proposal, the app canceled it, or it expired.
@@ -318,6 +322,10 @@ func (e *Event) Payload() (any, error) {
 		return payload[PayrollData](e)
 	case EventPayrollUpdated:
 		return payload[PayrollData](e)
+	case EventPlatformCompanyCreated:
+		return payload[PlatformCompanyData](e)
+	case EventPlatformCompanyUpdate:
+		return payload[PlatformCompanyData](e)
 	case EventProposalCreated:
 		return payload[ProposalData](e)
 	case EventProposalStatusUpdate:

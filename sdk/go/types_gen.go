@@ -1363,11 +1363,11 @@ type CorrectionData struct {
 type CredentialDetail struct {
 	// ID of the company that the credential acts for.
 	CompanyID string `json:"company_id,omitzero"`
-	// An API key, or a token that an app got by OAuth. One of: api_key, oauth_token.
+	// Kind of the credential. One of: api_key, oauth_token, platform_token.
 	Kind string `json:"kind"`
 	// The scopes of the credential.
 	Scopes []string `json:"scopes"`
-	// ID of the user who authorized the app. Absent for an API key.
+	// ID of the user who authorized the app. Absent for the others.
 	UserID string `json:"user_id,omitzero"`
 }
 
@@ -3099,6 +3099,20 @@ type OnboardParams struct {
 	Zip string `json:"zip,omitzero"`
 }
 
+// OnboardingLink is part of responses.
+type OnboardingLink struct {
+	// Until when the link works, UTC.
+	ExpiresAt time.Time `json:"expires_at"`
+	// Redirect the person to it.
+	URL string `json:"url"`
+}
+
+// OnboardingLinkParams is part of requests.
+type OnboardingLinkParams struct {
+	// Default: that of the company.
+	ReturnURL string `json:"return_url,omitzero"`
+}
+
 // Owed is part of responses.
 type Owed struct {
 	// Amount still due, in whole units of the invoice's currency.
@@ -4229,6 +4243,114 @@ type PayrollUpdateParams struct {
 	ToPay []ToPayItem `json:"to_pay,omitzero"`
 }
 
+// PlatformCompany is part of responses.
+type PlatformCompany struct {
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Country: 2-letter ISO 3166-1 code in capitals.
+	Country string `json:"country"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Your reference, or empty.
+	ExternalID string `json:"external_id"`
+	// Your fee on payrolls, in 1/100 percent.
+	FeeBps int64 `json:"fee_bps"`
+	// State of the company's verification. One of: not_started, pending, in_review, approved, resubmission_required,
+	// rejected, suspended.
+	KYBStatus string `json:"kyb_status"`
+	// Full name.
+	Name string `json:"name"`
+	// Where the onboarding pages return to, or empty.
+	ReturnURL string `json:"return_url"`
+	// Whether you can act for it. One of: connected, disconnected.
+	Status string `json:"status"`
+}
+
+// PlatformCompanyData is part of responses.
+type PlatformCompanyData struct {
+	// The connected company.
+	CompanyID string `json:"company_id"`
+	// The platform's reference; empty for none.
+	ExternalID string `json:"external_id"`
+	// The platform's fee on payrolls, in hundredths of a percent.
+	FeeBps int64 `json:"fee_bps"`
+	// The state before. Absent when it is the same. One of: connected.
+	PreviousStatus string `json:"previous_status,omitzero"`
+	// State of the object. One of: connected, disconnected.
+	Status string `json:"status"`
+}
+
+// PlatformCreateParams is part of requests.
+type PlatformCreateParams struct {
+	// Country of the company, 2-letter ISO code.
+	Country string `json:"country"`
+	// Address of the company.
+	Email string `json:"email,omitzero"`
+	// Your reference, unique per app.
+	ExternalID string `json:"external_id,omitzero"`
+	// Your fee on payrolls, in 1/100 percent.
+	FeeBps *int64 `json:"fee_bps,omitzero"`
+	// Of the invitation. Default: the country's. One of: en, es, pt, fr.
+	Language string `json:"language,omitzero"`
+	// Name of the company.
+	Name string `json:"name"`
+	// Address of the first owner, who is invited.
+	OwnerEmail string `json:"owner_email"`
+	// Where the onboarding pages return to.
+	ReturnURL string `json:"return_url,omitzero"`
+	// Web address.
+	Website string `json:"website,omitzero"`
+}
+
+// PlatformFeeParams is part of requests.
+type PlatformFeeParams struct {
+	// Fee in 1/100 percent of the paid amount.
+	FeeBps int64 `json:"fee_bps"`
+}
+
+// PlatformInvitation is part of responses.
+type PlatformInvitation struct {
+	// Until when the invitation can be accepted, UTC.
+	ExpiresAt  time.Time `json:"expires_at"`
+	OwnerEmail string    `json:"owner_email"`
+}
+
+// PlatformInviteParams is part of requests.
+type PlatformInviteParams struct {
+	// Of the invitation. Default: the country's. One of: en, es, pt, fr.
+	Language string `json:"language,omitzero"`
+	// Address of the first owner.
+	OwnerEmail string `json:"owner_email"`
+}
+
+// PlatformPage is part of responses.
+type PlatformPage struct {
+	// Companies of the page.
+	Data []PlatformCompany `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// PlatformToken is part of responses.
+type PlatformToken struct {
+	// Send it as Authorization: Bearer.
+	AccessToken string `json:"access_token"`
+	// ID of the company.
+	CompanyID string `json:"company_id"`
+	// Seconds.
+	ExpiresIn int64 `json:"expires_in"`
+	// Scopes, separated by spaces.
+	Scope string `json:"scope"`
+	// Token type. One of: Bearer.
+	TokenType string `json:"token_type"`
+}
+
+// PlatformTokenParams is part of requests.
+type PlatformTokenParams struct {
+	// Scopes, separated by spaces. Default: all of the app.
+	Scope string `json:"scope,omitzero"`
+}
+
 // PreviewItem is part of responses.
 type PreviewItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
@@ -4929,6 +5051,43 @@ type RedeliverStarted struct {
 	Status string `json:"status"`
 	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
+}
+
+// ReferenceListPlatformCompaniesParams are query parameters. Zero values are not sent.
+type ReferenceListPlatformCompaniesParams struct {
+	// State of the object. One of: connected, disconnected.
+	Status string
+	// Only companies in this state of verification.
+	KYBStatus string
+	// Only the company with this reference.
+	ExternalID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *ReferenceListPlatformCompaniesParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if p.KYBStatus != "" {
+		v.Set("kyb_status", p.KYBStatus)
+	}
+	if p.ExternalID != "" {
+		v.Set("external_id", p.ExternalID)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
 }
 
 // RefundData is part of responses.

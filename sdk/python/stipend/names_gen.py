@@ -105,6 +105,8 @@ EVENT_DATA: dict[str, type] = {
     "payroll.quote_refreshed": t.PayrollQuoteData,  # A payroll has a new quote that replaces an expired one.
     "payroll.status_update": t.PayrollData,  # A payroll's state or funding state changed.
     "payroll.updated": t.PayrollData,  # A payroll was changed: its payees, amounts or reference before its funding, or its metadata.
+    "platform.company_created": t.PlatformCompanyData,  # A company was created by the platform.
+    "platform.company_update": t.PlatformCompanyData,  # The fee of a connected company was changed, or the company disconnected the platform.
     "proposal.created": t.ProposalData,  # An app proposed a payroll or a claim, which waits for a member.
     "proposal.status_update": t.ProposalData,  # A member confirmed or declined a proposal, the app canceled it, or it expired.
     "recipient.created": t.RecipientData,  # A recipient was created, or a user was linked to the company.
@@ -155,6 +157,7 @@ EventData = Union[
     t.PayoutReturnedData,
     t.PayrollData,
     t.PayrollQuoteData,
+    t.PlatformCompanyData,
     t.ProposalData,
     t.RecipientData,
     t.RefundData,

@@ -1249,6 +1249,94 @@ class ReferenceService(Service):
         """
         return self._call(t.CurrencyList, "GET", "/api/currencies")
 
+    def list_platform_companies(self, **params: Unpack[t.ReferenceListPlatformCompaniesParams]) -> t.PlatformPage:
+        """List the companies of a platform.
+
+        Returns the companies that your app created, newest first, also those that disconnected it.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformPage, "GET", "/api/platform/companies", query=params)
+
+    def all_platform_companies(self, **params: Unpack[t.ReferenceListPlatformCompaniesParams]) -> Iterator[t.PlatformCompany]:
+        """Iterates over the items of all pages of `list_platform_companies`."""
+        return self._each(self.list_platform_companies, **params)
+
+    def create_platform_company(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateParams]) -> t.PlatformCompany:
+        """Create a company.
+
+        Creates a company that is connected to your platform, and mails an invitation to its first owner. You act
+        for it with a token, until it disconnects the platform.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformCompany, "POST", "/api/platform/companies", body=params, key=idempotency_key)
+
+    def get_platform_company(self, company: str, /) -> t.PlatformCompany:
+        """Get a company of a platform.
+
+        Returns a company that your app created.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformCompany, "GET", self._path("/api/platform/companies/{company}", company=company))
+
+    def set_platform_fee(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformFeeParams]) -> t.PlatformCompany:
+        """Set the fee of a platform.
+
+        Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is
+        credited to your balance when payments have reached their payees. The company's owners and administrators
+        get a mail.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformCompany, "POST", self._path("/api/platform/companies/{company}/fee", company=company), body=params, key=idempotency_key)
+
+    def invite_platform_owner(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformInviteParams]) -> t.PlatformInvitation:
+        """Invite the first owner again.
+
+        Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
+        company has a member.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformInvitation, "POST", self._path("/api/platform/companies/{company}/invite", company=company), body=params, key=idempotency_key)
+
+    def create_onboarding_link(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OnboardingLinkParams]) -> t.OnboardingLink:
+        """Get a link to the onboarding pages.
+
+        Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and
+        sets up its funding, and then returns to you. The person must sign in.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.OnboardingLink, "POST", self._path("/api/platform/companies/{company}/onboarding-link", company=company), body=params, key=idempotency_key)
+
+    def create_platform_token(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformTokenParams]) -> t.PlatformToken:
+        """Get a token for a company.
+
+        Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can
+        hand in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change
+        members.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformToken, "POST", self._path("/api/platform/companies/{company}/token", company=company), body=params, key=idempotency_key)
+
     def list_rates(self) -> t.RateList:
         """List exchange rates.
 

@@ -41,24 +41,27 @@ __all__ = [
     "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
     "MandateProof", "MandateRevokeParams", "Mandates", "MerchantBranding", "MerchantBrandingData",
     "MerchantBrandingParams", "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta",
-    "MoneyOwed", "OnboardParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
-    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
-    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
-    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
-    "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
-    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
-    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
-    "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
-    "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary", "PayrollUpdateParams", "PreviewItem",
-    "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams", "ProposalPage",
-    "ProposalRefParams", "RateItem", "RateList", "RecipientAllocationsParams", "RecipientAllocationsUpdated",
-    "RecipientCreateParams", "RecipientCreated", "RecipientData", "RecipientDestination",
-    "RecipientDestinationCorrectParams", "RecipientDestinationCreateParams", "RecipientDestinationCreated",
-    "RecipientDestinationDeleteParams", "RecipientDestinationList", "RecipientDestinationUpdateParams",
-    "RecipientDetail", "RecipientExportParams", "RecipientGetDestinationFieldsParams",
-    "RecipientGetDestinationParams", "RecipientImportParams", "RecipientImported", "RecipientItem",
-    "RecipientListDestinationChangesParams", "RecipientListParams", "RecipientPage", "RecipientUpdateParams",
-    "RedeliverParams", "RedeliverStarted", "RefundData", "RefundRefParams", "RequiredField", "RequiredFields",
+    "MoneyOwed", "OnboardParams", "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail",
+    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData",
+    "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams",
+    "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData",
+    "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput",
+    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated",
+    "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams", "PayrollGetScheduleParams",
+    "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollProposeParams",
+    "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
+    "PayrollUpdateParams", "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams", "PlatformFeeParams",
+    "PlatformInvitation", "PlatformInviteParams", "PlatformPage", "PlatformToken", "PlatformTokenParams",
+    "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams",
+    "ProposalPage", "ProposalRefParams", "RateItem", "RateList", "RecipientAllocationsParams",
+    "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated", "RecipientData",
+    "RecipientDestination", "RecipientDestinationCorrectParams", "RecipientDestinationCreateParams",
+    "RecipientDestinationCreated", "RecipientDestinationDeleteParams", "RecipientDestinationList",
+    "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
+    "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
+    "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
+    "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted",
+    "ReferenceListPlatformCompaniesParams", "RefundData", "RefundRefParams", "RequiredField", "RequiredFields",
     "RequiredSubfield", "SandboxClock", "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams",
     "SandboxDepositParams", "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams",
     "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage",
@@ -1079,14 +1082,14 @@ class CorrectionData:
 
 @dataclass(frozen=True)
 class CredentialDetail:
-    kind: Literal["api_key", "oauth_token"]
-    """An API key, or a token that an app got by OAuth."""
+    kind: Literal["api_key", "oauth_token", "platform_token"]
+    """Kind of the credential."""
     scopes: list[str]
     """The scopes of the credential."""
     company_id: Optional[str] = None
     """ID of the company that the credential acts for."""
     user_id: Optional[str] = None
-    """ID of the user who authorized the app. Absent for an API key."""
+    """ID of the user who authorized the app. Absent for the others."""
 
 
 @dataclass(frozen=True)
@@ -2583,6 +2586,19 @@ class OnboardParams(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class OnboardingLink:
+    expires_at: datetime
+    """Until when the link works, UTC."""
+    url: str
+    """Redirect the person to it."""
+
+
+class OnboardingLinkParams(TypedDict, total=False):
+    return_url: str
+    """Default: that of the company."""
+
+
+@dataclass(frozen=True)
 class Owed:
     amount_due: Decimal
     """Amount still due, in whole units of the invoice's currency."""
@@ -3616,6 +3632,109 @@ class PayrollUpdateParams(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class PlatformCompany:
+    company_id: str
+    """ID of the company."""
+    country: str
+    """Country: 2-letter ISO 3166-1 code in capitals."""
+    created: datetime
+    """When it was created, UTC."""
+    external_id: str
+    """Your reference, or empty."""
+    fee_bps: int
+    """Your fee on payrolls, in 1/100 percent."""
+    kyb_status: Literal["not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "suspended"]
+    """State of the company's verification."""
+    name: str
+    """Full name."""
+    return_url: str
+    """Where the onboarding pages return to, or empty."""
+    status: Literal["connected", "disconnected"]
+    """Whether you can act for it."""
+
+
+@dataclass(frozen=True)
+class PlatformCompanyData:
+    company_id: str
+    """The connected company."""
+    external_id: str
+    """The platform's reference; empty for none."""
+    fee_bps: int
+    """The platform's fee on payrolls, in hundredths of a percent."""
+    status: Literal["connected", "disconnected"]
+    """State of the object."""
+    previous_status: Optional[Literal["connected"]] = None
+    """The state before. Absent when it is the same."""
+
+
+class PlatformCreateParams(TypedDict, total=False):
+    country: Required[str]
+    """Country of the company, 2-letter ISO code."""
+    email: str
+    """Address of the company."""
+    external_id: str
+    """Your reference, unique per app."""
+    fee_bps: int
+    """Your fee on payrolls, in 1/100 percent."""
+    language: Literal["", "en", "es", "pt", "fr"]
+    """Of the invitation. Default: the country's."""
+    name: Required[str]
+    """Name of the company."""
+    owner_email: Required[str]
+    """Address of the first owner, who is invited."""
+    return_url: str
+    """Where the onboarding pages return to."""
+    website: str
+    """Web address."""
+
+
+class PlatformFeeParams(TypedDict, total=False):
+    fee_bps: Required[int]
+    """Fee in 1/100 percent of the paid amount."""
+
+
+@dataclass(frozen=True)
+class PlatformInvitation:
+    expires_at: datetime
+    """Until when the invitation can be accepted, UTC."""
+    owner_email: str
+
+
+class PlatformInviteParams(TypedDict, total=False):
+    language: Literal["", "en", "es", "pt", "fr"]
+    """Of the invitation. Default: the country's."""
+    owner_email: Required[str]
+    """Address of the first owner."""
+
+
+@dataclass(frozen=True)
+class PlatformPage:
+    data: list[PlatformCompany]
+    """Companies of the page."""
+    meta: Meta
+    """Position of the page in the list."""
+
+
+@dataclass(frozen=True)
+class PlatformToken:
+    access_token: str
+    """Send it as Authorization: Bearer."""
+    company_id: str
+    """ID of the company."""
+    expires_in: int
+    """Seconds."""
+    scope: str
+    """Scopes, separated by spaces."""
+    token_type: Literal["Bearer"]
+    """Token type."""
+
+
+class PlatformTokenParams(TypedDict, total=False):
+    scope: str
+    """Scopes, separated by spaces. Default: all of the app."""
+
+
+@dataclass(frozen=True)
 class PreviewItem:
     amount_fiat: Decimal
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
@@ -4169,6 +4288,19 @@ class RedeliverStarted:
     """started: the events are queued in the background."""
     webhook_id: str
     """ID of the webhook endpoint."""
+
+
+class ReferenceListPlatformCompaniesParams(TypedDict, total=False):
+    status: Literal["connected", "disconnected"]
+    """State of the object."""
+    kyb_status: str
+    """Only companies in this state of verification."""
+    external_id: str
+    """Only the company with this reference."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
 
 
 @dataclass(frozen=True)

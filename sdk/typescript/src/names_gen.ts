@@ -136,6 +136,10 @@ export interface EventTypes {
 	"payroll.status_update": T.PayrollData;
 	/** A payroll was changed: its payees, amounts or reference before its funding, or its metadata. */
 	"payroll.updated": T.PayrollData;
+	/** A company was created by the platform. */
+	"platform.company_created": T.PlatformCompanyData;
+	/** The fee of a connected company was changed, or the company disconnected the platform. */
+	"platform.company_update": T.PlatformCompanyData;
 	/** An app proposed a payroll or a claim, which waits for a member. */
 	"proposal.created": T.ProposalData;
 	/** A member confirmed or declined a proposal, the app canceled it, or it expired. */
@@ -221,6 +225,8 @@ export const eventData: Record<string, string> = {
 	"payroll.quote_refreshed": "PayrollQuoteData",
 	"payroll.status_update": "PayrollData",
 	"payroll.updated": "PayrollData",
+	"platform.company_created": "PlatformCompanyData",
+	"platform.company_update": "PlatformCompanyData",
 	"proposal.created": "ProposalData",
 	"proposal.status_update": "ProposalData",
 	"recipient.created": "RecipientData",

@@ -975,11 +975,11 @@ export interface CorrectionData {
 export interface CredentialDetail {
 	/** ID of the company that the credential acts for. */
 	company_id?: string;
-	/** An API key, or a token that an app got by OAuth. */
-	kind: "api_key" | "oauth_token";
+	/** Kind of the credential. */
+	kind: "api_key" | "oauth_token" | "platform_token";
 	/** The scopes of the credential. */
 	scopes: string[];
-	/** ID of the user who authorized the app. Absent for an API key. */
+	/** ID of the user who authorized the app. Absent for the others. */
 	user_id?: string;
 }
 
@@ -2391,6 +2391,18 @@ export interface OnboardParams {
 	zip?: string;
 }
 
+export interface OnboardingLink {
+	/** Until when the link works, UTC. */
+	expires_at: string;
+	/** Redirect the person to it. */
+	url: string;
+}
+
+export interface OnboardingLinkParams {
+	/** Default: that of the company. */
+	return_url?: string;
+}
+
 export interface Owed {
 	/** Amount still due, in whole units of the invoice's currency. */
 	amount_due: Decimal;
@@ -3407,6 +3419,105 @@ export interface PayrollUpdateParams {
 	to_pay?: ToPayItem[];
 }
 
+export interface PlatformCompany {
+	/** ID of the company. */
+	company_id: string;
+	/** Country: 2-letter ISO 3166-1 code in capitals. */
+	country: string;
+	/** When it was created, UTC. */
+	created: string;
+	/** Your reference, or empty. */
+	external_id: string;
+	/** Your fee on payrolls, in 1/100 percent. */
+	fee_bps: number;
+	/** State of the company's verification. */
+	kyb_status: "not_started" | "pending" | "in_review" | "approved" | "resubmission_required" | "rejected" | "suspended";
+	/** Full name. */
+	name: string;
+	/** Where the onboarding pages return to, or empty. */
+	return_url: string;
+	/** Whether you can act for it. */
+	status: "connected" | "disconnected";
+}
+
+export interface PlatformCompanyData {
+	/** The connected company. */
+	company_id: string;
+	/** The platform's reference; empty for none. */
+	external_id: string;
+	/** The platform's fee on payrolls, in hundredths of a percent. */
+	fee_bps: number;
+	/** The state before. Absent when it is the same. */
+	previous_status?: "connected";
+	/** State of the object. */
+	status: "connected" | "disconnected";
+}
+
+export interface PlatformCreateParams {
+	/** Country of the company, 2-letter ISO code. */
+	country: string;
+	/** Address of the company. */
+	email?: string;
+	/** Your reference, unique per app. */
+	external_id?: string;
+	/** Your fee on payrolls, in 1/100 percent. */
+	fee_bps?: number;
+	/** Of the invitation. Default: the country's. */
+	language?: "" | "en" | "es" | "pt" | "fr";
+	/** Name of the company. */
+	name: string;
+	/** Address of the first owner, who is invited. */
+	owner_email: string;
+	/** Where the onboarding pages return to. */
+	return_url?: string;
+	/** Web address. */
+	website?: string;
+}
+
+export interface PlatformFeeParams {
+	/** Fee in 1/100 percent of the paid amount. */
+	fee_bps: number;
+}
+
+export interface PlatformInvitation {
+	/** Until when the invitation can be accepted, UTC. */
+	expires_at: string;
+	/**  */
+	owner_email: string;
+}
+
+export interface PlatformInviteParams {
+	/** Of the invitation. Default: the country's. */
+	language?: "" | "en" | "es" | "pt" | "fr";
+	/** Address of the first owner. */
+	owner_email: string;
+}
+
+export interface PlatformPage {
+	/** Companies of the page. */
+	data: PlatformCompany[];
+	/** Position of the page in the list. */
+	meta: Meta;
+}
+
+export interface PlatformToken {
+	/** Send it as Authorization: Bearer. */
+	access_token: string;
+	/** ID of the company. */
+	company_id: string;
+	/** Seconds. */
+	expires_in: number;
+	/** Scopes, separated by spaces. */
+	scope: string;
+	/** Token type. */
+	token_type: "Bearer";
+}
+
+export interface PlatformTokenParams {
+	/** Scopes, separated by spaces. Default: all of the app. */
+	scope?: string;
+}
+
 export interface PreviewItem {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
@@ -3953,6 +4064,19 @@ export interface RedeliverStarted {
 	status: "started";
 	/** ID of the webhook endpoint. */
 	webhook_id: string;
+}
+
+export interface ReferenceListPlatformCompaniesParams {
+	/** State of the object. */
+	status?: "connected" | "disconnected";
+	/** Only companies in this state of verification. */
+	kyb_status?: string;
+	/** Only the company with this reference. */
+	external_id?: string;
+	/** Page number, from 1. */
+	page?: number;
+	/** At most 100; larger values mean 100. */
+	per_page?: number;
 }
 
 export interface RefundData {
