@@ -159,7 +159,11 @@ func (s *Service) buildServices() (err error) {
 	if err != nil {
 		return err
 	}
-	release, allowUnverified := approval.NewReleaseLimit(limit), s.cfg.Env == Sandbox
+	velocity, err := s.cfg.velocity()
+	if err != nil {
+		return err
+	}
+	release, allowUnverified := approval.NewReleaseLimit(limit).WithVelocity(velocity), s.cfg.Env == Sandbox
 
 	funds, err := treasury.New(TreasuryPolicy(s.cfg.Env))
 	if err != nil {
@@ -172,6 +176,7 @@ func (s *Service) buildServices() (err error) {
 		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer,
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
+		PayeesApproved: release.PayeesApproved,
 	}); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/network"
@@ -112,6 +113,7 @@ var values = []struct {
 	parse func(Config) error
 }{
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
+	{"", func(c Config) error { _, err := c.velocity(); return err }},
 	{"", func(c Config) error {
 		_, accounts, err := c.bankDrop()
 		if err == nil && c.Has(RoleWorker) {
@@ -332,11 +334,34 @@ func (k keyPair) check() (problems []error) {
 
 // releaseLimit parses ReleaseLimit. An empty one is the zero amount: no limit.
 func (c Config) releaseLimit() (money.Amount, error) {
-	if c.ReleaseLimit == "" {
+	return parseLimit("release-limit", c.ReleaseLimit)
+}
+
+// velocity parses the velocity limits.
+func (c Config) velocity() (v approval.Velocity, err error) {
+	for _, x := range []struct {
+		name, text string
+		to         *money.Amount
+	}{
+		{"velocity-company-day", c.VelocityCompanyDay, &v.CompanyDay},
+		{"velocity-company-week", c.VelocityCompanyWeek, &v.CompanyWeek},
+		{"velocity-payee-day", c.VelocityPayeeDay, &v.PayeeDay},
+		{"velocity-payee-week", c.VelocityPayeeWeek, &v.PayeeWeek},
+	} {
+		if *x.to, err = parseLimit(x.name, x.text); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// parseLimit parses the amount of a setting. An empty one is the zero amount: no limit.
+func parseLimit(name, text string) (money.Amount, error) {
+	if text == "" {
 		return money.Amount{}, nil
 	}
-	malformed := fmt.Errorf("--release-limit %q: want an amount and a currency, such as '50000 USD'", c.ReleaseLimit)
-	number, symbol, _ := strings.Cut(strings.TrimSpace(c.ReleaseLimit), " ")
+	malformed := fmt.Errorf("--%s %q: want an amount and a currency, such as '50000 USD'", name, text)
+	number, symbol, _ := strings.Cut(strings.TrimSpace(text), " ")
 	asset, known := money.Lookup(strings.TrimSpace(symbol))
 	if !known || asset.IsCrypto() {
 		return money.Amount{}, malformed

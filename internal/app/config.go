@@ -179,6 +179,14 @@ type Screening struct {
 	SanctionsThreshold int           `default:"85"`
 }
 
+// Velocity are the velocity limits, as amounts with their currency.
+type Velocity struct {
+	VelocityCompanyDay  string
+	VelocityCompanyWeek string
+	VelocityPayeeDay    string
+	VelocityPayeeWeek   string
+}
+
 // Limits are prices, and limits of money, time and requests.
 type Limits struct {
 	QuoteValidity   time.Duration `default:"30m"`
@@ -187,6 +195,7 @@ type Limits struct {
 	OpenClaims      int           `default:"2000"`
 	CoolDown        time.Duration `default:"0"`
 	ReleaseLimit    string
+	Velocity
 	SpreadBps       int64 `default:"0"`
 	FeeBps          int64 `default:"100"`
 	IncomeFeeBps    int64 `default:"100"`

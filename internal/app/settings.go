@@ -148,6 +148,12 @@ var settings = map[string]setting{
 	"prenotes": {"", "Send a prenote, at Column a cent, to each new ACH account. Payments wait three banking days."},
 	"release-limit": {"AMOUNT", "Total, such as '50000 USD', above which a payroll, withdrawal or income needs two " +
 		"members of staff: one requests its release, another approves it. Default: none."},
+	"velocity-company-day": {"AMOUNT", "Total, such as '200000 USD', above which what a company pays out in a day needs " +
+		"two members of staff, as above --release-limit. Default: none."},
+	"velocity-company-week": {"AMOUNT", "The same for seven days."},
+	"velocity-payee-day": {"AMOUNT", "Total, such as '20000 USD', above which what one payee is paid in a day, whichever " +
+		"companies pay, needs two members of staff. Default: none."},
+	"velocity-payee-week": {"AMOUNT", "The same for seven days."},
 	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +
 		"for the risk of a fixed price."},
 	"fee-bps":           {"BPS", "Fee of the seeded company, in hundredths of a percent (${default})."},

@@ -62,12 +62,13 @@ func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve b
 // ReleaseLimit is the amount above which no payment leaves without the approval of two members of staff. The zero
 // ReleaseLimit requires it for every amount.
 type ReleaseLimit struct {
-	limit money.Amount
-	set   bool
+	limit    money.Amount
+	set      bool
+	velocity Velocity
 }
 
 // NewReleaseLimit returns a ReleaseLimit of an amount. An amount without an asset means no limit.
-func NewReleaseLimit(limit money.Amount) ReleaseLimit { return ReleaseLimit{limit, true} }
+func NewReleaseLimit(limit money.Amount) ReleaseLimit { return ReleaseLimit{limit: limit, set: true} }
 
 // Amount returns the amount of the limit. An amount without an asset means no limit.
 func (l ReleaseLimit) Amount() money.Amount { return l.limit }
@@ -80,14 +81,15 @@ func (l ReleaseLimit) Above(ctx context.Context, tx *db.Tx, amount money.Amount)
 	return above(ctx, tx, l.limit, amount)
 }
 
-// Approved reports whether an amount may be paid for an object: it is within the limit, or two members of staff
-// approved the release.
+// Approved reports whether an amount may be paid for an object of a company or a user: it is within the limit and the
+// velocity limits, or two members of staff approved the release. It counts an amount that may be paid.
 func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, objectID string,
 	amount money.Amount) (bool, error) {
-	if over, err := l.Above(ctx, tx, amount); err != nil || !over {
-		return err == nil, err
+	over, err := l.Above(ctx, tx, amount)
+	if err != nil {
+		return false, err
 	}
-	return approved(ctx, tx, Release, companyID, objectID)
+	return l.velocity.of(companyID).allowed(ctx, tx, companyID, objectID, map[string]money.Amount{companyID: amount}, over)
 }
 
 // RevokeRelease ends the requests and approvals of staff to release an object, because what they refer to has changed.

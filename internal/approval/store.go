@@ -3,6 +3,8 @@ package approval
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -169,4 +171,84 @@ func approved(ctx context.Context, tx *db.Tx, action, companyID, objectID string
 		WHERE company_id = $1 AND object_id = $2 AND action = $3
 		AND state = 'approved' AND answered_by <> requested_by`, companyID, objectID, action).Scan(&n)
 	return n > 0, err
+}
+
+// lockSubjects makes concurrent payments of the same subjects wait until the commit, and forgets what was counted for
+// them before a time. The IDs are sorted, so that two transactions do not wait for each other.
+func lockSubjects(ctx context.Context, tx *db.Tx, ids []string, before time.Time) error {
+	for some := range slices.Chunk(ids, maxVelocityRows) {
+		var args []any
+		for _, id := range some {
+			args = append(args, id, "", "", int64(0), int64(0))
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO velocity_uses ("+velocityColumns+") VALUES "+
+			db.Placeholders(len(some), 5, 1)+" ON CONFLICT (subject_id, object_id) DO UPDATE SET at = excluded.at",
+			args...); err != nil {
+			return err
+		}
+	}
+	for in, args := range db.BindList(tx, ids, 2) {
+		if _, err := tx.Exec(ctx, "DELETE FROM velocity_uses WHERE object_id <> '' AND at <= $1 AND subject_id IN "+in,
+			append([]any{db.Micros(before)}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const velocityColumns = "subject_id, object_id, currency, amount, at"
+
+// maxVelocityRows is the number of rows that one statement writes.
+const maxVelocityRows = 100
+
+// insertVelocity counts the amounts of an object for its subjects, at the time of the first call.
+func insertVelocity(ctx context.Context, tx *db.Tx, objectID string, amounts map[string]money.Amount) error {
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(amounts)), maxVelocityRows) {
+		var args []any
+		for _, id := range some {
+			args = append(args, id, objectID, string(amounts[id].Asset()), amounts[id].Units(), db.Micros(tx.Now()))
+		}
+		if _, err := tx.Exec(ctx, "INSERT INTO velocity_uses ("+velocityColumns+") VALUES "+
+			db.Placeholders(len(some), 5, 1)+` ON CONFLICT (subject_id, object_id) DO UPDATE
+			SET currency = excluded.currency, amount = excluded.amount`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// velocityOf returns what was counted for an object, by subject.
+func velocityOf(ctx context.Context, tx *db.Tx, objectID string, ids []string) (map[string]money.Amount, error) {
+	found, err := selectVelocity(ctx, tx, "object_id = $1 AND at > $2", objectID, 0, ids)
+	counted := map[string]money.Amount{}
+	for id, all := range found {
+		counted[id] = all[0]
+	}
+	return counted, err
+}
+
+// velocitySince returns what was counted for other objects after a time, by subject and currency.
+func velocitySince(ctx context.Context, tx *db.Tx, objectID string, ids []string, since int64) (
+	map[string][]money.Amount, error) {
+	return selectVelocity(ctx, tx, "object_id NOT IN ('', $1) AND at > $2", objectID, since, ids)
+}
+
+func selectVelocity(ctx context.Context, tx *db.Tx, where, objectID string, since int64, ids []string) (
+	map[string][]money.Amount, error) {
+	found := map[string][]money.Amount{}
+	for in, args := range db.BindList(tx, ids, 3) {
+		rows, err := tx.Query(ctx, "SELECT subject_id, currency, CAST(SUM(amount) AS BIGINT) FROM velocity_uses WHERE "+
+			where+" AND subject_id IN "+in+" GROUP BY subject_id, currency ORDER BY subject_id, currency",
+			append([]any{objectID, since}, args...)...)
+		if _, err := db.Collect(rows, err, func(r *db.Rows) (struct{}, error) {
+			var id, currency string
+			var units int64
+			err := r.Scan(&id, &currency, &units)
+			found[id] = append(found[id], money.New(money.Asset(currency), units))
+			return struct{}{}, err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

@@ -28,11 +28,12 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"CheckWatched":    func(_ *Config, g *Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *Config, g *Guards) { g.Screen = nil },
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
+		"PayeesApproved":  func(_ *Config, g *Guards) { g.PayeesApproved = nil },
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Treasury: &treasury.Treasury{}, Sealer: &identity.Sealer{}}
 		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release}
+			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}
 		if _, err := New(c, g); err != nil {
 			t.Fatal(err)
 		}
@@ -90,6 +91,11 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 		}, nil),
 		"the release is not approved": approve(nil),
 		"the approval cannot be read": approve(broken),
+		"a payee is paid too much": func(g *Guards) {
+			g.PayeesApproved = func(context.Context, *db.Tx, string, string, map[string]money.Amount) (bool, error) {
+				return false, nil
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, func(h *env) {

@@ -324,6 +324,10 @@ type Guards struct {
 	// ReleaseApproved reports whether the operator allows a payroll to be paid out: its total is within the release
 	// limit, or two staff members approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
+	// PayeesApproved reports whether the operator allows what a payroll pays to each person or recipient: it is within
+	// the velocity limits, or two staff members approved the release of the payroll.
+	PayeesApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string,
+		amounts map[string]money.Amount) (bool, error)
 }
 
 // Service creates payrolls and pays them.
@@ -352,6 +356,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("payroll: Guards.Screen is required")
 	case g.ReleaseApproved == nil:
 		return nil, errors.New("payroll: Guards.ReleaseApproved is required")
+	case g.PayeesApproved == nil:
+		return nil, errors.New("payroll: Guards.PayeesApproved is required")
 	}
 	return &Service{Config: c, guards: g}, nil
 }

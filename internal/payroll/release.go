@@ -74,6 +74,11 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err != nil {
 		return err
 	}
+	if approved, err := s.payeesApproved(ctx, tx, p, waiting); err != nil {
+		return err
+	} else if !approved {
+		return p.hold(ctx, tx, ReasonRelease)
+	}
 	entitlements, err := s.entitlements(ctx, tx, p, waiting)
 	if err != nil {
 		return err
@@ -646,4 +651,20 @@ func (p *Payroll) isChange(ctx context.Context, tx *db.Tx, payeeID, ownerID stri
 		return byLink, err
 	}
 	return PaidBefore(ctx, tx, p.CompanyID, payeeID, at)
+}
+
+// payeesApproved asks the guard about the sum of some payments to each person or recipient.
+func (s *Service) payeesApproved(ctx context.Context, tx *db.Tx, p *Payroll, all []Payment) (bool, error) {
+	amounts := make(map[string]money.Amount, len(all))
+	for i := range all {
+		sum, ok := amounts[all[i].UserID]
+		if !ok {
+			sum = money.Zero(all[i].Amount.Asset())
+		}
+		var err error
+		if amounts[all[i].UserID], err = sum.Add(all[i].Amount); err != nil {
+			return false, err
+		}
+	}
+	return s.guards.PayeesApproved(ctx, tx, p.CompanyID, p.ID, amounts)
 }

@@ -1592,6 +1592,19 @@ CREATE TABLE approval_uses (
 );
 CREATE INDEX approval_uses_at ON approval_uses (company_id, at);
 
+-- Released payments that count toward the velocity limits of companies and payees, for a week.
+-- Shared: a person may be paid by several companies.
+-- Writer: internal/approval
+CREATE TABLE velocity_uses (
+    subject_id TEXT   NOT NULL, -- company, user or recipient
+    object_id  TEXT   NOT NULL, -- payroll, withdrawal, income or refund; '' in the row that is locked
+    currency   TEXT   NOT NULL,
+    amount     BIGINT NOT NULL,
+    at         BIGINT NOT NULL,
+    PRIMARY KEY (subject_id, object_id)
+);
+CREATE INDEX velocity_uses_at ON velocity_uses (subject_id, at);
+
 
 -- ==========================
 -- Claims (merchant checkout)
