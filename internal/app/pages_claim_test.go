@@ -209,7 +209,7 @@ func TestRefundsAreApprovedOnThePages(t *testing.T) {
 	late, lateID := o.newClaim("order-2")
 	o.d.payClaim(lateID, "late", "")
 	o.d.claimIs(lateID, "paid_late", "late")
-	o.says(o.Get("/overview"), "Claims paid late that need your decision: 1", "/claims?status=paid_late")
+	o.says(o.Get("/overview"), "1 claim was paid late and needs your decision", "/claims?status=paid_late")
 	if got := o.Submit(o.says(o.Get(late), "Refund what arrived"), late+"/renew"); got.Location() != late {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}

@@ -35,7 +35,7 @@ const (
 const MaxLogoBytes = kyc.MaxLogoBytes
 
 // Languages are the languages that a merchant can offer, those of the pages.
-var Languages = []string{"en", "es", "pt", "fr"}
+var Languages = []string{"en", "es", "pt", "fr", "de", "he"}
 
 // objectID is the object ID of a company's branding in its history and events.
 const objectID = "merchant_branding"

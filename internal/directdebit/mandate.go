@@ -78,7 +78,7 @@ func (m Mandate) Hint() string {
 	return strings.TrimSpace(string(m.Account.Symbol) + " " + m.Account.Hint())
 }
 
-// Text returns the text of a new mandate in a language, which a member accepts: en, es, pt or fr.
+// Text returns the text of a new mandate in a language, which a member accepts. A language without a text gets English.
 func (s *Service) Text(scheme bank.DebitScheme, language string) (string, error) {
 	a, err := s.account(scheme)
 	if err != nil {
@@ -163,6 +163,33 @@ var mandateTexts = map[string]struct{ sepa, core, b2b, ach, notice string }{
 			"des prélèvements sur ce compte. L’autorisation est valable jusqu’à sa révocation sur cette page ; la révocation " +
 			"vaut pour les prélèvements qui n’ont pas encore été envoyés à la banque.",
 		"Chaque prélèvement est annoncé par e-mail %d jours avant son échéance.",
+	},
+	"de": {
+		"Mit diesem Mandat ermächtigen Sie (A) %[1]s, Gläubiger-Identifikationsnummer %[2]s, Zahlungen von Ihrem Konto " +
+			"mittels Lastschrift einzuziehen. Zugleich (B) weisen Sie Ihr Kreditinstitut an, die von %[1]s auf Ihr Konto " +
+			"gezogenen Lastschriften einzulösen.",
+		"Sie können innerhalb von acht Wochen, beginnend mit dem Belastungsdatum, die Erstattung des belasteten Betrages " +
+			"verlangen. Es gelten dabei die mit Ihrem Kreditinstitut vereinbarten Bedingungen.",
+		"Dieses Mandat dient nur dem Einzug von Lastschriften, die auf Konten von Unternehmen gezogen sind. Sie sind nicht " +
+			"berechtigt, nach der erfolgten Einlösung eine Erstattung des belasteten Betrages zu verlangen. Sie sind " +
+			"berechtigt, Ihr Kreditinstitut bis zum Fälligkeitstag anzuweisen, Lastschriften nicht einzulösen. Bestätigen " +
+			"Sie das Mandat Ihrem Kreditinstitut vor der ersten Lastschrift.",
+		"Sie ermächtigen %s, Ihr Konto elektronisch über ACH mit den Beträgen zu belasten, die Ihr Unternehmen verlangt, " +
+			"und Fehler durch Gutschriften oder Belastungen zu berichtigen, nach den Regeln von Nacha. Sie bestätigen, dass " +
+			"Sie Belastungen dieses Kontos genehmigen dürfen. Die Ermächtigung gilt, bis Sie sie auf dieser Seite " +
+			"widerrufen; ein Widerruf gilt für Lastschriften, die noch nicht an die Bank gesendet wurden.",
+		"Jede Lastschrift wird %d Tage vor ihrer Fälligkeit per E-Mail angekündigt.",
+	},
+	"he": {
+		"באישור הרשאה זו אתם מסמיכים (א) את %[1]s, מזהה נושה %[2]s, לשלוח לבנק שלכם הוראות לחיוב חשבונכם, " +
+			"ו-(ב) את הבנק שלכם לחייב את חשבונכם לפי ההוראות של %[1]s.",
+		"אתם זכאים להחזר מהבנק שלכם לפי תנאי ההסכם עמו. יש לדרוש את ההחזר בתוך 8 שבועות ממועד חיוב החשבון.",
+		"הרשאה זו מיועדת לעסקאות בין עסקים בלבד. אינכם זכאים להחזר מהבנק אחרי שחשבונכם חויב, אך אתם רשאים להורות " +
+			"לבנק שלא לחייב את החשבון עד למועד הפירעון. רשמו את ההרשאה בבנק שלכם לפני החיוב הראשון.",
+		"אתם מסמיכים את %s לחייב את חשבונכם באופן אלקטרוני ב-ACH בסכומים שהחברה שלכם מבקשת, ולתקן טעויות בזיכוי או " +
+			"בחיוב, לפי כללי Nacha. אתם מאשרים שאתם רשאים להתיר חיובים בחשבון זה. ההרשאה תקפה עד שתבטלו אותה בדף זה; " +
+			"הביטול חל על חיובים שטרם נשלחו לבנק.",
+		"כל חיוב נמסר מראש בדוא״ל %d ימים לפני מועדו.",
 	},
 }
 

@@ -311,7 +311,7 @@ var fieldDocs = map[string]fieldDoc{
 	"headline":  {"Text that the checkout shows below the name; may be empty.", `"Your order at Corner Books"`},
 	"thank_you": {"Text after the payment and in the receipt; may be empty.", `"We pack it today."`},
 	"languages": {
-		"Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.", `["en","fr"]`,
+		"Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all.", `["en","fr"]`,
 	},
 	"logo_url": {"URL of the logo as a PNG; empty if there is none.", `""`},
 	"redirect_url": {

@@ -21,9 +21,10 @@ var (
 	//go:embed texts/*.json texts/layout.txt texts/layout.html
 	files embed.FS
 
-	languages = []language.Tag{language.English, language.Spanish, language.Portuguese, language.French}
-	matcher   = language.NewMatcher(languages)
-	catalogs  = readCatalogs()
+	languages = []language.Tag{language.English, language.Spanish, language.Portuguese, language.French,
+		language.German, language.Hebrew}
+	matcher  = language.NewMatcher(languages)
+	catalogs = readCatalogs()
 
 	layoutText = template.Must(template.ParseFS(files, "texts/layout.txt"))
 	layoutHTML = htmltemplate.Must(htmltemplate.ParseFS(files, "texts/layout.html"))
@@ -53,6 +54,7 @@ type Content struct{ Subject, Text, HTML string }
 // page is the data of the layouts.
 type page struct {
 	Lang, Subject, Sandbox, Hello string
+	RightToLeft                   bool
 	Paragraphs                    []string
 	Facts                         []fact
 	Button, URL, Link, Why        string
@@ -95,7 +97,8 @@ func (x *Mailer) render(m row, unverified bool) (Content, error) {
 	w := c.Mails[m.template]
 	f := filler{data: data.Elem().Interface()}
 	f.subject = f.line(w.Subject)
-	p := page{Lang: languages[i].String(), Subject: f.subject, Hello: c.HelloNoName, Why: f.line(w.Why)}
+	p := page{Lang: languages[i].String(), Subject: f.subject, RightToLeft: languages[i] == language.Hebrew,
+		Hello: c.HelloNoName, Why: f.line(w.Why)}
 	if name := data.Elem().FieldByName("Name"); name.IsValid() && name.String() != "" {
 		p.Hello = f.line(c.Hello)
 	}

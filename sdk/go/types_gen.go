@@ -2894,7 +2894,7 @@ type MerchantBranding struct {
 	DisplayName string `json:"display_name"`
 	// Text that the checkout shows below the name; may be empty.
 	Headline string `json:"headline"`
-	// Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.
+	// Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all.
 	Languages []string `json:"languages"`
 	// URL of the logo as a PNG; empty if there is none.
 	LogoURL string `json:"logo_url"`
@@ -2932,7 +2932,7 @@ type MerchantBrandingParams struct {
 	DisplayName *string `json:"display_name,omitzero"`
 	// Text that the checkout shows below the name; may be empty.
 	Headline *string `json:"headline,omitzero"`
-	// Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all.
+	// Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all.
 	Languages []string `json:"languages,omitzero"`
 	// Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG
 	// of at most 256 pixels per side and 16 KiB. Empty to remove it.

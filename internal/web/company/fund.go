@@ -99,10 +99,10 @@ func showFunding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			v.Left = c.Text("fund.left.minute")
 			v.Announcement += ". " + v.Left
 		case left <= 5*time.Minute:
-			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)+1))
+			v.Left = minutesLeft(c, left+time.Minute)
 			v.Announcement += ". " + c.Text("fund.left.soon")
 		default:
-			v.Left = c.Text("fund.left", strconv.Itoa(int(left/time.Minute)))
+			v.Left = minutesLeft(c, left)
 		}
 	}
 	if v.Deposits, err = depositTable(ctx, c, tx, p); err != nil {
@@ -224,4 +224,10 @@ func advanceClock(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error)
 		}
 	}
 	return ui.View{}, ui.ErrForm
+}
+
+// minutesLeft returns the whole minutes of a duration in the reader's language.
+func minutesLeft(c *ui.Request, left time.Duration) string {
+	n := int64(left / time.Minute)
+	return c.Plural("fund.left", n, c.FormatCount(n))
 }

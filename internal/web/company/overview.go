@@ -166,7 +166,7 @@ func upcomingOf(ctx context.Context, c *ui.Request, tx *db.Tx) (all []upcoming, 
 	for _, n := range schedules {
 		if !n.Next.IsZero() {
 			all = append(all, upcoming{Icon: "calendar", Text: n.Name, Path: c.URL(schedulePath(n.ID)),
-				Detail: c.Text("upcoming.payroll", c.FormatDate(n.Calendar.PayDate(n.Next)),
+				Detail: c.Plural("upcoming.payroll", int64(len(n.ToPay)), c.FormatDate(n.Calendar.PayDate(n.Next)),
 					c.FormatCount(int64(len(n.ToPay))))})
 		}
 	}
@@ -195,7 +195,7 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c.Task("red", "circle-alert", c.Text("attention."+string(t.State), c.FormatCount(t.Payments),
+		all = append(all, c.Task("red", "circle-alert", c.Plural("attention."+string(t.State), t.Payments, c.FormatCount(t.Payments),
 			payrollName(c, p)), "attention.fix", payrollPath(t.PayrollID)))
 	}
 	forWithdrawals, err := withdrawalTasks(ctx, c, tx, maxAttention)
@@ -220,7 +220,7 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 			all = append(all, it)
 		}
 		if total > int64(len(some)) {
-			all = append(all, c.Task("gray", "ellipsis", c.Text("attention.more."+string(state),
+			all = append(all, c.Task("gray", "ellipsis", c.Plural("attention.more."+string(state), total-int64(len(some)),
 				c.FormatCount(total-int64(len(some)))), "attention.view", "/payrolls?status="+string(state)))
 		}
 	}

@@ -323,7 +323,7 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 		p.Proof = c.URL(ui.ProofPath("/payrolls"))
 	}
 	if skipped > 0 {
-		p.Warnings = append(p.Warnings, c.Text("preview.skipped", c.FormatCount(skipped)))
+		p.Warnings = append(p.Warnings, c.Plural("preview.skipped", skipped, c.FormatCount(skipped)))
 	}
 	return ui.View{Template: "payroll_preview", Title: c.Text("preview.title"), Data: p}, nil
 }

@@ -277,7 +277,7 @@ func warningText(c *ui.Request, w payroll.Warning) string {
 	case payroll.WarnAmount:
 		return c.Text("warning.unusual_amount", c.FormatMoney(w.Most))
 	case payroll.WarnFrequent:
-		return c.Text("warning.frequent_payments", c.FormatCount(w.Recent))
+		return c.Plural("warning.frequent_payments", w.Recent, c.FormatCount(w.Recent))
 	case payroll.WarnAccount:
 		return c.Word("warning.account", cmp.Or(string(w.Check), "missing"))
 	case payroll.WarnFirst:

@@ -67,7 +67,7 @@ func checkRecipientsFile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	}
 	p.Summary = c.Text("recipients.import.result", c.FormatCount(int64(p.Valid)), c.FormatCount(int64(p.Existing)),
 		c.FormatCount(int64(p.Failed)))
-	p.Confirm = c.Text("recipients.import.confirm", c.FormatCount(int64(p.Valid)))
+	p.Confirm = c.Plural("recipients.import.confirm", int64(p.Valid), c.FormatCount(int64(p.Valid)))
 	return recipientsFile(c, p), nil
 }
 

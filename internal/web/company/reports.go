@@ -78,7 +78,7 @@ func showReports(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		usd := c.AmountCell(line.USD)
 		if line.Unvalued > 0 {
-			usd.Lines = []ui.Cell{{Text: c.Text("reports.unvalued", c.FormatCount(line.Unvalued))}}
+			usd.Lines = []ui.Cell{{Text: c.Plural("reports.unvalued", line.Unvalued, c.FormatCount(line.Unvalued))}}
 		}
 		p.Payees.Rows = append(p.Payees.Rows, []ui.Cell{name, form, paid, usd, c.AmountCell(line.EUR)})
 	}

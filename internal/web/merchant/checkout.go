@@ -9,7 +9,6 @@ import (
 	"html/template"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -370,9 +369,10 @@ func timeLeft(c *ui.Request, d time.Duration) string {
 	case d <= time.Minute:
 		return c.Text("fund.left.minute")
 	case d <= 5*time.Minute:
-		return c.Text("fund.left", strconv.Itoa(int(d/time.Minute)+1))
+		d += time.Minute
 	}
-	return c.Text("fund.left", strconv.Itoa(int(d/time.Minute)))
+	n := int64(d / time.Minute)
+	return c.Plural("fund.left", n, c.FormatCount(n))
 }
 
 // incomingTable lists the payments received for a claim, with their confirmations.

@@ -31,7 +31,11 @@ func (c *Request) FormatMoney(a money.Amount) string {
 	if a.Asset() == "" {
 		return ""
 	}
-	return c.FormatNumber(a.String()) + "\u00a0" + string(a.Asset())
+	text := c.FormatNumber(a.String()) + "\u00a0" + string(a.Asset())
+	if c.Language.RightToLeft() {
+		text = "\u2066" + text + "\u2069" // money is written from left to right in every language
+	}
+	return text
 }
 
 // FormatCount formats a whole number for the reader's language.
@@ -40,7 +44,7 @@ func (c *Request) FormatCount(n int64) string { return c.FormatNumber(strconv.Fo
 // separators returns the decimal separator and the group separator of the reader's language.
 func (c *Request) separators() (point, group string) {
 	switch c.Language.Tag {
-	case "es", "pt":
+	case "es", "pt", "de":
 		return ",", "."
 	case "fr":
 		return ",", "\u202f"
@@ -57,7 +61,7 @@ var symbols = map[money.Asset]string{money.USD: "$", money.EUR: "€", money.GBP
 // Any other text is returned unchanged.
 func (c *Request) PlainAmount(typed string, currency money.Asset) string {
 	text := strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || r == '\'' || r == '’' {
+		if unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || r == '\'' || r == '’' {
 			return -1
 		}
 		return r
@@ -139,8 +143,11 @@ func (c *Request) FormatTime(t time.Time) string {
 func (c *Request) FormatDate(t time.Time) string {
 	months := strings.Fields(c.Text("time.months"))
 	t = t.UTC()
-	if c.Language.Tag == "en" {
+	switch c.Language.Tag {
+	case "en":
 		return months[t.Month()-1] + " " + strconv.Itoa(t.Day()) + ", " + strconv.Itoa(t.Year())
+	case "de":
+		return strconv.Itoa(t.Day()) + ". " + months[t.Month()-1] + " " + strconv.Itoa(t.Year())
 	}
 	return strconv.Itoa(t.Day()) + " " + months[t.Month()-1] + " " + strconv.Itoa(t.Year())
 }

@@ -114,6 +114,14 @@ func (s PageData) Asset(name string) (string, error) {
 	return "", fmt.Errorf("no asset %s", name)
 }
 
+// Direction returns "rtl" if the page is written from right to left, else "".
+func (s PageData) Direction() string {
+	if s.request.Language.RightToLeft() {
+		return "rtl"
+	}
+	return ""
+}
+
 // Sandbox reports whether this is a sandbox, without real money.
 func (s PageData) Sandbox() bool { return s.request.Env == identity.Sandbox }
 

@@ -2374,7 +2374,7 @@ class MerchantBranding:
     headline: str
     """Text that the checkout shows below the name; may be empty."""
     languages: list[str]
-    """Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all."""
+    """Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all."""
     logo_url: str
     """URL of the logo as a PNG; empty if there is none."""
     thank_you: str
@@ -2411,7 +2411,7 @@ class MerchantBrandingParams(TypedDict, total=False):
     headline: str
     """Text that the checkout shows below the name; may be empty."""
     languages: Sequence[str]
-    """Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all."""
+    """Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all."""
     logo: str
     """Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a
     PNG of at most 256 pixels per side and 16 KiB. Empty to remove it.

@@ -2176,7 +2176,7 @@ export interface MerchantBranding {
 	display_name: string;
 	/** Text that the checkout shows below the name; may be empty. */
 	headline: string;
-	/** Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all. */
+	/** Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all. */
 	languages: string[];
 	/** URL of the logo as a PNG; empty if there is none. */
 	logo_url: string;
@@ -2212,7 +2212,7 @@ export interface MerchantBrandingParams {
 	display_name?: string;
 	/** Text that the checkout shows below the name; may be empty. */
 	headline?: string;
-	/** Languages offered to payers: en, es, pt, fr. The first is the default. Empty for all. */
+	/** Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all. */
 	languages?: string[];
 	/**
 	 * Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG of
