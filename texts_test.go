@@ -180,3 +180,34 @@ func TestEveryTextThatIsUsedExists(t *testing.T) {
 		t.Errorf("found only %d uses of texts", found)
 	}
 }
+
+// oldWords are words and phrases that earlier texts had, and that a native speaker would not write to a customer.
+var oldWords = regexp.MustCompile(`(?i)\bno such\b|^there (is|are) no\b|\b(has|have|had) come\b|\bc[ao]mes? back\b|` +
+	`\bhand(ed)? in\b|\bput right\b|\bmend|\b(is|been) told\b|\bleave it( there|\.)|\blook at it\b|\bwho(so|m)?ever\b|` +
+	`\bthe law asks\b|\bstands?\b|\bcancelled\b|\bescrow\b|\brecipients?\b|\bdistribution\b|\bpayout method\b|` +
+	`\bpay run\b|` +
+	`\bsecond factor\b|\b(some|any|every)body\b|\bthis is no\b|\bbegun\b|\bnothing waits\b|\bwho(m)? you pay\b|!$|` +
+	`\bin a while[.,]|\bgo on\b|\bgrave\b|\blest\b|\bdriving licence\b|\bthe house\b`)
+
+func TestTextsUseTheWordsOfTheGlossary(t *testing.T) {
+	check := func(where, text string) {
+		if word := oldWords.FindString(text); word != "" {
+			t.Errorf("%s: %q in %q; docs/glossary.md and CONTRIBUTING.md have better words", where, word, text)
+		}
+	}
+	for key, text := range catalogsOfPages(t)["en"] {
+		check(key, text.text)
+		for category, form := range text.forms {
+			check(key+" "+category, form)
+		}
+	}
+	data, err := os.ReadFile("internal/mail/texts/en.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range regexp.MustCompile(`"(?:[^"\\]|\\.)*"`).FindAllString(string(data), -1) {
+		if text = strings.Trim(text, `"`); strings.Contains(text, " ") {
+			check("mails", text)
+		}
+	}
+}

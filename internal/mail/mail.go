@@ -8,8 +8,8 @@
 // The number of mails per address is limited, and for unverified companies also the number per company, and that of
 // invoices per person; see [MaxToAddress].
 //
-// The package owns the tables mails and mail_counts and the texts of the mails in the languages of the pages. Its callers decide
-// when a mail is sent and to whom.
+// The package owns the tables mails and mail_counts and the texts of the mails in the languages of the pages. Its
+// callers decide when a mail is sent and to whom.
 package mail
 
 import (

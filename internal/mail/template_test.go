@@ -221,7 +221,8 @@ func expected(data any) []string {
 func TestTheBestMatchingLanguageIsUsed(t *testing.T) {
 	x := &Mailer{}
 	for asked, want := range map[string]string{
-		"": "en", "en-GB": "en", "es-419": "es", "pt-BR": "pt", "fr-CA": "fr", "de-AT": "de", "he-IL": "he", "ja": "en", "nonsense!": "en",
+		"": "en", "en-GB": "en", "es-419": "es", "pt-BR": "pt", "fr-CA": "fr", "de-AT": "de", "he-IL": "he",
+		"ja": "en", "nonsense!": "en",
 	} {
 		l, err := x.render(row{template: KYCResult, language: asked, data: `{"Result":"approved"}`}, false)
 		if err != nil || !strings.Contains(l.HTML, `lang="`+want+`"`) {

@@ -258,8 +258,8 @@ func claimTasks(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, e
 	}
 	_, late, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Status: claim.PaidLate, PerPage: 1})
 	if late > 0 {
-		all = append(all, c.Task("amber", "clock", c.Plural("attention.paid_late", late, c.FormatCount(late)), "attention.view",
-			claimsPath+"?status="+string(claim.PaidLate)))
+		all = append(all, c.Task("amber", "clock", c.Plural("attention.paid_late", late, c.FormatCount(late)),
+			"attention.view", claimsPath+"?status="+string(claim.PaidLate)))
 	}
 	return all, err
 }

@@ -20,6 +20,9 @@ var errMonth = apierr.New(apierr.Invalid, "month_invalid", "Enter a month such a
 // maxMonthlyPayrolls is the maximum number of payrolls in the export of a month.
 const maxMonthlyPayrolls = 10_000
 
+// maxMonthlyRows is the number of rows above which the export of a month's payments is refused.
+const maxMonthlyRows = 100_000
+
 // jsonAmount returns an amount as a JSON number.
 func jsonAmount(a money.Amount) json.Number {
 	if a.Asset() == "" {
@@ -69,6 +72,53 @@ func monthCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		})
 	}
 	f, err := Sheet("payrolls-"+month+".csv", rows)
+	return ui.View{File: f}, err
+}
+
+// monthPayments exports the payments of a month's payrolls for accountants: one row per output, or one for a payment
+// without outputs, with the rate, the coins, the fee and the transaction.
+func monthPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	month, all, err := monthOf(ctx, c, tx)
+	if err != nil {
+		return ui.View{}, err
+	}
+	rows := [][]string{{"date", "payroll_id", "payroll", "payment_id", "payee_id", "payee", "description", "category",
+		"invoice_id", "external_payment_id", "status", "amount", "currency", "fee", "value", "rate", "output_amount",
+		"output_currency", "destination", "output_status", "transaction", "output_at"}}
+	for _, head := range all {
+		p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), head.ID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		names, err := payeeNames(ctx, tx, p)
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, m := range p.Payments {
+			row := []string{ui.FormatTimestamp(p.CreatedAt), p.ID, p.ExternalID, m.ID, m.PayeeID, names[m.PayeeID],
+				m.Description, m.Category, m.InvoiceID, m.ExternalPaymentID, string(m.State), m.Amount.String(),
+				string(p.Currency), m.Fee.String()}
+			if len(m.Outputs) == 0 {
+				rows = append(rows, append(row, "", "", "", "", "", "", "", ""))
+			}
+			for i, o := range m.Outputs {
+				if i > 0 { // a sum of the column counts each payment and fee once
+					row = slices.Clone(row)
+					row[11], row[13] = "", ""
+				}
+				rate := ""
+				if !o.Rate.IsZero() {
+					rate = o.Rate.String()
+				}
+				rows = append(rows, append(slices.Clone(row), o.Input.String(), rate, o.Amount.String(),
+					string(o.Amount.Asset()), DestinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)))
+			}
+		}
+		if len(rows) > maxMonthlyRows {
+			return ui.View{}, errMonth.Detailf("This month has too many payments for one file. Use the API instead.")
+		}
+	}
+	f, err := Sheet("payments-"+month+".csv", rows)
 	return ui.View{File: f}, err
 }
 

@@ -195,8 +195,8 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c.Task("red", "circle-alert", c.Plural("attention."+string(t.State), t.Payments, c.FormatCount(t.Payments),
-			payrollName(c, p)), "attention.fix", payrollPath(t.PayrollID)))
+		all = append(all, c.Task("red", "circle-alert", c.Plural("attention."+string(t.State), t.Payments,
+			c.FormatCount(t.Payments), payrollName(c, p)), "attention.fix", payrollPath(t.PayrollID)))
 	}
 	forWithdrawals, err := withdrawalTasks(ctx, c, tx, maxAttention)
 	if err != nil {

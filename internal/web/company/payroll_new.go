@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -169,8 +170,10 @@ type newPayrollPage struct {
 	Later    bool // a pay date is entered
 	Payees   []payeeFields
 	Search   ui.Field
-	Searches bool   // the company has more payees than the form lists
-	More     string // says that only some payees are listed
+	Searches bool    // the company has more payees than the form lists
+	More     string  // says that only some payees are listed
+	Copy     ui.Cell // link that copies the amounts of the latest payroll; without a path, there is none
+	Copied   string  // says which payroll's amounts were copied
 }
 
 // payeeFields are the inputs for one payee.
@@ -180,11 +183,60 @@ type payeeFields struct {
 	In                ui.Field // currency of the amount; without options, it is the payroll's
 }
 
+// copyAmounts fills the form with the currency, amounts and notes of an earlier payroll of the company. Payments to the
+// same payee are added up. Invoices are not copied, because they are paid once.
+func copyAmounts(ctx context.Context, tx *db.Tx, c *ui.Request, payrollID string) (string, error) {
+	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), payrollID)
+	if err != nil {
+		return "", err
+	}
+	form, sums := url.Values{}, map[string]money.Amount{}
+	form.Set("currency", string(p.Currency))
+	for _, m := range p.Payments {
+		amount := m.Amount
+		if m.Receive.Sign() > 0 {
+			amount = m.Receive
+			form.Set("in."+m.PayeeID, string(amount.Asset()))
+		}
+		earlier, again := sums[m.PayeeID]
+		if again && earlier.Asset() == amount.Asset() {
+			if amount, err = earlier.Add(amount); err != nil {
+				return "", err
+			}
+		}
+		sums[m.PayeeID] = amount
+		if !again {
+			form.Add("payee", m.PayeeID)
+		}
+		form.Set("amount."+m.PayeeID, c.FormatNumber(amount.String()))
+		if m.Description != "" {
+			form.Set("note."+m.PayeeID, m.Description)
+		}
+	}
+	c.Form = form
+	return c.Text("new.copied", payrollName(c, p)), nil
+}
+
 // showNewPayroll lists the active payees with an input for the amount of each. After a search it lists the payees with
-// an entered amount and those that were found.
+// an entered amount and those that were found. The parameter from names a payroll whose amounts are copied.
 func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p := newPayrollPage{Steps: creationSteps(c, 0)}
 	searches, search := c.Form == nil || c.Form.Has("find"), c.Query("search")
+	if from := c.Query("from"); c.Form == nil && from != "" {
+		copied, err := copyAmounts(ctx, tx, c, from)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Copied = copied
+	} else if c.Form == nil {
+		latest, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{Page: 1, PerPage: 1})
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, one := range latest {
+			p.Copy = c.LinkCell(c.Text("new.copy", payrollName(c, one)), "/payrolls/new?from="+one.ID)
+		}
+	}
 	ids := slices.Clone(c.Form["payee"][:min(len(c.Form["payee"]), maxPayeeInputs)]) // the payees of the posted form
 	if c.Form.Has("find") {
 		search = c.Form.Get("search")

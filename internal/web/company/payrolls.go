@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -135,6 +136,46 @@ type payrollPage struct {
 	MoreWarnings           string // number of further payments with warnings, "" for none
 	Paused                 bool   // the operator has paused payouts, and some of this payroll are due
 	Maker                  string
+	Filters                ui.Filters
+	Announcement           string // the state in a sentence, for screen readers
+	Now                    string
+}
+
+// paymentStates are the states by which the payments of a payroll can be filtered.
+var paymentStates = []string{string(payroll.Pending), string(payroll.Received), string(payroll.Released),
+	string(payroll.Fulfilled), string(payroll.OnHold), string(payroll.ActionRequired), string(payroll.Returned),
+	string(payroll.Cancelled)}
+
+// chosenPayments returns the payments that the filters of the page select.
+func chosenPayments(c *ui.Request, all []payroll.Payment, names map[string]string) []payroll.Payment {
+	state, text := c.Query("state"), strings.ToLower(strings.TrimSpace(c.Query("search")))
+	if state == "" && text == "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m payroll.Payment) bool {
+		if state != "" && string(m.State) != state {
+			return true
+		}
+		found := text == ""
+		fields := []string{names[m.PayeeID], m.ID, m.PayeeID, m.Description, m.ExternalPaymentID, m.InvoiceID,
+			m.Amount.String(), c.FormatNumber(m.Amount.String())}
+		for _, o := range m.Outputs {
+			fields = append(fields, o.ID, o.TxID)
+		}
+		for _, field := range fields {
+			found = found || strings.Contains(strings.ToLower(field), text)
+		}
+		return !found
+	})
+}
+
+// changes reports whether the payroll can still change by itself, so that its page is kept current.
+func changes(p payroll.Payroll) bool {
+	switch p.State {
+	case payroll.Pending, payroll.Received, payroll.Released, payroll.OnHold, payroll.PartiallyFulfilled:
+		return true
+	}
+	return false
 }
 
 // paymentWarning is a payment that approvers should check, with the reasons.
@@ -210,9 +251,16 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		v.Warnings, v.MoreWarnings = v.Warnings[:maxPaymentWarnings], c.FormatCount(int64(n-maxPaymentWarnings))
 	}
 	page := c.PageNumber()
-	first := min((page-1)*paymentsPerPage, len(p.Payments))
-	part := p.Payments[first:min(first+paymentsPerPage, len(p.Payments))]
-	v.Pager = c.Pager(page, paymentsPerPage, p.Count)
+	chosen := chosenPayments(c, p.Payments, names)
+	first := min((page-1)*paymentsPerPage, len(chosen))
+	part := chosen[first:min(first+paymentsPerPage, len(chosen))]
+	v.Pager = c.Pager(page, paymentsPerPage, int64(len(chosen)))
+	if len(p.Payments) > 1 {
+		v.Filters = c.FilterBar(to, c.Filter(ui.Field{Name: "search", Label: c.Text("payroll.find"), MaxLength: 100}),
+			c.Filter(ui.Field{Name: "state", Label: c.Text("payroll.status"), Type: "select",
+				Options: c.Choices("payment.state", paymentStates...)}))
+	}
+	v.Announcement, v.Now = payrollState(c, p).Text+". "+v.Progress.Text, tx.Now().UTC().Format(time.RFC3339)
 	if v.Payments, err = paymentTable(ctx, tx, c, part, names); err != nil {
 		return ui.View{}, err
 	}
@@ -241,8 +289,14 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	for _, m := range p.Payments {
 		v.Incomplete = v.Incomplete || m.State == payroll.ActionRequired || m.State == payroll.Returned
 	}
-	return ui.View{Template: "payroll", Title: payrollName(c, p), State: payrollState(c, p), Lead: v.Means,
-		Crumbs: payrollCrumbs(c), Data: v}, nil
+	view := ui.View{Template: "payroll", Title: payrollName(c, p), State: payrollState(c, p), Lead: v.Means,
+		Crumbs: payrollCrumbs(c), Data: v}
+	if changes(p) {
+		query := c.HTTP.URL.Query()
+		query.Del("lang")
+		view.LivePath = c.URL(to + "/live?" + query.Encode())
+	}
+	return view, nil
 }
 
 // paymentWarnings returns the payments that approvers should check. Those that are only the first to their payee are
@@ -371,7 +425,7 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.
 	if err != nil {
 		return ui.Table{}, err
 	}
-	t := ui.Table{Caption: c.Text("payroll.payments"),
+	t := ui.Table{Caption: c.Text("payroll.payments"), Empty: c.Text("payroll.find.none"),
 		Heads: c.Columns("payment.payee|a", "payment.outputs|e", "payroll.status|c", "payment.amount#|b")}
 	for _, m := range part {
 		who := c.LinkCell(cmp.Or(names[m.PayeeID], m.PayeeID), recipientPath(m.PayeeID))

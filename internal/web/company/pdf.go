@@ -25,7 +25,7 @@ func payrollPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 }
 
 func statementPDF(c *ui.Request, p payroll.Payroll, names map[string]string, now string) ([]byte, error) {
-	doc := c.NewPDF(c.Session.Company.Name, payrollName(c, p), p.ID, now, [][2]string{
+	doc := c.NewPDF(c.Session.Company.Name, payrollName(c, p), c.FormatMoney(p.Total), p.ID, now, [][2]string{
 		{"payroll.status", c.Word("payroll.state", string(p.State))}, {"field.external_id", p.ExternalID},
 		{"payroll.created", c.FormatTime(p.CreatedAt)},
 		{"payroll.payees", c.FormatCount(p.Count)}, {"payroll.volume", c.FormatMoney(p.Volume)},
@@ -33,7 +33,7 @@ func statementPDF(c *ui.Request, p payroll.Payroll, names map[string]string, now
 	})
 	const left, middle, right = 0.42, 0.22, 0.36 // shares of the width
 	row := func(style, rule, payee, amount, state string) {
-		doc.SetFont("go", style, 9)
+		doc.Style(style, 9)
 		doc.CellFormat(ui.PDFWidth*left, ui.PDFLine+1, ui.Shorten(doc, payee, ui.PDFWidth*left-2), rule, 0, "L", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*middle, ui.PDFLine+1, amount, rule, 0, "R", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*right, ui.PDFLine+1, "   "+ui.Shorten(doc, state, ui.PDFWidth*right-8), rule, 1, "L",
@@ -43,7 +43,7 @@ func statementPDF(c *ui.Request, p payroll.Payroll, names map[string]string, now
 	for _, m := range p.Payments {
 		row("", "T", cmp.Or(names[m.PayeeID], m.PayeeID), c.FormatMoney(m.Amount),
 			c.StateCell("payment.state", string(m.State)).Text)
-		doc.SetFont("go", "", 8)
+		doc.Quiet(8)
 		for _, o := range m.Outputs {
 			text := c.Text("output.to", c.FormatMoney(o.Amount), DestinationHint(o)) + ", " + c.Word(
 				"output.state", string(o.State))

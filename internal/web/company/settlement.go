@@ -124,10 +124,10 @@ func settlementPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	for _, f := range settlementFacts(c, x) {
 		facts = append(facts, [2]string{f.Key, f.Value})
 	}
-	doc := c.NewPDF(c.Session.Company.Name, c.Text("settlement.id"), x.ID, c.FormatTime(tx.Now()), facts)
+	doc := c.NewPDF(c.Session.Company.Name, c.Text("settlement.id"), "", x.ID, c.FormatTime(tx.Now()), facts)
 	const when, what, amount = 0.22, 0.3, 0.16 // shares of the width
 	row := func(style, at, text string, amounts ...string) {
-		doc.SetFont("go", style, 8)
+		doc.Style(style, 8)
 		doc.CellFormat(ui.PDFWidth*when, ui.PDFLine, at, "B", 0, "L", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*what, ui.PDFLine, ui.Shorten(doc, text, ui.PDFWidth*what-2), "B", 0, "L", false, 0, "")
 		for i, a := range amounts {
@@ -143,12 +143,12 @@ func settlementPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	for _, l := range lines {
 		row("", c.FormatTime(l.At), c.Word("settlement.line", l.Type)+" "+l.ExternalID, c.FormatNumber(l.Gross.String()),
 			c.FormatNumber(l.Fee.String()), c.FormatNumber(l.Net.String()))
-		doc.SetFont("go", "", 7)
+		doc.Quiet(7)
 		doc.SetX(ui.PDFMargin + 5)
 		doc.MultiCell(ui.PDFWidth-5, 4, l.ClaimID+"  "+l.RefundID, "", "L", false)
 	}
 	if x.Count > maxPDFLines {
-		doc.SetFont("go", "", 8)
+		doc.Quiet(8)
 		doc.MultiCell(ui.PDFWidth, ui.PDFLine, c.Text("settlement.more", c.FormatCount(maxPDFLines),
 			c.FormatCount(x.Count)), "", "L", false)
 	}

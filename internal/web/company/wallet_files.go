@@ -51,14 +51,15 @@ func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, err
 	}
 	title := c.Text("wallet.statement.of", s.Currency)
-	doc := c.NewPDF(c.Session.Company.Name, title, s.CompanyID, c.FormatTime(tx.Now()), [][2]string{
+	now := c.FormatTime(tx.Now())
+	doc := c.NewPDF(c.Session.Company.Name, title, c.FormatMoney(s.Closing), s.CompanyID, now, [][2]string{
 		{"field.since", c.FormatTime(s.From)}, {"field.until", c.FormatTime(s.To)},
 		{"wallet.opening", c.FormatMoney(s.Opening)}, {"wallet.in", c.FormatMoney(s.In)},
 		{"wallet.out", c.FormatMoney(s.Out)}, {"wallet.closing", c.FormatMoney(s.Closing)},
 	})
 	const when, what, amount = 0.24, 0.36, 0.2 // shares of the width; the balance has the rest
 	row := func(style, at, text, moved, balance string) {
-		doc.SetFont("go", style, 8)
+		doc.Style(style, 8)
 		doc.CellFormat(ui.PDFWidth*when, ui.PDFLine, at, "B", 0, "L", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*what, ui.PDFLine, ui.Shorten(doc, text, ui.PDFWidth*what-2), "B", 0, "L", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*amount, ui.PDFLine, moved, "B", 0, "R", false, 0, "")
@@ -67,7 +68,7 @@ func walletPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	row("B", c.Text("step.at"), c.Text("wallet.what"), c.Text("payment.amount"), c.Text("wallet.balance"))
 	for _, t := range s.Lines {
 		row("", c.FormatTime(t.At), c.Word("transaction", t.Type), c.FormatMoney(t.Amount), c.FormatMoney(t.Balance))
-		doc.SetFont("go", "", 7)
+		doc.Quiet(7)
 		doc.SetX(ui.PDFMargin + 5)
 		doc.MultiCell(ui.PDFWidth-5, 4, t.ID+"  "+t.SourceID, "", "L", false)
 	}

@@ -138,13 +138,14 @@ func invoicePDF(ctx context.Context, tx *db.Tx, c *ui.Request, v invoice.Invoice
 	if err != nil {
 		return ui.View{}, err
 	}
-	doc := c.NewPDF(h.From, c.Text("invoice.title", v.Number), v.ID, c.FormatTime(tx.Now()), [][2]string{
+	title, now := c.Text("invoice.title", v.Number), c.FormatTime(tx.Now())
+	doc := c.NewPDF(h.From, title, c.FormatMoney(v.Total), v.ID, now, [][2]string{
 		{"invoice.by", h.From}, {"invoice.to", h.To}, {"invoice.issued", v.IssueDate}, {"invoice.due", v.DueDate},
 		{"payroll.status", c.Word("invoice.state", string(v.Shown(tx.Now())))},
 	})
 	const what, number, amount = 0.5, 0.25, 0.25 // shares of the width
 	row := func(style, rule, a, b, d string) {
-		doc.SetFont("go", style, 9)
+		doc.Style(style, 9)
 		doc.CellFormat(ui.PDFWidth*what, ui.PDFLine+1, ui.Shorten(doc, a, ui.PDFWidth*what-2), rule, 0, "L", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*number, ui.PDFLine+1, b, rule, 0, "R", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*amount, ui.PDFLine+1, d, rule, 1, "R", false, 0, "")
@@ -160,14 +161,14 @@ func invoicePDF(ctx context.Context, tx *db.Tx, c *ui.Request, v invoice.Invoice
 	row("", "", c.Text("invoice.paid"), "", c.FormatMoney(v.Paid))
 	if v.Notes != "" {
 		doc.Ln(3)
-		doc.SetFont("go", "", 9)
+		doc.Plain(9)
 		doc.MultiCell(ui.PDFWidth, ui.PDFLine, v.Notes, "", "L", false)
 	}
 	if h.payable() && h.HasBank {
 		doc.Ln(3)
-		doc.SetFont("go", "B", 11)
+		doc.Strong(11)
 		doc.MultiCell(ui.PDFWidth, ui.PDFLine+2, c.Text("hosted.transfer", c.FormatMoney(due)), "", "L", false)
-		doc.SetFont("go", "", 9)
+		doc.Plain(9)
 		for _, fact := range h.bank(c) {
 			doc.MultiCell(ui.PDFWidth, ui.PDFLine+1, fact.Label+": "+fact.Cell.Text, "", "L", false)
 		}

@@ -26,20 +26,21 @@ func receiptPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if m.State != payroll.Fulfilled && m.State != payroll.Released {
 		return ui.View{}, errNoReceipt
 	}
-	facts := [][2]string{{"pay.from", m.from(c)}, {"payment.amount", c.FormatMoney(m.Amount)}}
+	facts := [][2]string{{"pay.from", m.from(c)}}
 	if !m.Fee.IsZero() {
 		facts = append(facts, [2]string{"pay.fee", c.FormatMoney(m.Fee)})
 	}
 	facts = append(facts, [][2]string{{"payroll.status", m.state(c).Text}, {"pay.about", m.About},
 		{"pay.reference", m.Reference}, {"pay.date", c.FormatTime(m.At)}, {"pay.arrived", c.TimeCell(m.Arrived).Text}}...)
-	doc := c.NewPDF(c.Session.User.Name(), c.Text("pay.receipt"), m.ID, c.FormatTime(tx.Now()), facts)
-	doc.SetFont("go", "B", 11)
+	doc := c.NewPDF(c.Session.User.Name(), c.Text("pay.receipt"), c.FormatMoney(m.Amount), m.ID,
+		c.FormatTime(tx.Now()), facts)
+	doc.Strong(11)
 	doc.MultiCell(ui.PDFWidth, ui.PDFLine+2, c.Text("pay.outputs"), "", "L", false)
 	for _, o := range m.Outputs {
-		doc.SetFont("go", "B", 10)
+		doc.Strong(10)
 		doc.MultiCell(ui.PDFWidth, ui.PDFLine+1,
 			c.Text("output.to", c.FormatMoney(o.Amount), company.DestinationHint(o)), "T", "L", false)
-		doc.SetFont("go", "", 9)
+		doc.Plain(9)
 		lines := []string{c.Word("output.state", string(o.State))}
 		if !o.Rate.IsZero() {
 			lines = append(lines, c.FormatMoney(o.Input)+", "+company.RateText(c, o.Rate))
@@ -123,10 +124,10 @@ func yearPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	for _, sum := range sums {
 		facts = append(facts, [2]string{"pay.total", sum})
 	}
-	doc := c.NewPDF(c.Session.User.Name(), c.Text("pay.year", year), c.Session.User.ID, c.FormatTime(tx.Now()), facts)
+	doc := c.NewPDF(c.Session.User.Name(), c.Text("pay.year", year), "", c.Session.User.ID, c.FormatTime(tx.Now()), facts)
 	const left, middle, right = 0.25, 0.45, 0.3 // shares of the width
 	row := func(style, rule, at, from, amount string) {
-		doc.SetFont("go", style, 9)
+		doc.Style(style, 9)
 		doc.CellFormat(ui.PDFWidth*left, ui.PDFLine+1, at, rule, 0, "L", false, 0, "")
 		doc.CellFormat(ui.PDFWidth*middle, ui.PDFLine+1, ui.Shorten(doc, from, ui.PDFWidth*middle-2), rule, 0, "L", false, 0,
 			"")

@@ -69,6 +69,10 @@ var (
 	shortcuts   = []entry{{"overview.title", "/overview", "layout-dashboard"}, {"payrolls.title", "/payrolls", "send"},
 		{"menu.pay", "/payrolls/new", "plus"}, {"recipients.title", "/recipients", "users"},
 		{"wallets.title", "/wallets", "wallet"}}
+	actions = []entry{{"payrolls.new", "/payrolls/new", "plus"}, {"payrolls.import", "/payrolls/import", "upload"},
+		{"recipients.new", "/recipients/new", "user-plus"}, {"invitations.new", "/invitations", "mail"},
+		{"claims.new", "/claims/new", "arrow-down-left"}, {"links.new", "/claims/links/new", "link"},
+		{"bill.new", "/invoices/new", "receipt"}, {"overview.add_money", "/wallets", "wallet"}}
 	staffMenu = []entry{{"operations.title", StaffPath, "activity"},
 		{"operations.companies", StaffPath + "/companies", "building-2"},
 		{"operations.people", StaffPath + "/people", "users"},
@@ -146,6 +150,9 @@ func (s PageData) Shortcuts() []navLink {
 	}
 	return s.links(shortcuts)
 }
+
+// Actions returns links to the forms that members use most.
+func (s PageData) Actions() []navLink { return s.links(actions) }
 
 // Unread returns the number of the member's unread notifications, such as "3" or "99+", or "".
 func (s PageData) Unread() string {

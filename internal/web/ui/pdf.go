@@ -1,9 +1,12 @@
 package ui
 
 import (
+	_ "embed" // embeds the fonts
+	"strings"
+	"unicode"
+
 	"codeberg.org/go-pdf/fpdf"
-	"golang.org/x/image/font/gofont/gobold"
-	"golang.org/x/image/font/gofont/goregular"
+	"golang.org/x/text/unicode/bidi"
 )
 
 // Sizes on an A4 page, in millimeters.
@@ -11,49 +14,250 @@ const (
 	PDFMargin = 15.0
 	PDFWidth  = 210 - 2*PDFMargin
 	PDFLine   = 5.0
+
+	pdfPage = 210.0
+	pdfMark = 8.0  // side of the mark
+	pdfHead = 45.0 // width of the names of facts
 )
 
-// NewPDF returns a document of a company or person with a title, facts and a footer on each page. Each fact is a
-// text key and a value; facts without a value are omitted.
-func (c *Request) NewPDF(of, title, id, now string, facts [][2]string) *fpdf.Fpdf {
-	doc := fpdf.New("P", "mm", "A4", "")
-	doc.AddUTF8FontFromBytes("go", "", goregular.TTF)
-	doc.AddUTF8FontFromBytes("go", "B", gobold.TTF)
+// The fonts of documents: Inter, and Noto Sans Hebrew for texts with Hebrew letters, which Inter does not have.
+var (
+	//go:embed fonts/inter-400.ttf
+	interRegular []byte
+	//go:embed fonts/inter-600.ttf
+	interBold []byte
+	//go:embed fonts/hebrew-400.ttf
+	hebrewRegular []byte
+	//go:embed fonts/hebrew-600.ttf
+	hebrewBold []byte
+)
+
+// The colors of the design on white paper.
+var (
+	pdfInk      = [3]int{0x12, 0x18, 0x15}
+	pdfQuiet    = [3]int{0x62, 0x6d, 0x66}
+	pdfHairline = [3]int{0xdf, 0xe5, 0xe0}
+	pdfBrand    = [3]int{0x0e, 0x46, 0x33}
+	pdfCoin     = [3]int{0x8f, 0xe3, 0xbf}
+)
+
+// Document is a PDF document in the reader's language. Its cells are placed and its lines are written from right to
+// left if the language is. Callers give positions and alignments as for a language that is written from left to right.
+type Document struct {
+	*fpdf.Fpdf
+	rightToLeft bool
+	weight      string // "B" for bold
+	size        float64
+}
+
+// CellFormat draws a cell as fpdf does.
+func (d *Document) CellFormat(w, h float64, text, border string, ln int, align string, fill bool, link int,
+	url string) {
+	text = d.visual(text)
+	d.useFontFor(text)
+	if !d.rightToLeft {
+		d.Fpdf.CellFormat(w, h, text, border, ln, align, fill, link, url)
+		return
+	}
+	x := d.GetX()
+	d.SetX(pdfPage - x - w)
+	d.Fpdf.CellFormat(w, h, text, border, 0, mirrored.Replace(align), fill, link, url)
+	d.SetX(x + w)
+	if ln > 0 {
+		d.Ln(h)
+	}
+}
+
+// mirrored swaps the sides of an alignment.
+var mirrored = strings.NewReplacer("L", "R", "R", "L")
+
+// MultiCell draws a text that may take several lines, each h high. Only the first has a border at its top.
+func (d *Document) MultiCell(w, h float64, text, border, align string, fill bool) {
+	x := d.GetX()
+	text = unmarked(text)
+	d.useFontFor(text)
+	for i, line := range d.SplitText(text, w) {
+		if i > 0 {
+			border = strings.ReplaceAll(border, "T", "")
+		}
+		d.SetX(x)
+		d.CellFormat(w, h, line, border, 1, align, fill, 0, "")
+	}
+}
+
+// Strong selects the font of headings and amounts, Plain that of other text, in points.
+func (d *Document) Strong(size float64) { d.style("B", size, pdfInk) }
+
+// Plain selects the font of text.
+func (d *Document) Plain(size float64) { d.style("", size, pdfInk) }
+
+// Quiet selects the font of labels and further details.
+func (d *Document) Quiet(size float64) { d.style("", size, pdfQuiet) }
+
+// Style selects the font of text, bold for "B".
+func (d *Document) Style(style string, size float64) { d.style(style, size, pdfInk) }
+
+func (d *Document) style(style string, size float64, color [3]int) {
+	d.weight, d.size = style, size
+	d.useFontFor("")
+	d.SetTextColor(color[0], color[1], color[2])
+}
+
+// useFontFor selects the font that has the letters of a text, in the current weight and size.
+func (d *Document) useFontFor(text string) {
+	family := "inter"
+	if strings.ContainsFunc(text, isHebrew) {
+		family = "hebrew"
+	}
+	d.SetFont(family, d.weight, d.size)
+}
+
+// unmarked returns text without the invisible characters that set its direction, which fonts do not have.
+func unmarked(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// visual returns a line with its characters in the order in which they are drawn from left to right.
+func (d *Document) visual(line string) string {
+	line = unmarked(line)
+	if !d.rightToLeft && !strings.ContainsFunc(line, isHebrew) {
+		return line
+	}
+	base := bidi.LeftToRight
+	if d.rightToLeft {
+		base = bidi.RightToLeft
+	}
+	var p bidi.Paragraph
+	if _, err := p.SetString(line, bidi.DefaultDirection(base)); err != nil {
+		return line
+	}
+	order, err := p.Order()
+	if err != nil {
+		return line
+	}
+	var runs []string
+	for i := range order.NumRuns() {
+		run := order.Run(i)
+		text := run.String()
+		if run.Direction() == bidi.RightToLeft {
+			text = bidi.ReverseString(text)
+		}
+		if d.rightToLeft {
+			runs = append([]string{text}, runs...)
+		} else {
+			runs = append(runs, text)
+		}
+	}
+	return strings.Join(runs, "")
+}
+
+func isHebrew(r rune) bool { return unicode.Is(unicode.Hebrew, r) }
+
+// NewPDF returns a document of a company or person with a title, a large figure unless it is "", facts and a footer on
+// each page. Each fact is a text key and a value; facts without a value are omitted.
+func (c *Request) NewPDF(of, title, figure, id, now string, facts [][2]string) *Document {
+	doc := &Document{Fpdf: fpdf.New("P", "mm", "A4", ""), rightToLeft: c.Language.RightToLeft()}
+	doc.AddUTF8FontFromBytes("inter", "", interRegular)
+	doc.AddUTF8FontFromBytes("inter", "B", interBold)
+	doc.AddUTF8FontFromBytes("hebrew", "", hebrewRegular)
+	doc.AddUTF8FontFromBytes("hebrew", "B", hebrewBold)
 	doc.SetMargins(PDFMargin, PDFMargin, PDFMargin)
 	doc.SetAutoPageBreak(true, 2*PDFMargin)
 	doc.SetTitle(title, true)
 	doc.SetLang(c.Language.Tag)
 	doc.AliasNbPages("")
+	doc.SetDrawColor(pdfHairline[0], pdfHairline[1], pdfHairline[2])
+	doc.SetLineWidth(0.2)
 	doc.SetFooterFunc(func() {
 		doc.SetY(-PDFMargin)
-		doc.SetFont("go", "", 8)
+		doc.Quiet(8)
 		doc.CellFormat(PDFWidth/2, PDFLine, "Stipend · "+id+" · "+now, "", 0, "L", false, 0, "")
 		doc.CellFormat(PDFWidth/2, PDFLine, c.Text("pdf.page", c.FormatCount(int64(doc.PageNo())), "{nb}"), "", 0, "R", false,
 			0, "")
 	})
 	doc.AddPage()
-	doc.SetFont("go", "B", 15)
+	doc.letterhead(of)
+	doc.Strong(16)
 	doc.MultiCell(PDFWidth, 8, title, "", "L", false)
-	doc.SetFont("go", "", 10)
-	doc.MultiCell(PDFWidth, PDFLine, of, "", "L", false)
+	if figure != "" {
+		doc.Strong(26)
+		doc.MultiCell(PDFWidth, 13, figure, "", "L", false)
+	}
 	if c.CanSimulate() {
+		doc.Quiet(9)
 		doc.MultiCell(PDFWidth, PDFLine, c.Text("layout.sandbox"), "", "L", false)
 	}
-	doc.Ln(3)
-	for _, fact := range facts {
-		if fact[1] != "" {
-			doc.SetFont("go", "", 10)
-			doc.CellFormat(45, PDFLine+1, c.Text(fact[0]), "", 0, "L", false, 0, "")
-			doc.SetFont("go", "B", 10)
-			doc.MultiCell(PDFWidth-45, PDFLine+1, fact[1], "", "L", false)
-		}
-	}
 	doc.Ln(4)
+	for _, fact := range facts {
+		if fact[1] == "" {
+			continue
+		}
+		doc.Quiet(10)
+		y := doc.GetY()
+		doc.CellFormat(pdfHead, PDFLine+3, c.Text(fact[0]), "T", 0, "L", false, 0, "")
+		if doc.GetY() < y { // the cell has begun a page
+			y = doc.GetY()
+		}
+		doc.SetXY(PDFMargin+pdfHead, y)
+		doc.Strong(10)
+		doc.MultiCell(PDFWidth-pdfHead, PDFLine+3, fact[1], "T", "R", false)
+	}
+	doc.CellFormat(PDFWidth, 1, "", "T", 1, "L", false, 0, "")
+	doc.Ln(5)
 	return doc
 }
 
+// letterhead draws the mark and the name, and at the other side for whom the document is.
+func (d *Document) letterhead(of string) {
+	x, y := PDFMargin, PDFMargin
+	if d.rightToLeft {
+		x = pdfPage - PDFMargin - pdfMark
+	}
+	unit := pdfMark / 32
+	d.SetFillColor(pdfBrand[0], pdfBrand[1], pdfBrand[2])
+	d.RoundedRect(x, y, pdfMark, pdfMark, 2, "1234", "F")
+	at := func(px, py float64) (float64, float64) { return x + px*unit, y + py*unit }
+	d.SetDrawColor(255, 255, 255)
+	d.SetLineWidth(2.6 * unit)
+	d.SetLineCapStyle("round")
+	startX, startY := at(22.4, 9.4)
+	d.MoveTo(startX, startY)
+	curve := func(points ...float64) { // three points of a Bézier curve
+		ax, ay := at(points[0], points[1])
+		bx, by := at(points[2], points[3])
+		cx, cy := at(points[4], points[5])
+		d.CurveBezierCubicTo(ax, ay, bx, by, cx, cy)
+	}
+	line := func(px, py float64) { d.LineTo(at(px, py)) }
+	line(13.8, 9.4)
+	curve(9.4, 9.4, 9.4, 16, 13.8, 16)
+	line(18.2, 16)
+	curve(22.6, 16, 22.6, 22.6, 18.2, 22.6)
+	line(13.6, 22.6)
+	d.DrawPath("D")
+	d.SetFillColor(pdfCoin[0], pdfCoin[1], pdfCoin[2])
+	dotX, dotY := at(9, 22.6)
+	d.Circle(dotX, dotY, 2.3*unit, "F")
+	d.SetDrawColor(pdfHairline[0], pdfHairline[1], pdfHairline[2])
+	d.SetLineWidth(0.2)
+	d.SetLineCapStyle("butt")
+	d.SetXY(PDFMargin+pdfMark+3, y)
+	d.Strong(13)
+	d.CellFormat(40, pdfMark, "Stipend", "", 0, "L", false, 0, "")
+	d.Plain(10)
+	d.CellFormat(PDFWidth-43-pdfMark, pdfMark, Shorten(d, of, PDFWidth-43-pdfMark), "", 1, "R", false, 0, "")
+	d.Ln(8)
+}
+
 // Shorten truncates text to width millimeters and adds an ellipsis.
-func Shorten(doc *fpdf.Fpdf, text string, width float64) string {
+func Shorten(doc *Document, text string, width float64) string {
+	text = unmarked(text)
+	doc.useFontFor(text)
 	runes := []rune(text)
 	if doc.GetStringWidth(text) <= width {
 		return text

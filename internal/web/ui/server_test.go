@@ -175,8 +175,8 @@ func TestFormShowsItsProblems(t *testing.T) {
 func TestLanguages(t *testing.T) {
 	h := pagetest.Open(t, pagetest.SQLite(t), identity.Sandbox)
 	for _, c := range []struct{ path, accept, want string }{
-		{"/", "", "en"}, {"/", "es-MX,en;q=0.5", "es"}, {"/", "ja,pt-BR;q=0.9,en;q=0.1", "pt"}, {"/", "de-AT", "de"}, {"/", "zz", "en"},
-		{"/", ";;;", "en"},
+		{"/", "", "en"}, {"/", "es-MX,en;q=0.5", "es"}, {"/", "ja,pt-BR;q=0.9,en;q=0.1", "pt"},
+		{"/", "de-AT", "de"}, {"/", "zz", "en"}, {"/", ";;;", "en"},
 		{"/?lang=fr", "es", "fr"}, {"/?lang=xx", "es", "es"}, {"/?lang=" + url.QueryEscape(`"><script>`), "", "en"},
 	} {
 		got := h.Do("GET", c.path, "", "Accept-Language", c.accept)

@@ -125,12 +125,31 @@ if (part) {
 	document.addEventListener("visibilitychange", follow);
 }
 
-// Control+K and Command+K put the focus into the search.
-document.addEventListener("keydown", event => {
-	if (event.key !== "k" || !(event.ctrlKey || event.metaKey)) return;
-	const search = document.querySelector("[data-search]");
-	if (!search?.checkVisibility()) return;
-	event.preventDefault();
-	search.focus();
-	search.select();
-});
+// Control+K and Command+K open the palette: a search, and links to pages and actions, which typing filters.
+const palette = document.getElementById("palette");
+if (palette?.togglePopover) {
+	const input = palette.elements.q;
+	const items = [...palette.querySelectorAll("li")];
+	const open = event => {
+		event.preventDefault();
+		palette.togglePopover();
+	};
+	document.addEventListener("keydown", event => {
+		if (event.key === "k" && (event.ctrlKey || event.metaKey)) open(event);
+	});
+	for (const link of document.querySelectorAll("[data-palette]")) link.addEventListener("click", open);
+	palette.addEventListener("toggle", event => {
+		if (event.newState === "open") input.focus();
+	});
+	input.addEventListener("input", () => {
+		const text = input.value.trim().toLowerCase();
+		for (const item of items) item.hidden = text !== "" && !item.textContent.toLowerCase().includes(text);
+	});
+	palette.addEventListener("keydown", event => {
+		const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+		if (!step) return;
+		const stops = [input, ...palette.querySelectorAll("li:not([hidden]) a")];
+		event.preventDefault();
+		stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length].focus();
+	});
+}
