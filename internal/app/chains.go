@@ -70,8 +70,8 @@ type EVMChain struct {
 	Sim       *evmsim.Chain // nil if the network is not simulated
 }
 
-// simulatedChainID is the chain ID in payment URIs of simulated networks, that of local development nodes: a wallet that
-// reads one must not pay on the network that is simulated, where the money would be real, and lost.
+// simulatedChainID is the chain ID in payment URIs of simulated networks, that of local development nodes: a wallet
+// that reads one must not pay on the network that is simulated, where the money would be real, and lost.
 const simulatedChainID = 31337
 
 // paymentURI returns the function that makes the network's payment URIs.

@@ -18,7 +18,8 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// walletScript announces a wallet of the browser (EIP-6963). It records what it is asked, and fails as window.fails says.
+// walletScript announces a wallet of the browser (EIP-6963). It records what it is asked, and fails as window.fails
+// says.
 const walletScript = `(() => {
 	window.asked = []
 	const provider = {request: async ({method, params}) => {

@@ -45,7 +45,8 @@ var inEachAsset = []struct {
 		"pay 75%, mine 1, wait 15m, is underpaid, refresh partially_paid 25%, pay 25%, is confirming, mine 1", "",
 		claim.Paid, "", claim.None, percentages{}},
 	{"under, within the tolerance", "tolerance 500", "pay 95%, is confirming, mine 1",
-		"refused 95%, is awaiting_payment, wait 15m", claim.Paid, claim.Expired, claim.WithinTolerance, percentages{short: 5}},
+		"refused 95%, is awaiting_payment, wait 15m", claim.Paid, claim.Expired, claim.WithinTolerance,
+		percentages{short: 5}},
 	{"under, and refunded", "", "pay 90%, mine 1, wait 15m, is underpaid, refund, mine 2", "",
 		claim.Refunded, "", claim.None, percentages{}},
 	{"over", "", "pay 110%, mine 1", "lightning 310%", claim.Paid, claim.Paid, claim.Overpaid, percentages{owed: 10}},
@@ -89,7 +90,8 @@ var inEachAsset = []struct {
 		claim.Paid, claim.Paid, claim.None, percentages{}},
 	{"without confirmations, and replaced", "confirmations 0", "pay 100%, is paid, replace, mine 1", "",
 		claim.AwaitingPayment, "", claim.None, percentages{}},
-	{"paid, and refunded whole", "", "pay 100%, mine 1, is paid, return, mine 2", "lightning 100%, is paid, return, mine 2",
+	{"paid, and refunded whole", "", "pay 100%, mine 1, is paid, return, mine 2",
+		"lightning 100%, is paid, return, mine 2",
 		claim.Refunded, claim.Refunded, claim.None, percentages{}},
 }
 

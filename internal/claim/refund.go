@@ -29,8 +29,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A refund goes to an address that the payer enters (over Lightning: refund_lightning.go), never to the address that the money came from, which may belong
-// to an exchange. The merchant offers it through a link that works once:
+// A refund goes to an address that the payer enters (over Lightning: refund_lightning.go), never to the address that
+// the money came from, which may belong to an exchange. The merchant offers it through a link that works once:
 //
 //	offered → accepted → paid
 //	   │          └→ offered again, if the payout fails for good

@@ -77,7 +77,7 @@ type (
 		ClaimID              string `json:"claim_id"`
 		Status               string `json:"status" enum:"awaiting_approval,offered,accepted,paid,withdrawn"`
 		Currency             string `json:"currency"`
-		Network              string `json:"network" doc:"Network on which the payer receives the refund, or lightning." example:"bitcoin"`
+		Network              string `json:"network" doc:"Network of the refund, or lightning." example:"bitcoin"`
 		Amount               string `json:"amount" example:"0.00005000"`
 		DenominationAmount   string `json:"denomination_amount,omitempty"`
 		DenominationCurrency string `json:"denomination_currency,omitempty"`

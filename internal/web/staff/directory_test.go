@@ -239,7 +239,8 @@ func TestPaymentsAreFoundAcrossCompanies(t *testing.T) {
 					VALUES ('regtest', 'bcrt1qfund', 'com_a', 'prl_a', 0, 1, 1)`,
 				`INSERT INTO deposits (company_id, deposit_id, chain, txid, vout, address, asset, amount, object_id, quote_id,
 					state, on_time, dust, first_seen, want_confirmations, replaced_by, version)
-					VALUES ('com_a', 'dep_a', 'regtest', 'dd', 0, 'bcrt1qfund', 'BTC', 777, 'prl_a', 'quo_a', 'seen', TRUE, FALSE, 1, 1, '', 1)`,
+					VALUES ('com_a', 'dep_a', 'regtest', 'dd', 0, 'bcrt1qfund', 'BTC', 777, 'prl_a', 'quo_a', 'seen', TRUE, FALSE,
+						1, 1, '', 1)`,
 				`INSERT INTO outputs (company_id, output_id, payroll_id, payment_id, destination_id, rail, asset, amount, address,
 					destination, input_asset, input_amount, state, reason, on_hold, queued_at, batch_id, txid, vout, version,
 					updated_at) VALUES ('com_b', 'out_b', 'prl_b', 'pay_b', 'dst_b', 'bitcoin', 'BTC', 1234500, '` + paid + `', '{}',
