@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"internal/mail", "internal/auth/session"},
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/screening"},
-	{"internal/oauth", "internal/treasury"},
+	{"internal/oauth", "internal/treasury", "internal/signer"},
 	{"internal/receivable", "internal/receivable/quote", "internal/approval", "internal/payee",
 		"internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout",
 		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
@@ -114,6 +114,7 @@ var (
 	servers = map[string]string{
 		"internal/httpapi": "serves the API",
 		"internal/app":     "listens, and stops in order",
+		"internal/signer":  "listens for the service, in a process of its own",
 		"bench":            "measures a bare server for comparison",
 	}
 )

@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 	"github.com/stipend/stipend/internal/sandbox/lightningsim"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // EVMWallet is the key of the wallet on all EVM networks.
@@ -173,14 +174,19 @@ func (s *Service) openEVM(ctx context.Context) (err error) {
 }
 
 // evmRail returns the rail that pays on an EVM network. It funds the hot wallet of a simulated one.
-func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error) {
-	signer, err := evm.ParseXPriv(s.cfg.EVMXPrv)
+func (s *Service) evmRail(ctx context.Context, a EVMChain, remote *signer.Client) (*evmrail.Rail, error) {
+	keys, err := evm.ParseXPub(s.cfg.EVMXPub)
 	if err != nil {
 		return nil, err
 	}
 	c := evmrail.Config{
-		Node: a.Node, Signer: signer, Log: s.log, Witnesses: a.Witnesses, Screen: s.screenAddress,
+		Node: a.Node, Remote: remote, Keys: keys, Log: s.log, Witnesses: a.Witnesses, Screen: s.screenAddress,
 		Due: s.claims.Due,
+	}
+	if remote == nil {
+		if c.Signer, err = evm.ParseXPriv(s.cfg.EVMXPrv); err != nil {
+			return nil, err
+		}
 	}
 	if a.Sim != nil {
 		c.FeeMaxAge, c.SweepEvery = never, s.cfg.checkInterval()
@@ -189,7 +195,7 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain) (*evmrail.Rail, error
 	if err != nil || a.Sim == nil {
 		return rail, err
 	}
-	hot, err := signer.Deriver().HotAddress()
+	hot, err := keys.HotAddress()
 	if err != nil {
 		return nil, err
 	}

@@ -186,6 +186,10 @@ func (c Config) Warnings() (all []string) {
 	if err == nil && (host == "" || host == "0.0.0.0" || host == "::") {
 		all = append(all, "metrics are served on all network interfaces; name one in --metrics-listen")
 	}
+	if c.Has(RoleWorker) && c.Signer == "" {
+		all = append(all, "the private keys are in this process and its environment, so somebody who takes it over can "+
+			"spend the hot wallets; run stipend signer, and set --signer")
+	}
 	return all
 }
 
@@ -262,7 +266,7 @@ func (c Config) CheckKeys() []error {
 	sandboxPub, _ := bitcoin.PublicKey(sandbox.BitcoinKey())
 	pub, _ := bitcoin.PublicKey(c.BitcoinXPrv)
 	problems = append(problems, keyPair{
-		name: "bitcoin", private: c.BitcoinXPrv, public: c.BitcoinXPub, needsPrivate: c.Has(RoleWorker),
+		name: "bitcoin", private: c.BitcoinXPrv, public: c.BitcoinXPub, needsPrivate: c.Has(RoleWorker) && c.Signer == "",
 		checkPrivate: func(key string) error { _, err := bitcoin.ParseXPriv(key, c.BitcoinNetwork); return err },
 		checkPublic:  func(key string) error { _, err := bitcoin.ParseXPub(key, c.BitcoinNetwork); return err },
 		isSandboxs: func(key string) bool {
@@ -273,12 +277,18 @@ func (c Config) CheckKeys() []error {
 	if len(c.EVMRPC)+len(c.EVMSimulated) > 0 {
 		sandboxPub, pub := evm.PublicKey(sandbox.EVMKey()), evm.PublicKey(c.EVMXPrv)
 		problems = append(problems, keyPair{
-			name: "evm", private: c.EVMXPrv, public: c.EVMXPub, needsPrivate: c.Has(RoleWorker),
+			name: "evm", private: c.EVMXPrv, public: c.EVMXPub, needsPrivate: c.Has(RoleWorker) && c.Signer == "",
 			checkPrivate: func(key string) error { _, err := evm.ParseXPriv(key); return err },
 			checkPublic:  func(key string) error { _, err := evm.ParseXPub(key); return err },
 			isSandboxs:   func(key string) bool { return c.Env == Production && evm.PublicKey(key) == sandboxPub },
 			matches:      pub == "" || pub == evm.PublicKey(c.EVMXPub),
 		}.check()...)
+	}
+	if _, err := c.client(); err != nil {
+		problems = append(problems, fmt.Errorf("--signer: %w", err))
+	}
+	if c.Signer != "" && (c.BitcoinXPrv != "" || c.EVMXPrv != "") {
+		problems = append(problems, errors.New("--signer: remove --bitcoin-xprv and --evm-xprv; the signer has the keys"))
 	}
 	return slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }

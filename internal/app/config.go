@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // Environments.
@@ -38,6 +39,7 @@ type Config struct {
 	Mail         `group:"Mail"`
 	Bitcoin      `group:"Bitcoin"`
 	EVM          `group:"EVM networks"`
+	Custody      `group:"Signer"`
 	Lightning    `group:"Lightning"`
 	Banking      `group:"Banking"`
 	Verification `group:"Verification"`
@@ -109,6 +111,22 @@ type EVM struct {
 	EVMXPrv      string            `name:"evm-xprv"`
 	EVMChainID   map[string]uint64 `name:"evm-chain-id" mapsep:";"`
 	EVMToken     map[string]string `name:"evm-token" mapsep:";"`
+}
+
+// Custody configures the signer, the process that holds the private keys. Without it, they are in the worker process.
+type Custody struct {
+	Signer         string
+	SignerCertFile string
+	SignerKeyFile  string
+	SignerCAFile   string `name:"signer-ca-file"`
+}
+
+// client returns the client of the signer, nil if the keys are in this process.
+func (c Custody) client() (*signer.Client, error) {
+	if c.Signer == "" {
+		return nil, nil
+	}
+	return signer.NewClient(c.Signer, signer.TLSFiles{Cert: c.SignerCertFile, Key: c.SignerKeyFile, CA: c.SignerCAFile})
 }
 
 // SimulatedLnd is the value of LndURL that simulates a Lightning node in a sandbox.
@@ -279,10 +297,10 @@ func (c *Config) completeSandbox() {
 	case len(c.EVMSimulated) == 0 && len(c.EVMRPC) == 0:
 		c.EVMSimulated = []string{"base"}
 	}
-	if c.EVMXPub == "" {
+	if c.EVMXPub == "" && c.Signer == "" {
 		setDefault(&c.EVMXPrv, sandbox.EVMKey())
 	}
-	if c.BitcoinXPub == "" {
+	if c.BitcoinXPub == "" && c.Signer == "" {
 		setDefault(&c.BitcoinXPrv, sandbox.BitcoinKey())
 	}
 	setDefault(&c.DataKey, hex.EncodeToString(sandbox.DataKey()))

@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/screening"
@@ -190,6 +191,7 @@ var (
 	oldest   = gauge("payout_oldest_seconds",
 		"When the oldest unfinished payout of a rail and state was queued, in seconds since 1970.", "rail", "state")
 	paused          = gauge("payouts_paused", "1 while payouts are paused.")
+	refusals        = gauge("signer_refusals", "Payouts and transactions that the signer refuses at present.")
 	webhooksWaiting = gauge("webhooks_waiting", "Deliveries of events that wait for an attempt.")
 	webhookOldest   = gauge("webhook_oldest_seconds",
 		"When the oldest waiting delivery was created, in seconds since 1970.")
@@ -240,7 +242,7 @@ func (p pools) Collect(ch chan<- prometheus.Metric) {
 func (stored) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		jobsWaiting, jobsDead, chainHeight, chainTip, chainAlarm, chainWatched, listWritten, hitsOpen,
-		differing, owing, jobsByKind, jobDue, payrolls, payouts, oldest, paused, webhooksWaiting, webhookOldest,
+		differing, owing, jobsByKind, jobDue, payrolls, payouts, oldest, paused, refusals, webhooksWaiting, webhookOldest,
 		priceObserved, reconciled, reconciledWith, auditEntries,
 	} {
 		ch <- d
@@ -366,6 +368,11 @@ func sendOperations(ctx context.Context, tx *db.Tx, send sender) error {
 		stopped = 1
 	}
 	send(paused, stopped)
+	refused, err := onchain.Refusals(ctx, tx)
+	if err != nil {
+		return err
+	}
+	send(refusals, float64(refused))
 	prices, err := rates.List(ctx, tx)
 	if err != nil {
 		return err

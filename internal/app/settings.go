@@ -78,6 +78,12 @@ var settings = map[string]setting{
 	"evm-token": {"NETWORK.ASSET=ADDRESS", "Contract of a token on a test network, such as base.USDC=0x…; a token " +
 		"without a contract is not offered there. For x402, with the name and version of its EIP-712 domain: 0x…/USDC/2."},
 
+	"signer": {"ADDRESS", "Signer that holds the private keys, unix:PATH or HOST:PORT with mutual TLS: see stipend " +
+		"signer. Default: the private keys are in the worker process."},
+	"signer-cert-file": {"FILE", "Certificate of this service for mutual TLS with the signer."},
+	"signer-key-file":  {"FILE", "Private key of that certificate."},
+	"signer-ca-file":   {"FILE", "Certificate authority of the signer's certificate."},
+
 	"lnd-url": {"URL", "REST API of an LND node, https://host:8080, over which claims can be paid too; " +
 		"`simulated` in a sandbox simulates one. Default: claims are paid on chain only."},
 	"lnd-macaroon-file": {"FILE", "Macaroon with invoices:read, invoices:write, info:read, and for reconciliation " +

@@ -74,12 +74,17 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 
 // buildRails returns the rails that payouts take, and the one by bank, nil if there is none.
 func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, error) {
-	signer, err := bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork)
+	remote, err := s.cfg.client()
 	if err != nil {
 		return nil, nil, err
 	}
 	c := bitcoinrail.Config{
-		Chain: BitcoinChain, Source: s.source, Pool: s.pool, Signer: signer, Log: s.log, Witnesses: s.witnesses,
+		Chain: BitcoinChain, Source: s.source, Pool: s.pool, Log: s.log, Witnesses: s.witnesses, Remote: remote, Keys: s.keys,
+	}
+	if remote == nil {
+		if c.Signer, err = bitcoin.ParseXPriv(s.cfg.BitcoinXPrv, s.cfg.BitcoinNetwork); err != nil {
+			return nil, nil, err
+		}
 	}
 	if s.sim != nil {
 		c.FeeMaxAge = never
@@ -92,7 +97,7 @@ func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, er
 	const noFees = "the fee rate is unknown; payouts wait for it"
 	s.warn(ctx, noFees, onBitcoin.RefreshFees(ctx, s.db))
 	for _, a := range s.evms {
-		r, err := s.evmRail(ctx, a)
+		r, err := s.evmRail(ctx, a, remote)
 		if err != nil {
 			return nil, nil, err
 		}

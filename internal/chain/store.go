@@ -225,6 +225,14 @@ func loadAddresses(ctx context.Context, tx *db.Tx, chain string, addresses []str
 	return found, tx.Batch(ctx, addressQueries(tx, chain, addresses, found))
 }
 
+// AddressPath returns the branch and index of one of the wallet's addresses, or db.ErrNoRows.
+func AddressPath(ctx context.Context, tx *db.Tx, chain, address string) (branch, index uint32, err error) {
+	var b, i int64
+	err = tx.QueryRow(ctx, "SELECT branch, idx FROM chain_addresses WHERE chain = $1 AND address = $2", chain, address).
+		Scan(&b, &i)
+	return uint32(b), uint32(i), err
+}
+
 // addressPage returns the assigned addresses that sort after the given one.
 func addressPage(ctx context.Context, tx *db.Tx, chain, after string, limit int) ([]address, error) {
 	rows, err := tx.Query(ctx, `SELECT address, branch, idx FROM chain_addresses WHERE chain = $1 AND address > $2

@@ -20,6 +20,7 @@ const (
 	WaitFunds        = "insufficient_funds"
 	WaitNotEstimated = "not_estimated" // the node does not estimate the gas of a payment
 	WaitNode         = "node_unreachable"
+	WaitSigner       = "signer_refused" // the signer does not permit a payment yet, or does not answer
 	// WaitAddress is the reason of single outputs: the server of a Lightning address does not answer.
 	WaitAddress = "address_unreachable"
 	// WaitDeposits means that funds are insufficient but deposits may be on their way to the hot wallet. It is not

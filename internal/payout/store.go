@@ -155,7 +155,8 @@ func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName
 ) ([]Output, error) {
 	const (
 		waits  = `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold`
-		marked = ` reason IN ('` + WaitFee + `', '` + WaitNotEstimated + `', '` + WaitAddress + `')`
+		marked = ` reason IN ('` + WaitFee + `', '` + WaitNotEstimated + `', '` + WaitAddress + `', '` +
+			WaitSigner + `')`
 	)
 	var all []Output
 	args := []any{companyID, string(rail)}

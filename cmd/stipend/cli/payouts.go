@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/stipend/stipend/internal/app"
@@ -17,6 +19,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
+	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // manyRows is the maximum number of rows that a command lists.
@@ -24,11 +28,13 @@ const manyRows = 10_000
 
 // PayoutsCmd groups the commands about payouts.
 type PayoutsCmd struct {
-	Status PayoutsStatusCmd `cmd:"" help:"Show whether payouts are paused and why, and what is queued."`
-	Pause  PayoutsPauseCmd  `cmd:"" help:"Pause all payouts of all companies at once."`
-	Resume PayoutsResumeCmd `cmd:"" help:"Resume payouts."`
-	Queued PayoutsQueuedCmd `cmd:"" help:"List queued outputs."`
-	Paid   PayoutsPaidCmd   `cmd:"" help:"After a restore: mark an output as paid by an unknown transaction."`
+	Status  PayoutsStatusCmd  `cmd:"" help:"Show whether payouts are paused and why, and what is queued."`
+	Pause   PayoutsPauseCmd   `cmd:"" help:"Pause all payouts of all companies at once."`
+	Resume  PayoutsResumeCmd  `cmd:"" help:"Resume payouts."`
+	Queued  PayoutsQueuedCmd  `cmd:"" help:"List queued outputs."`
+	Held    PayoutsHeldCmd    `cmd:"" help:"List the payouts that the signer refuses, and why."`
+	Approve PayoutsApproveCmd `cmd:"" help:"Pass approvals by passkeys of such payouts on to the signer."`
+	Paid    PayoutsPaidCmd    `cmd:"" help:"After a restore: mark an output as paid by an unknown transaction."`
 }
 
 // PayoutsStatusCmd shows the state of payouts.
@@ -191,5 +197,65 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 			}
 			return fmt.Sprintf("%s was paid %s %s by %s, output %d.", o.ID, o.Amount, o.Amount.Asset(), o.TxID, o.Vout), err
 		})
+	})
+}
+
+// PayoutsHeldCmd lists what the signer refuses.
+type PayoutsHeldCmd struct{ app.Storage }
+
+// Run prints the payouts that the signer does not pay yet.
+func (c PayoutsHeldCmd) Run(ctx context.Context, std Streams) error {
+	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
+		held, err := onchain.AllHeld(ctx, tx, manyRows)
+		if err != nil {
+			return err
+		}
+		if len(held) == 0 {
+			fmt.Fprintln(std.Out, "The signer refuses no payout.")
+			return nil
+		}
+		return table(std.Out, "OUTPUT\tCOMPANY\tAMOUNT\tADDRESS\tAPPROVALS\tREASON", func(row func(...any)) {
+			for _, h := range held {
+				amount := money.New(h.Payment.Asset, h.Payment.Units)
+				row(h.OutputID, h.CompanyID, amount.String()+" "+string(h.Payment.Asset), h.Payment.Address, len(h.Approvals),
+					h.Verdict.Detail)
+			}
+		})
+	})
+}
+
+// PayoutsApproveCmd stores approvals, which only the signer verifies.
+type PayoutsApproveCmd struct {
+	app.Storage
+	File string `arg:"" help:"Approvals as lines of JSON (- for stdin): see docs/custody.md."`
+}
+
+// Run stores the approvals and requests the payouts again.
+func (c PayoutsApproveCmd) Run(ctx context.Context, std Streams) error {
+	from := std.In
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		from = f
+	}
+	var approvals []signer.Approval
+	lines := json.NewDecoder(from)
+	for lines.More() {
+		var a signer.Approval
+		if err := lines.Decode(&a); err != nil {
+			return fmt.Errorf("this is not an approval: %w", err)
+		}
+		approvals = append(approvals, a)
+	}
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		for _, a := range approvals {
+			if err := onchain.Approve(ctx, tx, a); err != nil {
+				return "", err
+			}
+		}
+		return fmt.Sprintf("%d approvals are stored. The signer verifies them with its next decision.", len(approvals)), nil
 	})
 }

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // ServeCmd runs the service.
@@ -26,6 +29,16 @@ at once. Create keys with: stipend keys new`
 
 // Run serves until ctx ends.
 func (s ServeCmd) Run(ctx context.Context, std Streams) error {
+	if s.Env == app.Production {
+		if err := refuseSecretArguments(os.Args); err != nil {
+			return err
+		}
+	}
+	if s.BitcoinXPrv != "" || s.EVMXPrv != "" {
+		if _, err := signer.Harden(); err != nil {
+			return err
+		}
+	}
 	service, err := app.Start(ctx, s.Config, newLogger(std.Err, s.LogLevel))
 	if err != nil {
 		return err
@@ -40,6 +53,19 @@ func (s ServeCmd) Run(ctx context.Context, std Streams) error {
 		greet(std.Out, service.Ready())
 	}
 	return service.Wait(ctx)
+}
+
+// refuseSecretArguments returns an error if the arguments of the program have a secret key, which other users of the
+// machine can see.
+func refuseSecretArguments(args []string) error {
+	for _, a := range args {
+		name, _, _ := strings.Cut(a, "=")
+		if name == "--bitcoin-xprv" || name == "--evm-xprv" || name == "--data-key" {
+			return fmt.Errorf("%s must not be an argument, because other users of the machine can read it; set %s", name,
+				"STIPEND_"+strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(name, "--"), "-", "_")))
+		}
+	}
+	return nil
 }
 
 // MigrateCmd migrates the database.

@@ -280,13 +280,9 @@ func (s *Signer) Sign(unsigned *wire.MsgTx, inputs []chain.WalletCoin) (raw []by
 	}
 	sums := txscript.NewTxSigHashes(tx, fetcher)
 	for i, c := range inputs {
-		key, err := s.branches[c.Branch].Derive(c.Index)
+		private, err := s.PrivateKey(c.Branch, c.Index)
 		if err != nil {
-			return nil, "", fmt.Errorf("bitcoin: derive %d/%d: %w", c.Branch, c.Index, err)
-		}
-		private, err := key.ECPrivKey()
-		if err != nil {
-			return nil, "", fmt.Errorf("bitcoin: derive %d/%d: %w", c.Branch, c.Index, err)
+			return nil, "", err
 		}
 		tx.TxIn[i].SignatureScript = nil
 		tx.TxIn[i].Witness, err = txscript.WitnessSignature(tx, sums, i, c.Amount, scripts[i], txscript.SigHashAll, private,
@@ -300,6 +296,22 @@ func (s *Signer) Sign(unsigned *wire.MsgTx, inputs []chain.WalletCoin) (raw []by
 		return nil, "", err
 	}
 	return Serialize(tx), tx.TxID(), nil
+}
+
+// PrivateKey returns the private key at an index of a branch. The caller erases it by Zero.
+func (s *Signer) PrivateKey(branch, index uint32) (*btcec.PrivateKey, error) {
+	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
+		return nil, fmt.Errorf("bitcoin: no key at branch %d, index %d", branch, index)
+	}
+	key, err := s.branches[branch].Derive(index)
+	if err != nil {
+		return nil, fmt.Errorf("bitcoin: derive %d/%d: %w", branch, index, err)
+	}
+	private, err := key.ECPrivKey()
+	if err != nil {
+		return nil, fmt.Errorf("bitcoin: derive %d/%d: %w", branch, index, err)
+	}
+	return private, nil
 }
 
 // Verify executes the script of every input against the output that it spends.

@@ -158,22 +158,30 @@ func (s *Signer) Deriver() *Deriver { return s.deriver }
 
 // Sign signs a transaction with the key at an index of a branch.
 func (s *Signer) Sign(t Tx, branch, index uint32) (raw []byte, txid string, err error) {
-	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
-		return nil, "", fmt.Errorf("evm: no key at branch %d, index %d", branch, index)
-	}
-	key, err := s.branches[branch].Derive(index)
+	own, err := s.PrivateKey(branch, index)
 	if err != nil {
-		return nil, "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+		return nil, "", err
 	}
-	private, err := key.ECPrivKey()
-	if err != nil {
-		return nil, "", fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
-	}
-	defer private.Zero()
-	own := secp256k1.PrivKeyFromBytes(private.Serialize())
 	defer own.Zero()
 	raw, txid = t.sign(own)
 	return raw, txid, nil
+}
+
+// PrivateKey returns the private key at an index of a branch. The caller erases it by Zero.
+func (s *Signer) PrivateKey(branch, index uint32) (*secp256k1.PrivateKey, error) {
+	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
+		return nil, fmt.Errorf("evm: no key at branch %d, index %d", branch, index)
+	}
+	key, err := s.branches[branch].Derive(index)
+	if err != nil {
+		return nil, fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	private, err := key.ECPrivKey()
+	if err != nil {
+		return nil, fmt.Errorf("evm: derive %d/%d: %w", branch, index, err)
+	}
+	defer private.Zero()
+	return secp256k1.PrivKeyFromBytes(private.Serialize()), nil
 }
 
 // PublicKey returns the public account key of a private or public one, "" if key is malformed.

@@ -38,10 +38,43 @@ func (t Tx) digest() []byte { return keccak([]byte{typeDynamicFee}, rlpList(t.it
 
 // sign returns the bytes to broadcast and the transaction id. It is deterministic.
 func (t Tx) sign(key *secp256k1.PrivateKey) (raw []byte, txid string) {
-	sig := ecdsa.SignCompact(key, t.digest(), false)
+	return t.encode(ecdsa.SignCompact(key, t.digest(), false))
+}
+
+// Unsigned returns the encoding of the transaction without a signature, whose hash the account's key signs.
+func (t Tx) Unsigned() []byte { return append([]byte{typeDynamicFee}, rlpList(t.items())...) }
+
+// SigningHash returns the hash that the account's key signs.
+func (t Tx) SigningHash() []byte { return t.digest() }
+
+// WithSignature returns the bytes to broadcast and the transaction id. The signature is r and s, by the key of an
+// account; it fails if another key made it.
+func (t Tx) WithSignature(sig [64]byte, account Address) (raw []byte, txid string, err error) {
+	for parity := range byte(2) {
+		compact := append([]byte{27 + parity}, sig[:]...)
+		key, _, err := ecdsa.RecoverCompact(compact, t.digest())
+		if err == nil && addressOf(key) == account {
+			raw, txid = t.encode(compact)
+			return raw, txid, nil
+		}
+	}
+	return nil, "", fmt.Errorf("evm: the signature is not by the key of %s", account)
+}
+
+// encode returns the bytes and the id of the transaction with a compact signature.
+func (t Tx) encode(sig []byte) (raw []byte, txid string) {
 	raw = append([]byte{typeDynamicFee}, rlpList(append(t.items(),
 		rlpUint(uint64(sig[0]-27)), rlpBytes(trimZeros(sig[1:33])), rlpBytes(trimZeros(sig[33:65]))))...)
 	return raw, ID(raw)
+}
+
+// DecodeUnsigned decodes what Unsigned returns.
+func DecodeUnsigned(raw []byte) (Tx, error) {
+	fields, err := decodeFields(raw)
+	if err != nil || len(fields) != 9 {
+		return Tx{}, errMalformed
+	}
+	return txOf(fields)
 }
 
 // ID returns the id of an encoded transaction.
@@ -50,41 +83,60 @@ func ID(raw []byte) string { return "0x" + hex.EncodeToString(keccak(raw)) }
 // errMalformed is returned for bytes that are not an EIP-1559 transaction.
 var errMalformed = errors.New("evm: not a transaction of EIP-1559")
 
-// DecodeTx decodes a signed transaction, and recovers the signer's address.
-func DecodeTx(raw []byte) (t Tx, from Address, err error) {
+// decodeFields returns the fields of an encoded transaction, with or without a signature.
+func decodeFields(raw []byte) (fields [][]byte, err error) {
 	if len(raw) == 0 || raw[0] != typeDynamicFee {
-		return t, from, errMalformed
+		return nil, errMalformed
 	}
 	body, rest, isList, err := rlpNext(raw[1:])
 	if err != nil || !isList || len(rest) > 0 {
-		return t, from, errMalformed
+		return nil, errMalformed
 	}
-	var fields [][]byte
 	for i := 0; len(body) > 0; i++ {
 		var field []byte
 		if field, body, isList, err = rlpNext(body); err != nil || isList != (i == 8) || i == 8 && len(field) > 0 {
-			return t, from, errMalformed
+			return nil, errMalformed
 		}
 		fields = append(fields, field)
 	}
-	if len(fields) != 12 || len(fields[5]) != len(t.To) || len(fields[6]) > 32 || len(fields[10]) > 32 ||
-		len(fields[11]) > 32 {
-		return t, from, errMalformed
+	return fields, nil
+}
+
+// txOf returns the transaction of its first nine fields.
+func txOf(fields [][]byte) (t Tx, err error) {
+	if len(fields) < 9 || len(fields[5]) != len(t.To) || len(fields[6]) > 32 {
+		return t, errMalformed
 	}
-	var n [12]uint64
-	for _, i := range []int{0, 1, 2, 3, 4, 9} {
+	var n [5]uint64
+	for i := range n {
 		if n[i], err = uintOf(fields[i]); err != nil {
-			return t, from, err
+			return t, err
 		}
 	}
 	t = Tx{ChainID: n[0], Nonce: n[1], Tip: int64(n[2]), MaxFee: int64(n[3]), Gas: n[4],
 		Call: Call{Value: new(big.Int).SetBytes(fields[6]), Data: slices.Clone(fields[7])}}
 	copy(t.To[:], fields[5])
-	if t.Tip < 0 || t.MaxFee < 0 || n[9] > 1 {
+	if t.Tip < 0 || t.MaxFee < 0 {
+		return t, errMalformed
+	}
+	return t, nil
+}
+
+// DecodeTx decodes a signed transaction, and recovers the signer's address.
+func DecodeTx(raw []byte) (t Tx, from Address, err error) {
+	fields, err := decodeFields(raw)
+	if err != nil || len(fields) != 12 || len(fields[10]) > 32 || len(fields[11]) > 32 {
+		return t, from, errMalformed
+	}
+	if t, err = txOf(fields); err != nil {
+		return t, from, err
+	}
+	parity, err := uintOf(fields[9])
+	if err != nil || parity > 1 {
 		return t, from, errMalformed
 	}
 	sig := make([]byte, 65)
-	sig[0] = 27 + byte(n[9])
+	sig[0] = 27 + byte(parity)
 	copy(sig[33-len(fields[10]):33], fields[10])
 	copy(sig[65-len(fields[11]):], fields[11])
 	key, _, err := ecdsa.RecoverCompact(sig, t.digest())

@@ -2087,6 +2087,8 @@ CREATE TABLE payout_txs (
     replaces   TEXT   NOT NULL,
     state      TEXT   NOT NULL,
     raw        TEXT   NOT NULL, -- hex
+    unsigned   BOOLEAN NOT NULL, -- a signer in another process has yet to sign it; txid is the hash to be signed on EVM
+    refusal    TEXT   NOT NULL, -- why the signer did not sign it
     fee        BIGINT NOT NULL,
     vsize      BIGINT NOT NULL,
     package    BIGINT NOT NULL, -- vsize with all unconfirmed ancestors at signing
@@ -2096,6 +2098,31 @@ CREATE TABLE payout_txs (
     PRIMARY KEY (company_id, txid)
 );
 CREATE INDEX payout_txs_of_batch ON payout_txs (company_id, batch_id);
+
+-- Outputs that the signer does not pay yet, and why. Staff see them at /operations.
+-- Writer: internal/payout/onchain
+CREATE TABLE signer_holds (
+    company_id TEXT   NOT NULL,
+    output_id  TEXT   NOT NULL,
+    payment    TEXT   NOT NULL, -- JSON: chain, asset, address and amount, as the signer sees them
+    code       TEXT   NOT NULL,
+    detail     TEXT   NOT NULL,
+    until      BIGINT NOT NULL, -- when time alone permits the payment, or 0
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, output_id)
+);
+
+-- Approvals of such outputs by passkeys of staff. The signer verifies them.
+-- Writer: internal/payout/onchain
+CREATE TABLE signer_approvals (
+    company_id TEXT   NOT NULL,
+    output_id  TEXT   NOT NULL,
+    credential TEXT   NOT NULL, -- ID of the passkey
+    approval   TEXT   NOT NULL, -- JSON
+    expires_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, output_id, credential)
+);
 
 -- The next nonce of each paying account.
 -- Shared: belongs to the operator, not to a company.

@@ -11,9 +11,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/btcsuite/btcd/psbt/v2"
 	"github.com/btcsuite/btcd/wire/v2"
 
 	"github.com/stipend/stipend/internal/chain"
@@ -22,19 +24,22 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // ReasonDust is the reason of an output that failed because nodes do not relay so small an amount.
 const ReasonDust = "amount_below_dust"
 
-// Config has the dependencies and limits of a Rail. A limit of zero means its default; all other fields except
-// Witnesses are required.
+// Config has the dependencies and limits of a Rail. A limit of zero means its default. Source, Pool, Log, and
+// either Signer or Remote with Keys are required.
 type Config struct {
-	Chain     string          // name of the network in package chain
-	Source    chain.Source    // node to broadcast through
-	Witnesses []chain.Witness // further nodes, asked about transactions that Source does not know
-	Pool      *chain.Pool     // source of change addresses
-	Signer    *bitcoin.Signer // keys of the hot wallet
+	Chain     string           // name of the network in package chain
+	Source    chain.Source     // node to broadcast through
+	Witnesses []chain.Witness  // further nodes, asked about transactions that Source does not know
+	Pool      *chain.Pool      // source of change addresses
+	Signer    *bitcoin.Signer  // keys of the hot wallet; nil with Remote
+	Remote    *signer.Client   // signer in another process; nil with Signer
+	Keys      *bitcoin.Deriver // public keys of the wallet; default those of Signer
 	Log       *slog.Logger
 
 	// Confirmations is how many confirmations make a payout fulfilled. The default of 1 is enough, because a payout is
@@ -66,8 +71,11 @@ var (
 
 // New returns the Bitcoin rail.
 func New(c Config) (*Rail, error) {
-	if c.Pool == nil || c.Signer == nil {
-		return nil, errors.New("bitcoin: the address pool or the signer is missing")
+	if c.Signer != nil && c.Keys == nil {
+		c.Keys = c.Signer.Deriver()
+	}
+	if c.Pool == nil || c.Keys == nil || (c.Signer == nil) == (c.Remote == nil) {
+		return nil, errors.New("bitcoin: the address pool or the keys are missing, or there is not exactly one signer")
 	}
 	c.MaxOutputs = cmp.Or(c.MaxOutputs, 2000)
 	c.MaxFeeShare = cmp.Or(c.MaxFeeShare, 300)
@@ -76,6 +84,7 @@ func New(c Config) (*Rail, error) {
 	var err error
 	r.Carrier, err = onchain.New(onchain.Config{
 		Rail: payout.RailBitcoin, Chain: c.Chain, Native: money.BTC, Source: c.Source, Witnesses: c.Witnesses, Log: c.Log,
+		Signer:        c.Remote,
 		Confirmations: cmp.Or(c.Confirmations, 1),
 		ConflictDepth: cmp.Or(c.ConflictDepth, 6),
 		MaxFeeRate:    cmp.Or(c.MaxFeeRate, 150),
@@ -90,10 +99,60 @@ func New(c Config) (*Rail, error) {
 
 // Prepare implements payout.Rail. It pays the head of the company's queue by one signed and stored transaction.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID) })
+	a, err := r.ask(ctx, d, companyID)
+	if err != nil {
+		return err
+	}
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID, a) })
 }
 
-func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
+// answers are the signer's verdicts about the outputs at the head of a queue.
+type answers struct {
+	verdicts map[string]signer.Verdict // by the outputs' IDs; nil if the keys are in this process
+	silent   bool                      // the signer did not answer
+}
+
+// ask asks the signer about the head of a company's queue, if it is another process.
+func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, err error) {
+	if r.c.Remote == nil {
+		return a, nil
+	}
+	var head []payout.Output
+	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		head, err = payout.Head(ctx, tx, companyID, r.Name(), r.c.MaxOutputs)
+		return err
+	}); err != nil {
+		return a, err
+	}
+	a.verdicts, err = r.Ask(ctx, d, companyID, head, true)
+	a.silent = err != nil
+	return a, nil
+}
+
+// permitted returns the outputs that the signer permits, and stores why it does not permit the others. Outputs that
+// were queued or changed since it was asked are left for the next Prepare.
+func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, a answers) (
+	outs []payout.Output, later bool, err error,
+) {
+	if r.c.Remote == nil {
+		return head, false, nil
+	}
+	var held []payout.Output
+	for _, o := range head {
+		switch v, asked := a.verdicts[o.ID]; {
+		case !asked:
+			later = true
+		case v.Code == "":
+			outs = append(outs, o)
+		default:
+			held = append(held, o)
+			later = later || v.Code == signer.AboveLimit && len(outs) > 0 // it may fit into the next transaction
+		}
+	}
+	return outs, later, r.Keep(ctx, tx, held, a.verdicts)
+}
+
+func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, a answers) error {
 	rate, fresh, err := r.LockWallet(ctx, tx)
 	if err != nil {
 		return err
@@ -113,13 +172,23 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitPaused})
 	}
 	switch {
+	case a.silent:
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
 	case !fresh:
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitNoFee, FeeRate: rate})
 	case rate > r.MaxFeeRate:
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFee, FeeRate: rate})
 	}
 
-	outs, recipients, err := r.payable(ctx, tx, head)
+	full := len(head) == r.c.MaxOutputs
+	permitted, later, err := r.permitted(ctx, tx, head, a)
+	if err != nil {
+		return err
+	}
+	if len(permitted) == 0 {
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
+	}
+	outs, recipients, err := r.payable(ctx, tx, permitted)
 	if err != nil {
 		return err
 	}
@@ -138,10 +207,15 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	if !r.reasonable(plan.Fee, plan.Value) {
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFee, FeeRate: rate})
 	}
-	if err := q.Clear(ctx, tx); err != nil {
+	if len(permitted) < len(head) {
+		err = r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
+	} else {
+		err = q.Clear(ctx, tx)
+	}
+	if err != nil {
 		return err
 	}
-	if plan.Paid < len(outs) || len(head) == r.c.MaxOutputs {
+	if plan.Paid < len(outs) || full || later {
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 	}
 	return r.sign(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
@@ -238,19 +312,69 @@ func (r *Rail) sign(ctx context.Context, tx *db.Tx, companyID string, outs []pay
 	if err != nil {
 		return err
 	}
-	raw, txid, err := r.c.Signer.Sign(unsigned, b.Inputs)
+	t := onchain.Transaction{CompanyID: companyID, BatchID: b.ID, Fee: plan.Fee, Size: plan.VSize,
+		Package: plan.Package, Ancestors: plan.Ancestors + 1}
+	if err := r.signIfLocal(&t, unsigned, b.Inputs); err != nil {
+		return err
+	}
+	if !t.Unsigned {
+		b.TxID = t.TxID
+	}
+	if err := r.Store(ctx, tx, b, t, outs); err != nil {
+		return err
+	}
+	payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), t.TxID)
+	return payout.Assign(ctx, tx, outs, b.ID, b.TxID, 0)
+}
+
+// signIfLocal sets the bytes of a transaction: signed if the keys are in this process, otherwise unsigned.
+func (r *Rail) signIfLocal(t *onchain.Transaction, unsigned *wire.MsgTx, inputs []chain.WalletCoin) (err error) {
+	if r.c.Signer == nil {
+		t.Raw, t.TxID, t.Unsigned = bitcoin.Serialize(unsigned), unsigned.TxID(), true
+		return nil
+	}
+	t.Raw, t.TxID, err = r.c.Signer.Sign(unsigned, inputs)
+	return err
+}
+
+// Sign implements onchain.Family. It sends a PSBT that names the wallet's own inputs and change by their paths.
+func (r *Rail) Sign(ctx context.Context, d *db.DB, b onchain.Batch, t onchain.Transaction,
+	approvals []signer.Approval,
+) (raw []byte, txid string, err error) {
+	var unsigned wire.MsgTx
+	if err := unsigned.Deserialize(bytes.NewReader(t.Raw)); err != nil {
+		return nil, "", err
+	}
+	own := map[int]bitcoin.KeyPath{}
+	if len(unsigned.TxOut) > len(b.Outs) {
+		branch, index, ok, err := onchain.OwnPath(ctx, d, b.Chain, b.Change)
+		if err != nil || !ok {
+			return nil, "", fmt.Errorf("bitcoin: the change address of batch %s is not the wallet's (%w)", b.ID, err)
+		}
+		own[len(b.Outs)] = bitcoin.KeyPath{Branch: branch, Index: index}
+	}
+	packet, err := r.c.Keys.Packet(&unsigned, b.Inputs, own)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	b.TxID = txid
-	if err := r.Store(ctx, tx, b, onchain.Transaction{
-		CompanyID: companyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: plan.Fee, Size: plan.VSize,
-		Package: plan.Package, Ancestors: plan.Ancestors + 1,
-	}, outs); err != nil {
-		return err
+	var text bytes.Buffer
+	if err := packet.Serialize(&text); err != nil {
+		return nil, "", err
 	}
-	payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), txid)
-	return payout.Assign(ctx, tx, outs, b.ID, txid, 0)
+	references := make([]string, len(b.Outs))
+	for i, o := range b.Outs {
+		references[i] = o.ID
+	}
+	signed, err := r.c.Remote.SignBitcoin(ctx, signer.BitcoinRequest{PSBT: text.Bytes(), References: references,
+		Approvals: approvals})
+	if err != nil {
+		return nil, "", err
+	}
+	answer, err := psbt.NewFromRawBytes(bytes.NewReader(signed), false)
+	if err != nil {
+		return nil, "", err
+	}
+	return bitcoin.Finish(answer, &unsigned, b.Inputs, r.Source.Network())
 }
 
 // Watch implements onchain.Family. The inputs are the coins reserved for the batch.
@@ -286,10 +410,8 @@ func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onch
 			return onchain.Transaction{}, err
 		}
 	}
-	raw, txid, err := r.c.Signer.Sign(unsigned, b.Inputs)
-	return onchain.Transaction{
-		TxID: txid, Raw: raw, Fee: fee, Size: old.Size, Package: old.Package, Ancestors: old.Ancestors,
-	}, err
+	t := onchain.Transaction{Fee: fee, Size: old.Size, Package: old.Package, Ancestors: old.Ancestors}
+	return t, r.signIfLocal(&t, unsigned, b.Inputs)
 }
 
 // Underpays implements onchain.Family.

@@ -19,6 +19,7 @@ import (
 	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/signer/signertest"
 )
 
 const network = "bitcoin-test"
@@ -74,6 +75,7 @@ type fixture struct {
 	pool    *chain.Pool
 	watcher *chain.Watcher
 	config  bitcoinrail.Config
+	remote  *signertest.Signer // nil if the keys are in the process
 	rail    *bitcoinrail.Rail
 	funded  []string // addresses paid by fund, in order
 	payee   *bitcoin.Deriver
@@ -84,13 +86,22 @@ func run(t *testing.T, f func(w *fixture)) {
 	payouttest.RunFixture(t, func(on *payouttest.Fixture) { f(newFixture(on)) })
 }
 
-func newFixture(on *payouttest.Fixture) *fixture {
+func newFixture(on *payouttest.Fixture) *fixture { return newFixtureWith(on, "") }
+
+// newFixtureWith returns a fixture whose keys are in a signer with a policy, or in the process if policy is "".
+func newFixtureWith(on *payouttest.Fixture, policy string) *fixture {
 	w := &fixture{Fixture: on, node: &node{Chain: bitcoinsim.New(on.DB), accepted: map[string][]byte{}}}
 	w.signer, w.payee = w.key(1), w.key(2).Deriver()
 	w.pool = chain.NewPool(w.DB, network, w.signer.Deriver())
 	w.Must(w.pool.Start(w.Context()))
 	w.watcher = chain.NewWatcher(w.DB, network, w.node, 1, w.Log)
 	w.config = bitcoinrail.Config{Chain: network, Source: w.node, Pool: w.pool, Signer: w.signer, Log: w.Log}
+	if policy != "" {
+		master, err := bitcoin.MasterFromSeed(bytes.Repeat([]byte{1}, 32), "regtest")
+		w.Must(err)
+		w.remote = signertest.Start(w.T, master, "", policy, w.Clock.Now)
+		w.config.Signer, w.config.Remote, w.config.Keys = nil, w.remote.Client, w.signer.Deriver()
+	}
 	var err error
 	w.rail, err = bitcoinrail.New(w.config)
 	w.Start(w.rail, err)

@@ -7,12 +7,18 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/signer/signertest"
 )
 
 // The Bitcoin rail keeps the contract of payout.Rail on the simulated chain.
-func TestRail(t *testing.T) {
+func TestRail(t *testing.T) { testRail(t, "") }
+
+// It keeps the contract also when another process signs.
+func TestRailWithASigner(t *testing.T) { testRail(t, signertest.Policy) }
+
+func testRail(t *testing.T, policy string) {
 	payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
-		w := newFixture(f)
+		w := newFixtureWith(f, policy)
 		w.fund(5_000_000, 5_000_000, 5_000_000, 5_000_000)
 		follow := func(err error) {
 			t.Helper()

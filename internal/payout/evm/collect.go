@@ -211,10 +211,11 @@ func (r *Rail) sendCollection(ctx context.Context, tx *db.Tx, c Collection, call
 	}
 	db.History(tx, c.CompanyID, c.ID, c.Version+1, "authorized", "signed", "")
 	signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
-	if err := r.sign(ctx, tx, &b, call, gasLimit(e.Gas), p, signer, nil); err != nil {
+	id, err := r.sign(ctx, tx, &b, call, gasLimit(e.Gas), p, signer, nil)
+	if err != nil {
 		return err
 	}
-	payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), b.TxID)
+	payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), id)
 	return setNonce(ctx, tx, r.Chain, r.hot, p.nonce+1)
 }
 

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -31,16 +32,19 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // maxFeeShare is the fee, in basis points of the amount paid, above which a payout waits.
 const maxFeeShare = 300
 
-// Config has the dependencies and limits of a Rail. A limit of zero means its default; all other fields except
-// Witnesses are required.
+// Config has the dependencies and limits of a Rail. A limit of zero means its default. Node, Log, Screen, Due, and
+// either Signer or Remote with Keys are required.
 type Config struct {
 	Node      evm.Node
-	Signer    *evm.Signer
+	Signer    *evm.Signer     // keys of the wallet; nil with Remote
+	Remote    *signer.Client  // signer in another process; nil with Signer
+	Keys      *evm.Deriver    // public keys of the wallet; default those of Signer
 	Witnesses []chain.Witness // further nodes, asked about transactions that Node does not know
 	Log       *slog.Logger
 	// Screen reports whether sanctions screening blocks payments from an address, for a subject of the company.
@@ -61,7 +65,9 @@ type Rail struct {
 	*onchain.Carrier
 	network    evm.Network
 	node       evm.Node
-	signer     *evm.Signer
+	signer     *evm.Signer    // nil with remote
+	remote     *signer.Client // nil with signer
+	keys       *evm.Deriver
 	hot        string // address of the hot wallet
 	screen     func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (bool, error)
 	due        func(ctx context.Context, tx *db.Tx, c Collection) (bool, error)
@@ -77,16 +83,20 @@ var (
 // New returns the rail of the node's network. It makes the network's watcher follow the hot wallet, to detect other
 // uses of its key.
 func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
-	if d == nil || c.Node == nil || c.Signer == nil || c.Screen == nil || c.Due == nil {
+	if c.Signer != nil && c.Keys == nil {
+		c.Keys = c.Signer.Deriver()
+	}
+	if d == nil || c.Node == nil || c.Keys == nil || (c.Signer == nil) == (c.Remote == nil) || c.Screen == nil ||
+		c.Due == nil {
 		return nil, errors.New("evm: the database, the node, the signer, the screening or the check of payments is missing")
 	}
-	hot, err := c.Signer.Deriver().HotAddress()
+	hot, err := c.Keys.HotAddress()
 	if err != nil {
 		return nil, err
 	}
 	n := c.Node.Spec()
 	r := &Rail{
-		network: n, node: c.Node, signer: c.Signer, hot: hot, screen: c.Screen, due: c.Due,
+		network: n, node: c.Node, signer: c.Signer, remote: c.Remote, keys: c.Keys, hot: hot, screen: c.Screen, due: c.Due,
 		maxOutputs: cmp.Or(c.MaxOutputs, 100), sweepEvery: cmp.Or(c.SweepEvery, 5*time.Second),
 	}
 	log := c.Log
@@ -95,6 +105,7 @@ func New(ctx context.Context, d *db.DB, c Config) (*Rail, error) {
 	}
 	if r.Carrier, err = onchain.New(onchain.Config{
 		Rail: payout.RailName(n.Name), Chain: n.Name, Native: n.Native, Source: c.Node, Witnesses: c.Witnesses, Log: log,
+		Signer:        c.Remote,
 		Confirmations: n.BlocksPerConfirmation,
 		ConflictDepth: 6 * n.BlocksPerConfirmation,
 		MaxFeeRate:    n.MaxFee,
@@ -142,9 +153,51 @@ func (r *Rail) Replace(_ context.Context, _ *db.Tx, b onchain.Batch, old onchain
 	if signed.Nonce != b.Nonce || len(b.Inputs) != 1 {
 		return onchain.Transaction{}, fmt.Errorf("evm: transaction %s of batch %s has the wrong nonce", old.TxID, b.ID)
 	}
-	raw, txid, err := r.signer.Sign(signed, b.Inputs[0].Branch, b.Inputs[0].Index)
-	fee := b.Fee + evm.GasCost(signed.Gas, signed.MaxFee) - before
-	return onchain.Transaction{TxID: txid, Raw: raw, Fee: fee, Size: old.Size}, err
+	t := onchain.Transaction{Fee: b.Fee + evm.GasCost(signed.Gas, signed.MaxFee) - before, Size: old.Size}
+	return t, r.signIfLocal(&t, signed, b.Inputs[0])
+}
+
+// signIfLocal sets the bytes of a transaction: signed if the keys are in this process, otherwise unsigned.
+func (r *Rail) signIfLocal(t *onchain.Transaction, unsigned evm.Tx, key chain.WalletCoin) (err error) {
+	if r.signer == nil {
+		t.Raw, t.TxID, t.Unsigned = unsigned.Unsigned(), fmt.Sprintf("0x%x", unsigned.SigningHash()), true
+		return nil
+	}
+	t.Raw, t.TxID, err = r.signer.Sign(unsigned, key.Branch, key.Index)
+	return err
+}
+
+// Sign implements onchain.Family. The target of a sweep, of gas or of a collection is one of the wallet's addresses.
+func (r *Rail) Sign(ctx context.Context, d *db.DB, b onchain.Batch, t onchain.Transaction,
+	approvals []signer.Approval,
+) (raw []byte, txid string, err error) {
+	unsigned, err := evm.DecodeUnsigned(t.Raw)
+	if err != nil {
+		return nil, "", err
+	}
+	account, err := evm.ParseAddress(b.Account)
+	if err != nil || len(b.Inputs) != 1 {
+		return nil, "", fmt.Errorf("evm: batch %s has no account (%w)", b.ID, err)
+	}
+	request := signer.EVMRequest{Chain: b.Chain, Transaction: t.Raw, Approvals: approvals,
+		From: bitcoin.KeyPath{Branch: b.Inputs[0].Branch, Index: b.Inputs[0].Index}}
+	switch {
+	case len(b.Outs) > 0:
+		request.Reference = b.Outs[0].ID
+	case b.Change == r.hot:
+		request.Own = &bitcoin.KeyPath{Branch: chain.Change}
+	case b.Change != "":
+		branch, index, ok, err := onchain.OwnPath(ctx, d, b.Chain, b.Change)
+		if err != nil || !ok {
+			return nil, "", fmt.Errorf("evm: %s is not an address of the wallet (%w)", b.Change, err)
+		}
+		request.Own = &bitcoin.KeyPath{Branch: branch, Index: index}
+	}
+	sig, err := r.remote.SignEVM(ctx, request)
+	if err != nil {
+		return nil, "", err
+	}
+	return unsigned.WithSignature(sig, account)
 }
 
 // Underpays implements onchain.Family.

@@ -15,6 +15,8 @@ import (
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
+	"github.com/stipend/stipend/internal/signer/signertest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // maxOutputs is the number of outputs of an asset per Prepare.
@@ -91,11 +93,13 @@ func simulate(f *payouttest.Fixture) (*simulated, *evm.Signer) {
 	network.BlocksPerConfirmation = 1
 	network.Tokens = append(network.Tokens,
 		evm.Token{Asset: money.USDT, Contract: "0xdAC17F958D2ee523a2206206994597C13D831ec7"})
-	xprv, err := evm.MasterFromSeed([]byte("the account of a rail that is tested"))
-	f.Must(err)
-	keys, err := evm.ParseXPriv(xprv)
+	keys, err := evm.ParseXPriv(masterKey())
 	f.Must(err)
 	return &simulated{Chain: evmsim.New(f.DB, network), accepted: map[string]evm.Call{}}, keys
+}
+
+func masterKey() string {
+	return testkit.Must(evm.MasterFromSeed([]byte("the account of a rail that is tested")))
 }
 
 func newRealFixture(f *payouttest.Fixture, node *evmtest.Node) *fixture {
@@ -106,18 +110,26 @@ func newRealFixture(f *payouttest.Fixture, node *evmtest.Node) *fixture {
 }
 
 func newFixture(f *payouttest.Fixture, node testNode, keys *evm.Signer) *fixture {
+	return newFixtureWith(f, node, keys, nil)
+}
+
+// newFixtureWith returns a fixture whose keys are in a signer, or in the process if remote is nil.
+func newFixtureWith(f *payouttest.Fixture, node testNode, keys *evm.Signer, remote *signertest.Signer) *fixture {
 	w := &fixture{Fixture: f, node: node, keys: keys}
 	var err error
 	w.hot, err = keys.Deriver().HotAddress()
 	w.Must(err)
 	w.Must(node.Fund(w.Context(), w.hot, 1_000_000_000_000, 1_000_000_000))
-	w.rail, err = evmrail.New(w.Context(), w.DB,
-		evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs,
-			Screen: func(_ context.Context, _ *db.Tx, _, _, address string) (bool, error) {
-				return address == w.blocked, nil
-			},
-			Due: func(_ context.Context, _ *db.Tx, c evmrail.Collection) (bool, error) { return c.ID != w.notDue, nil },
-		})
+	config := evmrail.Config{Node: node, Signer: keys, Log: w.Log, MaxOutputs: maxOutputs,
+		Screen: func(_ context.Context, _ *db.Tx, _, _, address string) (bool, error) {
+			return address == w.blocked, nil
+		},
+		Due: func(_ context.Context, _ *db.Tx, c evmrail.Collection) (bool, error) { return c.ID != w.notDue, nil },
+	}
+	if remote != nil {
+		config.Signer, config.Remote, config.Keys = nil, remote.Client, keys.Deriver()
+	}
+	w.rail, err = evmrail.New(w.Context(), w.DB, config)
 	w.Start(w.rail, err)
 	w.watcher = chain.NewWatcher(w.DB, node.Spec().Name, node, 1, w.Log)
 	w.sync()

@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/rates"
+	"github.com/stipend/stipend/internal/signer"
 )
 
 // quoted is the call that pays a queued output, with the node's estimate.
@@ -20,6 +21,7 @@ type quoted struct {
 	call     evm.Call
 	estimate evm.Estimate
 	failure  string // reason for which the output can never be paid, or ""
+	refused  bool   // the signer does not permit the payment
 }
 
 // Prepare implements payout.Rail. It asks the node for estimates of the payments at the queue's head, and then signs
@@ -54,11 +56,19 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	if err == nil {
 		quotes, err = r.quote(ctx, head, state)
 	}
+	var verdicts map[string]signer.Verdict
+	if err == nil {
+		if verdicts, err = r.Ask(ctx, d, companyID, head, false); err != nil {
+			return wait(payout.WaitSigner)
+		}
+	}
 	if err != nil {
 		r.Log.WarnContext(ctx, "the node does not answer; payouts wait", "error", err)
 		return wait(payout.WaitNoFee)
 	}
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID, state, quotes) })
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return r.prepare(ctx, tx, companyID, state, quotes, verdicts)
+	})
 }
 
 // head returns the outputs that one Prepare takes.
@@ -175,7 +185,9 @@ func expectedCost(e evm.Estimate, price int64) int64 {
 	return evm.GasCost(gasLimit(e.Gas), price)/2 + e.DataFee
 }
 
-func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted) error {
+func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted,
+	verdicts map[string]signer.Verdict,
+) error {
 	p, why, err := r.lockHotWallet(ctx, tx, s)
 	if err != nil {
 		return err
@@ -204,6 +216,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 			payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 			continue
 		}
+		quote.refused = verdicts[o.ID].Code != ""
 		failure, reason, err := r.validate(ctx, tx, o, quote, p)
 		switch {
 		case err != nil:
@@ -234,6 +247,9 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	if done > 0 && len(head) >= r.maxOutputs { // the queue may have more outputs
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 	}
+	if err := r.Keep(ctx, tx, waiting[payout.WaitSigner], verdicts); err != nil {
+		return err
+	}
 	return r.recordWaiting(ctx, tx, q, waiting, rate)
 }
 
@@ -242,7 +258,8 @@ func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, wai
 	rate int64,
 ) error {
 	delay := payout.Delay{FeeRate: rate}
-	for _, reason := range []string{payout.WaitPaused, payout.WaitFunds, payout.WaitFee, payout.WaitNotEstimated} {
+	for _, reason := range []string{payout.WaitPaused, payout.WaitFunds, payout.WaitFee, payout.WaitNotEstimated,
+		payout.WaitSigner} {
 		if len(waiting[reason]) == 0 {
 			continue
 		}
@@ -253,6 +270,9 @@ func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, wai
 			}
 		}
 		if reason == payout.WaitFunds || reason == payout.WaitPaused { // all outputs of the asset wait in order
+			continue
+		}
+		if reason == payout.WaitSigner { // Keep stored it
 			continue
 		}
 		if err := payout.SetReason(ctx, tx, waiting[reason], reason); err != nil {
@@ -285,6 +305,8 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 		return "", payout.WaitFunds, nil
 	case q.failure != "":
 		return q.failure, "", nil
+	case q.refused:
+		return "", payout.WaitSigner, nil
 	case q.estimate.Verdict == evm.Inconclusive:
 		return "", payout.WaitNotEstimated, nil
 	}
@@ -301,19 +323,20 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 	return "", "", nil
 }
 
-// pay signs and stores the payment of one output with the next nonce and returns its txid.
-func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p *hotWallet) (txid string, err error) {
+// pay stores the payment of one output with the next nonce and returns its ID for Send.
+func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p *hotWallet) (id string, err error) {
 	b := r.NewBatch(tx, o.CompanyID, o.Amount.Asset(), o.Amount.Units(), maxCost(q.estimate, p.price),
 		onchain.PurposePayout)
 	b.Account, b.Nonce = r.hot, p.nonce
 	signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
-	if err := r.sign(ctx, tx, &b, q.call, gasLimit(q.estimate.Gas), *p, signer, []payout.Output{o}); err != nil {
+	id, err = r.sign(ctx, tx, &b, q.call, gasLimit(q.estimate.Gas), *p, signer, []payout.Output{o})
+	if err != nil {
 		return "", err
 	}
 	p.nonce++
 	p.spend(o.Amount.Asset(), o.Amount.Units())
 	p.spend(r.network.Native, b.Fee)
-	return b.TxID, payout.Assign(ctx, tx, []payout.Output{o}, b.ID, b.TxID, 0)
+	return id, payout.Assign(ctx, tx, []payout.Output{o}, b.ID, b.TxID, 0)
 }
 
 // reasonable reports whether a fee is acceptable for an amount: at most maxFeeShare of it, or one dollar. Without
@@ -348,21 +371,21 @@ func (r *Rail) within(ctx context.Context, tx *db.Tx, fee int64, amount money.Am
 	return cost.Units() <= cents || cost.Cmp(most) <= 0, err
 }
 
-// sign signs a transaction with the batch's nonce by the key of signer, and stores both. The caller assigns outs and
-// enqueues Send.
+// sign signs a transaction with the batch's nonce by the key of signer, or leaves that to Send, and stores both. It
+// returns the ID for Send. The caller assigns outs and enqueues Send.
 func (r *Rail) sign(ctx context.Context, tx *db.Tx, b *onchain.Batch, call evm.Call, gas uint64, p hotWallet,
 	signer chain.WalletCoin, outs []payout.Output,
-) error {
+) (id string, err error) {
 	signer.Outpoint = evm.NonceOutpoint(b.Account, b.Nonce)
 	b.Inputs = []chain.WalletCoin{signer}
-	raw, txid, err := r.signer.Sign(evm.Tx{
+	t := onchain.Transaction{CompanyID: b.CompanyID, BatchID: b.ID, Fee: b.Fee, Size: int64(gas)}
+	if err := r.signIfLocal(&t, evm.Tx{
 		ChainID: r.network.ChainID, Nonce: b.Nonce, Tip: p.tip, MaxFee: p.price, Gas: gas, Call: call,
-	}, signer.Branch, signer.Index)
-	if err != nil {
-		return err
+	}, signer); err != nil {
+		return "", err
 	}
-	b.TxID = txid
-	return r.Store(ctx, tx, *b, onchain.Transaction{
-		CompanyID: b.CompanyID, TxID: txid, BatchID: b.ID, Raw: raw, Fee: b.Fee, Size: int64(gas),
-	}, outs)
+	if !t.Unsigned {
+		b.TxID = t.TxID
+	}
+	return t.TxID, r.Store(ctx, tx, *b, t, outs)
 }

@@ -1,17 +1,32 @@
 package evm_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/signer/signertest"
 )
 
 // The EVM rail keeps the contract of payout.Rail on a simulated network.
-func TestRail(t *testing.T) {
+func TestRail(t *testing.T) { testRail(t, false) }
+
+// It keeps the contract also when another process signs.
+func TestRailWithASigner(t *testing.T) { testRail(t, true) }
+
+func testRail(t *testing.T, separate bool) {
 	payouttest.Run(t, func(f *payouttest.Fixture) payouttest.Outside {
 		outside, keys := simulate(f)
-		w := newFixture(f, outside, keys)
+		var remote *signertest.Signer
+		if separate {
+			policy := strings.Replace(signertest.Policy, `{"max_fee": "1"}`, fmt.Sprintf(`{"max_fee": "1", "chain_id": %d,
+				"tokens": {"USDC": %q, "USDT": %q}}`, outside.Spec().ChainID, outside.Spec().Tokens[0].Contract,
+				outside.Spec().Tokens[1].Contract), 1)
+			remote = signertest.Start(f.T, "", masterKey(), policy, f.Clock.Now)
+		}
+		w := newFixtureWith(f, outside, keys, remote)
 		follow := func(err error) {
 			t.Helper()
 			w.Must(err)

@@ -118,10 +118,11 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 			return err
 		}
 		signer := chain.WalletCoin{Address: from, Branch: coins[0].Branch, Index: coins[0].Index}
-		if err := r.sign(ctx, tx, &b, call, gas, hotWallet{price: price, tip: here.Tip}, signer, nil); err != nil {
+		id, err := r.sign(ctx, tx, &b, call, gas, hotWallet{price: price, tip: here.Tip}, signer, nil)
+		if err != nil {
 			return err
 		}
-		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), b.TxID)
+		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), id)
 		return setNonce(ctx, tx, r.Chain, from, b.Nonce+1)
 	})
 }
@@ -161,10 +162,11 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 		b := r.NewBatch(tx, ledger.Operator, r.network.Native, units, fee, onchain.PurposeGas)
 		b.Account, b.Nonce, b.Change = r.hot, p.nonce, address
 		signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
-		if err := r.sign(ctx, tx, &b, call, gasLimit(estimates[0].Gas), p, signer, nil); err != nil {
+		id, err := r.sign(ctx, tx, &b, call, gasLimit(estimates[0].Gas), p, signer, nil)
+		if err != nil {
 			return err
 		}
-		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), b.TxID)
+		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), id)
 		return setNonce(ctx, tx, r.Chain, r.hot, p.nonce+1)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
-	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -32,7 +31,7 @@ func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string
 		return "", err
 	}
 	old, ok := b.newest()
-	if !ok || !b.open() || b.Seen[old.TxID].State == chain.Mined {
+	if _, asked := b.unsigned(); asked || !ok || !b.open() || b.Seen[old.TxID].State == chain.Mined {
 		return "", payout.ErrProcessing
 	}
 	t, err := c.family.Replace(ctx, tx, b, old, rate)
@@ -43,24 +42,11 @@ func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string
 	if err := insertTransaction(ctx, tx, t); err != nil {
 		return "", err
 	}
-	const reason = "fee raised"
-	more := c.native(t.Fee - b.Fee)
-	if err := advanceBatch(ctx, tx, &b, b.State, t.TxID, t.Fee, reason); err != nil {
-		return "", err
+	if t.Unsigned {
+		payout.EnqueueSend(tx, companyID, c.Rail, tx.Now(), t.TxID)
+		return t.TxID, nil
 	}
-	if _, err := payout.AdvanceBatch(ctx, tx, b.CompanyID, b.ID, b.Outs, b.State, t.TxID, reason); err != nil {
-		return "", err
-	}
-	if err := post(tx, b, "bump", []ledger.Line{
-		ledger.Debit(ledger.NetworkFee, Source, more), ledger.Credit(ledger.InTransit, b.ID, more),
-	}); err != nil {
-		return "", err
-	}
-	if err := c.family.Watch(ctx, tx, b, t.TxID); err != nil {
-		return "", err
-	}
-	payout.EnqueueSend(tx, companyID, c.Rail, tx.Now(), t.TxID)
-	return t.TxID, nil
+	return t.TxID, c.replaced(ctx, tx, b, t)
 }
 
 // nudge checks unconfirmed batches (job payout.nudge): it broadcasts them again, or raises the fee of those that pay
@@ -111,7 +97,7 @@ func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open 
 	for _, b := range open {
 		t, ok := b.newest()
 		if !ok || !fresh || tx.Now().Sub(t.CreatedAt) < c.BumpAfter || !c.family.Underpays(b, t, rate) {
-			same = append(same, b.TxID)
+			same = append(same, b.sendable()...)
 			continue
 		}
 		switch _, err := c.Bump(ctx, tx, companyID, b.ID, rate); {
@@ -128,7 +114,7 @@ func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open 
 			c.Log.InfoContext(ctx, "the fee of a payout cannot be raised", "company_id", companyID, "batch_id", b.ID, "reason",
 				err)
 		}
-		same = append(same, b.TxID)
+		same = append(same, b.sendable()...)
 	}
 	payout.EnqueueSend(tx, companyID, c.Rail, tx.Now(), same...)
 	return nil

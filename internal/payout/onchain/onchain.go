@@ -35,15 +35,18 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/signer"
 )
 
-// Config has the dependencies and limits of a Carrier. All fields except Witnesses are required.
+// Config has the dependencies and limits of a Carrier. All fields except Witnesses and Signer are
+// required.
 type Config struct {
 	Rail      payout.RailName
 	Chain     string          // name of the network in package chain
 	Native    money.Asset     // asset in which fees are paid
 	Source    chain.Source    // node to broadcast through
 	Witnesses []chain.Witness // further nodes, asked about transactions that Source does not know
+	Signer    *signer.Client  // signs in another process; nil if the rail has the keys
 	Log       *slog.Logger
 
 	Confirmations int64         // confirmations of a fulfilled payout; a reorganization reverts it
@@ -83,6 +86,9 @@ type Family interface {
 	Underpays(b Batch, t Transaction, rate int64) bool
 	// Cost returns the fee of a transaction in a block.
 	Cost(t Transaction, seen chain.WatchedTx) int64
+	// Sign requests the signature of a stored transaction from the signer, and verifies it. It uses the network.
+	Sign(ctx context.Context, d *db.DB, b Batch, t Transaction, approvals []signer.Approval) (raw []byte, txid string,
+		err error)
 }
 
 // Carrier stores, broadcasts and follows the transactions of one chain. Rails embed it.
@@ -150,9 +156,9 @@ func (c *Carrier) enqueueNudge(tx *db.Tx, b Batch) {
 	})
 }
 
-// Store stores a new batch with its first signed transaction and its journal, watches the transaction and enqueues
-// the next check. outs are the outputs that the batch pays. The caller assigns them and enqueues Send in the same
-// transaction.
+// Store stores a new batch with its first transaction and its journal, watches the transaction if it is signed, and
+// enqueues the next check. outs are the outputs that the batch pays. The caller assigns them and enqueues Send in the
+// same transaction.
 func (c *Carrier) Store(ctx context.Context, tx *db.Tx, b Batch, t Transaction, outs []payout.Output) error {
 	if err := insertBatch(ctx, tx, b); err != nil {
 		return err
@@ -169,11 +175,20 @@ func (c *Carrier) Store(ctx context.Context, tx *db.Tx, b Batch, t Transaction, 
 	if err := post(tx, b, "send", lines); err != nil {
 		return err
 	}
-	if err := c.family.Watch(ctx, tx, b, t.TxID); err != nil {
-		return err
-	}
 	c.enqueueNudge(tx, b)
-	return nil
+	if c.Signer != nil {
+		ids := make([]string, len(outs))
+		for i, o := range outs {
+			ids[i] = o.ID
+		}
+		if err := release(ctx, tx, b.CompanyID, ids); err != nil {
+			return err
+		}
+	}
+	if t.Unsigned {
+		return nil // it is watched once it is signed
+	}
+	return c.family.Watch(ctx, tx, b, t.TxID)
 }
 
 // native returns an amount of the native asset.
@@ -259,7 +274,7 @@ type Batch struct {
 	ID        string
 	Chain     string
 	State     payout.State
-	TxID      string // newest transaction, or the confirmed one
+	TxID      string // newest signed transaction, or the confirmed one; "" before the first is signed
 	Value     int64  // sum of the outputs, or the amount of a sweep
 	Fee       int64  // fee posted so far (account 5000), in units of the native asset
 	Asset     money.Asset
@@ -272,7 +287,7 @@ type Batch struct {
 	CreatedAt time.Time
 	SentAt    time.Time // zero until the network accepts a transaction of the batch
 
-	Signed []Transaction              // by fee, lowest first
+	Signed []Transaction              // by fee, lowest first; at most one of them is still unsigned
 	Seen   map[string]chain.WatchedTx // state of its transactions on the chain, by txid
 	Outs   []payout.Output            // by position
 }
@@ -320,10 +335,11 @@ func (b Batch) newest() (Transaction, bool) {
 // The batch's own ID reserves its inputs.
 func (b Batch) ChangeReservation() string { return b.ID + ".change" }
 
-// Transaction is one signed transaction of a batch.
+// Transaction is one transaction of a batch.
 type Transaction struct {
 	CompanyID string
-	TxID      string
+	TxID      string // on EVM networks the hash to be signed until it is signed
+	Unsigned  bool   // a signer in another process has yet to sign it
 	BatchID   string
 	Replaces  string       // txid of the replaced transaction, or ""
 	State     payout.State // prepared, sent or in_doubt

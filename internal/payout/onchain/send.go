@@ -21,15 +21,25 @@ const (
 	findWithin = 10 * time.Second
 )
 
-// Send implements payout.Rail. The ids are txids. It broadcasts the stored bytes and records the answers.
+// Send implements payout.Rail. The ids are those of stored transactions. It broadcasts the signed ones and records the
+// answers; it requests the signatures of the others.
 func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
 	var ready []Transaction
+	var unsigned []pending
 	var stopped []string
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		ready, stopped, err = c.sendable(ctx, tx, companyID, ids)
+		ready, unsigned, stopped, err = c.sendable(ctx, tx, companyID, ids)
 		return err
-	}); err != nil || len(ready)+len(stopped) == 0 {
+	}); err != nil {
 		return err
+	}
+	for _, p := range unsigned {
+		if err := c.requestSignature(ctx, d, p); err != nil {
+			return err
+		}
+	}
+	if len(ready)+len(stopped) == 0 {
+		return nil
 	}
 	answers := c.submit(ctx, ready)
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -56,26 +66,41 @@ func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []st
 }
 
 // sendable returns the current transactions of open batches, ready to broadcast. While payouts, or those of their
-// asset, are stopped, those that the network never accepted are returned as stopped instead.
+// asset, are stopped, those that the network never accepted are returned as stopped instead, and nothing is signed.
 func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ready []Transaction,
-	stopped []string, err error,
+	unsigned []pending, stopped []string, err error,
 ) {
 	paused, err := payout.Paused(ctx, tx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	assets, err := ledger.StoppedAssets(ctx, tx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	batchIDs, err := batchesOf(ctx, tx, companyID, txids)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	batches, err := readBatches(ctx, tx, c.Chain, companyID, batchIDs)
 	for _, b := range batches {
 		if err := b.check(); err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
+		}
+		if t, ok := b.unsigned(); ok && slices.Contains(txids, t.TxID) && b.open() {
+			if paused != "" || assets[b.Asset] {
+				stopped = append(stopped, t.TxID)
+				continue
+			}
+			p := pending{Batch: b, Transaction: t}
+			outs := make([]string, len(b.Outs))
+			for i, o := range b.Outs {
+				outs[i] = o.ID
+			}
+			if p.approvals, err = approvalsOf(ctx, tx, companyID, outs); err != nil {
+				return nil, nil, nil, err
+			}
+			unsigned = append(unsigned, p)
 		}
 		t, ok := b.newest()
 		switch {
@@ -86,7 +111,7 @@ func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txi
 			ready = append(ready, t)
 		}
 	}
-	return ready, stopped, err
+	return ready, unsigned, stopped, err
 }
 
 // submit broadcasts transactions and returns the answers by txid. After a refusal it searches for the transaction: an

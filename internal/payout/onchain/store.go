@@ -209,21 +209,22 @@ func (c *Carrier) Busy(ctx context.Context, tx *db.Tx, account string) (bool, er
 
 func insertTransaction(ctx context.Context, tx *db.Tx, t Transaction) error {
 	return tx.Queue(ctx, `INSERT INTO payout_txs
-		(company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at)
-		VALUES ($1, $2, $3, $4, 'prepared', $5, $6, $7, $8, $9, 0, $10)`,
+		(company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts, created_at, unsigned,
+			refusal)
+		VALUES ($1, $2, $3, $4, 'prepared', $5, $6, $7, $8, $9, 0, $10, $11, '')`,
 		t.CompanyID, t.TxID, t.BatchID, t.Replaces, hex.EncodeToString(t.Raw), t.Fee, t.Size, t.Package, t.Ancestors,
-		db.Micros(tx.Now()))
+		db.Micros(tx.Now()), t.Unsigned)
 }
 
 const transactionColumns = `company_id, txid, batch_id, replaces, state, raw, fee, vsize, package, ancestors, attempts,
-	created_at`
+	created_at, unsigned`
 
 func scanTransaction(r *db.Rows) (t Transaction, err error) {
 	var state, raw string
 	var created int64
 	if err = r.Scan(&t.CompanyID, &t.TxID, &t.BatchID, &t.Replaces, &state, &raw, &t.Fee, &t.Size, &t.Package,
 		&t.Ancestors,
-		&t.Attempts, &created); err != nil {
+		&t.Attempts, &created, &t.Unsigned); err != nil {
 		return t, err
 	}
 	t.State, t.CreatedAt = payout.State(state), db.Time(created)

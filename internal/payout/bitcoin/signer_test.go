@@ -1,0 +1,137 @@
+package bitcoin_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/onchain"
+	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/signer"
+	"github.com/stipend/stipend/internal/signer/signertest"
+)
+
+// withSigner runs a test whose keys are in a signer with a policy.
+func withSigner(t *testing.T, policy string, f func(w *fixture)) {
+	payouttest.RunFixture(t, func(on *payouttest.Fixture) { f(newFixtureWith(on, policy)) })
+}
+
+// held returns the outputs that the signer does not pay yet.
+func (w *fixture) held() (all []onchain.Held) {
+	w.Helper()
+	w.Read(func(ctx context.Context, tx *db.Tx) (err error) {
+		all, err = onchain.AllHeld(ctx, tx, 10)
+		return err
+	})
+	return all
+}
+
+func TestAPayoutAboveTheSignersLimitWaitsForTwoApprovals(t *testing.T) {
+	people := []signertest.Passkey{signertest.NewPasskey("ada"), signertest.NewPasskey("grace")}
+	policy := strings.Replace(signertest.Policy, `"approval_above": "1000"`, `"approval_above": "0.01"`, 1)
+	policy = strings.Replace(policy, `"approvers": []`,
+		`"approvers": [`+people[0].Approver()+","+people[1].Approver()+"]", 1)
+	withSigner(t, policy, func(w *fixture) {
+		w.fund(10_000_000)
+		w.release(5_000_000, 500_000)
+		w.watch()
+		outs := w.states(payout.Queued, payout.Sent)
+		held := w.held()
+		if outs[0].Reason != payout.WaitSigner || len(held) != 1 || held[0].Verdict.Code != signer.ApprovalRequired {
+			t.Fatalf("%s, held %+v", outs[0].Reason, held)
+		}
+		approve := func(p signertest.Passkey) {
+			w.Helper()
+			a := p.Approve(held[0].Payment, w.Clock.Now().Add(time.Hour))
+			w.Write(func(ctx context.Context, tx *db.Tx) error {
+				return onchain.Approve(ctx, tx, a)
+			})
+			w.wait(time.Second)
+		}
+		approve(people[0])
+		w.states(payout.Queued, payout.Sent)
+		approve(people[1])
+		outs = w.states(payout.Sent, payout.Sent)
+		w.paid(outs...)
+		if n := len(w.held()); n != 0 {
+			t.Errorf("%d outputs are still held", n)
+		}
+	})
+}
+
+// Payouts that are above the limits together are paid one after the other, and those that do not fit at all wait. None
+// is put into a transaction that the signer then refuses.
+func TestPayoutsAreSplitByTheSignersLimits(t *testing.T) {
+	policy := strings.Replace(signertest.Policy, `{"transaction": "1000", "hour": "1000"`,
+		`{"transaction": "0.015", "hour": "0.025"`, 1)
+	policy = strings.Replace(policy, `"max_fee": "0.1"`, `"max_fee": "0.001"`, 1)
+	withSigner(t, policy, func(w *fixture) {
+		w.fund(5_000_000, 5_000_000, 5_000_000)
+		w.release(1_000_000, 1_000_000, 1_000_000)
+		w.watch()
+		txids, states := map[string]bool{}, map[payout.State]int{}
+		for _, o := range w.outputs() {
+			states[o.State]++
+			txids[o.TxID] = true
+		}
+		if states[payout.Sent] != 2 || states[payout.Queued] != 1 || len(txids) != 3 {
+			t.Fatalf("%v in %d transactions", states, len(txids)-1)
+		}
+		w.mine(1)
+		w.wait(61 * time.Minute)
+		w.mine(1)
+		w.paid(w.all(payout.Fulfilled)...)
+	})
+}
+
+func TestASignerThatIsDownDelaysPayouts(t *testing.T) {
+	withSigner(t, signertest.Policy, func(w *fixture) {
+		w.fund(10_000_000, 10_000_000)
+		w.remote.Stop()
+		w.release(500_000)
+		w.watch()
+		w.states(payout.Queued)
+		w.remote.Start()
+		w.wait(2 * time.Minute)
+		w.paid(w.states(payout.Sent)...)
+
+		// It stops after a transaction was stored, and before it was signed.
+		w.Queue(w.outputsOf(600_000)...)
+		w.Must(w.rail.Prepare(w.Context(), w.DB, payouttest.Company))
+		w.remote.Stop()
+		w.watch()
+		prepared := w.states(payout.Sent, payout.Prepared)[1]
+		if prepared.TxID != "" {
+			t.Errorf("an unsigned transaction has the txid %s", prepared.TxID)
+		}
+		w.remote.Start()
+		w.wait(2 * time.Minute)
+		outs := w.states(payout.Sent, payout.Sent)
+		w.paid(outs...)
+		if outs[1].BatchID != prepared.BatchID {
+			t.Error("another batch pays the output")
+		}
+		w.mine(1)
+		w.states(payout.Fulfilled, payout.Fulfilled)
+	})
+}
+
+func TestTheSignerSignsReplacements(t *testing.T) {
+	withSigner(t, signertest.Policy, func(w *fixture) {
+		w.fund(2_000_000)
+		w.release(500_000)
+		w.watch()
+		first := w.states(payout.Sent)[0]
+		w.feeRate(20)
+		w.wait(7 * time.Hour)
+		second := w.states(payout.Sent)[0]
+		if second.TxID == first.TxID || second.BatchID != first.BatchID {
+			t.Fatalf("the fee was not raised: %+v", second)
+		}
+		w.mine(1)
+		w.paid(w.states(payout.Fulfilled)...)
+	})
+}
