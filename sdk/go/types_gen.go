@@ -719,7 +719,7 @@ type ClaimRefund struct {
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Network on which the payer receives the refund.
+	// Network on which the payer receives the refund, or lightning.
 	Network string `json:"network"`
 	// ID of the refund.
 	RefundID string `json:"refund_id"`
@@ -768,7 +768,7 @@ type ClaimRefunded struct {
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Network on which the payer receives the refund.
+	// Network on which the payer receives the refund, or lightning.
 	Network string `json:"network"`
 	// Address to which the link was mailed; empty if it was not.
 	NotificationEmail string `json:"notification_email"`

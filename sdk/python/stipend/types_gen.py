@@ -605,7 +605,7 @@ class ClaimRefund:
     expires_at: datetime
     """When the link expires, UTC."""
     network: str
-    """Network on which the payer receives the refund."""
+    """Network on which the payer receives the refund, or lightning."""
     refund_id: str
     """ID of the refund."""
     status: Literal["awaiting_approval", "offered", "accepted", "paid", "withdrawn"]
@@ -658,7 +658,7 @@ class ClaimRefunded:
     expires_at: datetime
     """When the link expires, UTC."""
     network: str
-    """Network on which the payer receives the refund."""
+    """Network on which the payer receives the refund, or lightning."""
     notification_email: str
     """Address to which the link was mailed; empty if it was not."""
     refund_id: str

@@ -515,7 +515,7 @@ export interface ClaimRefund {
 	denomination_currency?: string;
 	/** When the link expires, UTC. */
 	expires_at: string;
-	/** Network on which the payer receives the refund. */
+	/** Network on which the payer receives the refund, or lightning. */
 	network: string;
 	/** ID of the refund. */
 	refund_id: string;
@@ -568,7 +568,7 @@ export interface ClaimRefunded {
 	denomination_currency?: string;
 	/** When the link expires, UTC. */
 	expires_at: string;
-	/** Network on which the payer receives the refund. */
+	/** Network on which the payer receives the refund, or lightning. */
 	network: string;
 	/** Address to which the link was mailed; empty if it was not. */
 	notification_email: string;
