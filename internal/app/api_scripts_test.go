@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -201,6 +202,7 @@ func (d *scriptClient) stored() string {
 //	set $text upper TEXT                          the text in capital letters
 //	set $id correction OWNER MEMBER VALUE         a correction that the bank asks for the owner's first destination
 //	set $text text VALUE                          the value
+//	set $day day 20                               the date in 20 days
 //	set $deposit credit COMPANY 100.00 USD        a deposit to the company's balance
 //	set $verified verified COMPANY                the company is verified
 //	set $owner disconnects COMPANY                an owner, who disconnects the company's platform
@@ -260,6 +262,10 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 		case "text":
 			set(name, strings.TrimSpace(strings.TrimPrefix(what, "text")))
 			return nil
+		case "day":
+			days, err := strconv.Atoi(words[1])
+			set(name, tx.Now().AddDate(0, 0, days).Format(time.DateOnly))
+			return err
 		case "credit":
 			a, err := money.Parse(money.Asset(words[3]), words[2])
 			if err != nil {

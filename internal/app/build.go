@@ -169,11 +169,19 @@ func (s *Service) buildServices() (err error) {
 	if err != nil {
 		return err
 	}
+	if s.debits, err = directdebit.New(directdebit.Config{
+		Accounts: s.banks, Setup: s.setup(), Payer: s.payer, AllowUnverified: allowUnverified,
+	}, directdebit.Guards{Owns: s.ownsDebitedAccount,
+		Stated: func(ctx context.Context, tx *db.Tx, a bank.Account) (string, error) {
+			return bankreceipt.ReadThrough(ctx, tx, a.Number, a.Currency)
+		}}); err != nil {
+		return err
+	}
 	if s.payroll, err = payroll.New(payroll.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
 		Lightning: s.cfg.PaysLightning(),
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, Treasury: funds,
-		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer,
+		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer, Debits: s.debits,
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 		PayeesApproved: release.PayeesApproved,
@@ -199,14 +207,6 @@ func (s *Service) buildServices() (err error) {
 	}, withdrawal.Guards{
 		Screen: s.screening.Screen, ReleaseApproved: release.Approved,
 	}); err != nil {
-		return err
-	}
-	if s.debits, err = directdebit.New(directdebit.Config{
-		Accounts: s.banks, Setup: s.setup(), Payer: s.payer, AllowUnverified: allowUnverified,
-	}, directdebit.Guards{Owns: s.ownsDebitedAccount,
-		Stated: func(ctx context.Context, tx *db.Tx, a bank.Account) (string, error) {
-			return bankreceipt.ReadThrough(ctx, tx, a.Number, a.Currency)
-		}}); err != nil {
 		return err
 	}
 	if s.wallets, err = wallet.New(wallet.Config{

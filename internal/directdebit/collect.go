@@ -17,6 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/payroll"
 )
 
 // Apply applies what a bank reports about debits, each in its own transaction, and returns problems for staff. Facts
@@ -164,6 +165,9 @@ func (s *Service) collected(ctx context.Context, tx *db.Tx, x *Debit) error {
 		ledger.Credit(ledger.CompanyFunds, "", early)); err != nil {
 		return err
 	}
+	if err := x.informPayroll(ctx, tx, x.progress()); err != nil {
+		return err
+	}
 	if x.Final {
 		m, err := lockMandate(ctx, tx, x.CompanyID, x.Mandate.ID)
 		if err != nil || m.State != MandateActive {
@@ -175,6 +179,7 @@ func (s *Service) collected(ctx context.Context, tx *db.Tx, x *Debit) error {
 }
 
 // earlyRelease returns the part of a debit that can be used before its hold ends: what the company's risk limit leaves.
+// Of a debit that funds a payroll it is all or nothing.
 func earlyRelease(ctx context.Context, tx *db.Tx, x *Debit) (money.Amount, error) {
 	zero := money.Zero(x.Amount.Asset())
 	limit, err := lockLimit(ctx, tx, x.CompanyID, x.Amount.Asset())
@@ -200,6 +205,9 @@ func earlyRelease(ctx context.Context, tx *db.Tx, x *Debit) (money.Amount, error
 	}
 	if left.Cmp(x.Amount) > 0 {
 		left = x.Amount
+	}
+	if x.PayrollID != "" && left != x.Amount {
+		return zero, nil
 	}
 	return left, nil
 }
@@ -254,8 +262,11 @@ func (s *Collector) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err := x.advance(ctx, tx, Available, "", ""); err != nil {
 		return err
 	}
-	return x.post(tx, "release", ledger.Debit(ledger.HeldFunds, x.ID, rest),
-		ledger.Credit(ledger.CompanyFunds, "", rest))
+	if err := x.post(tx, "release", ledger.Debit(ledger.HeldFunds, x.ID, rest),
+		ledger.Credit(ledger.CompanyFunds, "", rest)); err != nil {
+		return err
+	}
+	return x.informPayroll(ctx, tx, x.progress())
 }
 
 // heard reports whether a return of a debit within its hold would be known: its API answered a question
@@ -308,10 +319,6 @@ func (s *Service) returned(ctx context.Context, tx *db.Tx, x *Debit, f bank.Debi
 	if err != nil {
 		return "", err
 	}
-	lines, err := ledger.ReversalLines(ctx, tx, x.CompanyID, x.Released)
-	if err != nil {
-		return "", err
-	}
 	gone, err := x.Amount.Add(fee)
 	if err != nil {
 		return "", err
@@ -320,8 +327,20 @@ func (s *Service) returned(ctx context.Context, tx *db.Tx, x *Debit, f bank.Debi
 	if err := x.advance(ctx, tx, Returned, cmp.Or(code, "MS03"), f.Info); err != nil {
 		return "", err
 	}
-	if err := x.post(tx, "return", append(lines, ledger.Debit(ledger.HeldFunds, x.ID, held),
-		ledger.Debit(ledger.BankFee, x.account, fee), ledger.Credit(ledger.Bank, x.account, gone))...); err != nil {
+	take := func() error {
+		lines, err := ledger.ReversalLines(ctx, tx, x.CompanyID, x.Released)
+		if err != nil {
+			return err
+		}
+		return x.post(tx, "return", append(lines, ledger.Debit(ledger.HeldFunds, x.ID, held),
+			ledger.Debit(ledger.BankFee, x.account, fee), ledger.Credit(ledger.Bank, x.account, gone))...)
+	}
+	if x.PayrollID == "" {
+		err = take()
+	} else {
+		err = payroll.DebitReturned(ctx, tx, x.CompanyID, x.PayrollID, take)
+	}
+	if err != nil {
 		return "", err
 	}
 	return problem, s.refused(ctx, tx, x, mail.DebitReturned)

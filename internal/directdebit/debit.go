@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -73,6 +74,7 @@ type Debit struct {
 	ExternalID           string
 	RetryOf              string // ID of the returned debit that this one repeats, or ""
 	Final                bool   // the last debit under its mandate
+	PayrollID            string // ID of the payroll that it funds, or ""
 	CreatedBy            string // ID of the member, "" for a program
 	HeldUntil            time.Time
 	Version              int64
@@ -239,7 +241,7 @@ func (s *Service) RetryDebit(ctx context.Context, tx *db.Tx, by identity.Princip
 		return Debit{}, err
 	}
 	d := Debit{CompanyID: company.ID, Mandate: m, Amount: first.Amount, Description: first.Description, RetryOf: first.ID,
-		Final: first.Final, CreatedBy: approval.CreatorOf(by), retries: first.retries + 1}
+		Final: first.Final, PayrollID: first.PayrollID, CreatedBy: approval.CreatorOf(by), retries: first.retries + 1}
 	return d, s.schedule(ctx, tx, &d, a, time.Time{})
 }
 
@@ -304,7 +306,13 @@ func (d *Debit) advance(ctx context.Context, tx *db.Tx, to State, reason, note s
 		return err
 	}
 	db.History(tx, d.CompanyID, d.ID, d.Version, string(from), string(to), cmp.Or(note, reason))
-	return d.emit(tx, webhook.DirectDebitUpdate, from)
+	if err := d.emit(tx, webhook.DirectDebitUpdate, from); err != nil {
+		return err
+	}
+	if to == Failed || to == Cancelled { // in other states the money is posted first
+		return d.informPayroll(ctx, tx, payroll.DebitEnded)
+	}
+	return nil
 }
 
 func (d *Debit) emit(tx *db.Tx, event webhook.Type[webhook.DirectDebitData], from State) error {
@@ -315,7 +323,7 @@ func (d *Debit) emit(tx *db.Tx, event webhook.Type[webhook.DirectDebitData], fro
 	return webhook.Emit(tx, event.Event(d.CompanyID, d.ID, d.Version, webhook.DirectDebitData{
 		DebitID: d.ID, MandateID: d.Mandate.ID, Status: string(d.State), PreviousStatus: string(from), Reason: d.Reason,
 		Amount: d.Amount, Currency: d.Amount.Asset(), ReleasedAmount: d.Released, DueOn: d.DueOn, HeldUntil: held,
-		RetryOf: d.RetryOf, ExternalID: d.ExternalID,
+		RetryOf: d.RetryOf, ExternalID: d.ExternalID, PayrollID: d.PayrollID,
 	}))
 }
 

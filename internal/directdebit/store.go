@@ -108,19 +108,19 @@ func unusedMandates(ctx context.Context, tx *db.Tx, since time.Time) ([]mandateK
 
 const columns = `debit_id, mandate_id, account, number, asset, amount, released, due_on, status, reason, description,
 	external_id, request_key, retry_of, retries, is_final, name, checksum, sealed, token, transfer_id, attempts, check_at,
-	checked_at, held_until, created_by, version, created_at, updated_at`
+	checked_at, held_until, created_by, payroll_id, version, created_at, updated_at`
 
 func (d *Debit) values() []any {
 	return []any{d.CompanyID, d.ID, d.Mandate.ID, d.account, d.number, string(d.Amount.Asset()), d.Amount.Units(),
 		d.Released.Units(), d.DueOn, string(d.State), d.Reason, d.Description, d.ExternalID, d.key, d.RetryOf, d.retries,
 		d.Final, d.name, d.checksum, d.sealed, d.token, d.transferID, d.attempts, micros(d.checkAt), micros(d.checkedAt),
-		micros(d.HeldUntil), d.CreatedBy, d.Version, db.Micros(d.CreatedAt), db.Micros(d.UpdatedAt)}
+		micros(d.HeldUntil), d.CreatedBy, d.PayrollID, d.Version, db.Micros(d.CreatedAt), db.Micros(d.UpdatedAt)}
 }
 
 func insert(ctx context.Context, tx *db.Tx, d Debit) error {
 	n, err := tx.Exec(ctx, "INSERT INTO direct_debits (company_id, "+columns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24,
-			$25, $26, $27, $28, $29, $30) ON CONFLICT DO NOTHING`, d.values()...)
+			$25, $26, $27, $28, $29, $30, $31) ON CONFLICT DO NOTHING`, d.values()...)
 	if err == nil && n != 1 {
 		return db.ErrConflict // a concurrent request used the same key, external ID or retried debit
 	}
@@ -133,7 +133,8 @@ func scan(companyID string, scan func(...any) error) (Debit, error) {
 	var amount, released, check, checked, held, created, updated int64
 	err := scan(&d.ID, &d.Mandate.ID, &d.account, &d.number, &asset, &amount, &released, &d.DueOn, &state, &d.Reason,
 		&d.Description, &d.ExternalID, &d.key, &d.RetryOf, &d.retries, &d.Final, &d.name, &d.checksum, &d.sealed, &d.token,
-		&d.transferID, &d.attempts, &check, &checked, &held, &d.CreatedBy, &d.Version, &created, &updated)
+		&d.transferID, &d.attempts, &check, &checked, &held, &d.CreatedBy, &d.PayrollID,
+		&d.Version, &created, &updated)
 	d.Amount, d.Released = money.New(money.Asset(asset), amount), money.New(money.Asset(asset), released)
 	d.State, d.checkAt, d.checkedAt, d.HeldUntil = State(state), timeOf(check), timeOf(checked), timeOf(held)
 	d.CreatedAt, d.UpdatedAt = db.Time(created), db.Time(updated)
@@ -196,6 +197,14 @@ func byExternalID(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 func retryOf(ctx context.Context, tx *db.Tx, companyID, id string) (Debit, error) {
 	return missing(one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+
 		" FROM direct_debits WHERE company_id = $1 AND retry_of = $2 AND retry_of <> ''", companyID, id)))
+}
+
+// OfPayroll returns the newest debit that a payroll waits for, or was funded by, or a Debit without an ID if there is
+// none.
+func OfPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) (Debit, error) {
+	return missing(one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+` FROM direct_debits
+		WHERE company_id = $1 AND payroll_id = $2 AND payroll_id <> '' ORDER BY created_at DESC, debit_id DESC LIMIT 1`,
+		companyID, payrollID)))
 }
 
 // debitsWhere returns the debits of a company that match a condition, with the IDs of their mandates only.

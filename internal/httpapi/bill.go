@@ -150,5 +150,5 @@ func payInvoices(ctx context.Context, tx *db.Tx, c *request, in *payInvoicesInpu
 	if err != nil {
 		return nil, err
 	}
-	return showCreated(c, p)
+	return showCreated(ctx, tx, c, p)
 }

@@ -79,6 +79,7 @@ type (
 		Reference      string     `json:"reference" doc:"Reference at the bank; empty before it was sent." example:"D0000012"`
 		Description    string     `json:"description" doc:"Text on the bank statement." example:"Payroll October"`
 		RetryOf        string     `json:"retry_of" example:"ddb_06gf58g6w0aychq170kks701q0"`
+		PayrollID      string     `json:"payroll_id"`
 		ExternalID     string     `json:"external_id"`
 		Final          bool       `json:"final" doc:"Whether it is the last direct debit under the mandate."`
 		Created        Time       `json:"created"`
@@ -143,7 +144,8 @@ func showDebit(d directdebit.Debit) *debitAnswer {
 		DebitID: d.ID, CompanyID: d.CompanyID, MandateID: d.Mandate.ID, Status: debitState(d.State), Reason: d.Reason,
 		Currency: string(d.Amount.Asset()), Amount: amount(d.Amount), ReleasedAmount: amount(d.Released), DueOn: d.DueOn,
 		Reference: d.Reference(), Description: d.Description, RetryOf: d.RetryOf, ExternalID: d.ExternalID, Final: d.Final,
-		Created: Time(d.CreatedAt), Updated: Time(d.UpdatedAt),
+		PayrollID: d.PayrollID,
+		Created:   Time(d.CreatedAt), Updated: Time(d.UpdatedAt),
 	}
 	if !d.HeldUntil.IsZero() {
 		out.HeldUntil = (*Time)(&d.HeldUntil)

@@ -433,7 +433,7 @@ func TestPayrollErrors(t *testing.T) {
 		people := func(more string) string {
 			return `{"to_pay":[{"user_id":"` + person + `","amount_fiat":` + more + `}]}`
 		}
-		const balance = `"funding_method":"wallet",`
+		const balance, debited = `"funding_method":"wallet",`, `"funding_method":"direct_debit",`
 		refused := func(status int, code, pointer, path, body string) refusal {
 			return refusal{status, code, pointer, "POST", path, body, ""}
 		}
@@ -456,6 +456,7 @@ func TestPayrollErrors(t *testing.T) {
 			refused(422, "currency_not_supported", "/currency", bills,
 				strings.Replace(bill(firm, "1"), `"USD"`, `"BTC"`, 1)),
 			refused(409, "insufficient_balance", "", payBills, pay(balance, open(firm, "1000"))),
+			refused(409, "mandate_not_active", "/funding_method", payBills, pay(debited, open(firm, "3"))),
 			refused(422, "amount_too_small", "", payBills, pay("", open(firm, "0.01"))),
 			refused(422, "currency_not_supported", "/funding_currency", payBills, pay(`"funding_currency":"XXX",`, inFirm)),
 			refused(422, "no_distribution", "/invoice_ids/0", payBills, pay("", inBare)),
@@ -466,6 +467,7 @@ func TestPayrollErrors(t *testing.T) {
 			refused(409, "external_id_conflict", "", vendors, vendor(balance+`"external_id":"run-1",`, firm, "1")),
 			refused(409, "external_id_conflict", "", payBills, pay(balance+`"external_id":"run-1",`, inFirm)),
 			refused(409, "insufficient_balance", "", vendors, vendor(balance, firm, "1000")),
+			refused(409, "mandate_not_active", "/funding_method", vendors, vendor(debited, firm, "1")),
 			refused(422, "amount_too_small", "", vendors, vendor("", firm, "0.01")),
 			refused(422, "country_not_supported", "/to_pay/0/country", vendors, vendor("", firm, `1,"country":"ZZ"`)),
 			refused(422, "currency_not_supported", "/currency", vendors, vendor(`"currency":"BTC",`, firm, "1")),

@@ -170,8 +170,8 @@ var fieldDocs = map[string]fieldDoc{
 		`1263.01`,
 	},
 	"funding_method": {
-		"Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID " +
-			"of one wallet.",
+		"Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account, " +
+			"`wallet` from the company's balance, or the ID of one wallet.",
 		`"crypto"`,
 	},
 	"funding_currency":         {"Currency of the funding payment.", `"BTC"`},
@@ -774,8 +774,8 @@ var typeFieldDocs = map[string]map[string]string{
 			"nothing was exchanged or the payroll was funded at several rates.",
 	},
 	"PayrollCreateBody": {
-		"funding_method": "Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's " +
-			"funding method.",
+		"funding_method": "Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: " +
+			"the company's funding method.",
 		"funding_network": "Network of the funding payment, if the currency has several: one of its " +
 			"`funding_networks` in GET /api/currencies.",
 		"external_id": "Your own reference of the payroll, unique per company.",
@@ -854,6 +854,10 @@ var typeFieldDocs = map[string]map[string]string{
 	"payrollDetail": {
 		"pay_date":      "Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.",
 		"bank_transfer": "The bank transfer that funds the payroll; present while the payroll waits for it.",
+		"debit_id":      "ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`.",
+	},
+	"payrollCreated": {
+		"debit_id": "ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`.",
 	},
 	"payrollPreview": {
 		"pay_date":       "Day on which the payees are paid, by the working-day rule; empty without a pay date.",
@@ -1047,6 +1051,7 @@ var typeFieldDocs = map[string]map[string]string{
 		"released_amount": "Part of the amount that was credited to the balance.",
 		"held_until":      "When the hold ends, UTC; missing before the money was collected.",
 		"retry_of":        "ID of the returned direct debit that it repeats; empty for none.",
+		"payroll_id":      "ID of the payroll that it funds; empty for none.",
 		"reason":          "Reason of the state, such as a bank's code; may be empty.",
 	},
 	"debitBody": {

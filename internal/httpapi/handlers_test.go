@@ -151,7 +151,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		}
 		if own.Payroll, err = payroll.New(payroll.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, Treasury: funds,
-			AllowUnverified: true, Sealer: sealer,
+			AllowUnverified: true, Sealer: sealer, Debits: own.Debits,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout"
@@ -61,6 +62,7 @@ type (
 		Total     Decimal               `json:"total_input_in_input_currency"`
 		Quote     *webhook.PayrollQuote `json:"quote,omitzero" doc:"Only present if the payroll is funded by crypto."`
 		Transfer  *bankTransfer         `json:"bank_transfer,omitzero" doc:"Present when the payroll is funded by bank."`
+		DebitID   string                `json:"debit_id,omitempty"`
 	}
 
 	bankTransfer struct {
@@ -218,6 +220,7 @@ type (
 		HoldReason   string           `json:"hold_reason" doc:"Why it is on hold; empty when it is not."`
 		Approval     *payrollApproval `json:"approval,omitzero" doc:"Only present if approval is pending or was given."`
 		Transfer     *bankTransfer    `json:"bank_transfer,omitzero"`
+		DebitID      string           `json:"debit_id,omitempty"`
 		Payments     []paymentDetail  `json:"payments"`
 		Deposits     []payrollDeposit `json:"deposits"`
 		Timeline     []payrollStep    `json:"timeline"`
@@ -332,7 +335,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 	if err != nil {
 		return nil, err
 	}
-	return showCreated(c, p)
+	return showCreated(ctx, tx, c, p)
 }
 
 func updatePayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollUpdateInput) (*payrollCreated, error) {
@@ -343,12 +346,26 @@ func updatePayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollUpdate
 	if err != nil {
 		return nil, err
 	}
-	return showCreated(c, p)
+	return showCreated(ctx, tx, c, p)
 }
 
-func showCreated(c *request, p payroll.Payroll) (*payrollCreated, error) {
+func showCreated(ctx context.Context, tx *db.Tx, c *request, p payroll.Payroll) (*payrollCreated, error) {
 	transfer, err := showTransfer(c, &p)
-	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote), transfer}, err
+	if err != nil {
+		return nil, err
+	}
+	debit, err := debitOf(ctx, tx, p)
+	return &payrollCreated{p.ID, amount(p.Fees), amount(p.Volume), amount(p.Total), showQuote(p.Quote), transfer,
+		debit}, err
+}
+
+// debitOf returns the ID of the newest direct debit of a payroll, or "" if it is funded otherwise.
+func debitOf(ctx context.Context, tx *db.Tx, p payroll.Payroll) (string, error) {
+	if p.FundingMethod != payroll.MethodDebit {
+		return "", nil
+	}
+	d, err := directdebit.OfPayroll(ctx, tx, p.CompanyID, p.ID)
+	return d.ID, err
 }
 
 // showTransfer returns the bank transfer that a pending payroll waits for, or nil if it is not funded by bank.
@@ -520,6 +537,9 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 		out.Timeline[i] = payrollStep{s.ObjectID, previousState(s.From), timelineState(s.To), s.Reason, Time(s.At)}
 	}
 	if out.Transfer, err = showTransfer(c, &p); err != nil {
+		return nil, err
+	}
+	if out.DebitID, err = debitOf(ctx, tx, p); err != nil {
 		return nil, err
 	}
 	out.Deposits, err = showDeposits(ctx, tx, c, p)

@@ -122,13 +122,15 @@ var routes = []route{
 		description: "Creates a payroll of up to 10,000 payees. Once it is funded, each payee's destinations are " +
 			"paid. With `funding_method` `crypto` the response contains a firm quote, valid for 30 minutes; with " +
 			"`bank`, the amount to transfer in the payroll's own currency and the reference to use; with `wallet`, the " +
-			"balance pays at once. If any payee is invalid, nothing is created.",
+			"balance pays at once. With `direct_debit` the total is collected under the company's newest active mandate " +
+			"in the currency, and pays the payroll when its hold has ended. If any payee is invalid, nothing is created.",
 		example: examplePayroll,
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small",
 			"conversion_unavailable", "country_not_supported", "currency_not_supported", "external_id_conflict",
 			"insufficient_balance",
-			"invalid_state", "kyc_required", "no_distribution", "payer_deleted", "rate_unavailable", "recipient_inactive",
+			"invalid_state", "kyc_required", "mandate_not_active", "no_distribution", "payer_deleted", "rate_unavailable",
+			"recipient_inactive",
 		},
 	},
 	{
@@ -782,7 +784,8 @@ var routes = []route{
 			"amount_not_positive", "amount_precision", "amount_too_small",
 			"conversion_unavailable", "country_not_supported", "currency_not_supported", "external_id_conflict",
 			"insufficient_balance",
-			"invalid_state", "kyc_required", "no_distribution", "rate_unavailable", "recipient_inactive",
+			"invalid_state", "kyc_required", "mandate_not_active", "no_distribution", "rate_unavailable",
+			"recipient_inactive",
 		},
 	},
 	{
@@ -817,8 +820,8 @@ var routes = []route{
 			"them can be in another payroll until this one is cancelled or has ended without paying it.",
 		errors: []string{
 			"amount_too_small", "conversion_unavailable", "currency_not_supported", "external_id_conflict",
-			"insufficient_balance", "invalid_state", "kyc_required", "no_distribution", "payer_deleted", "rate_unavailable",
-			"recipient_inactive",
+			"insufficient_balance", "invalid_state", "kyc_required", "mandate_not_active", "no_distribution",
+			"payer_deleted", "rate_unavailable", "recipient_inactive",
 		},
 	},
 

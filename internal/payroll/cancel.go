@@ -63,7 +63,10 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil {
 		return *p, err
 	}
-	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
+	if err := p.advanceEach(ctx, tx, Pending, Cancelled, ""); err != nil {
+		return *p, err
+	}
+	return *p, s.cancelDebit(ctx, tx, by, p)
 }
 
 // freeAll credits the money that a payroll has received to the company's balance, except what the operator gained on
@@ -248,6 +251,11 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	waits := f.verdict.Waiting || last.State == quote.StateActive && tx.Now().Before(last.ValidTo)
 	for _, r := range f.receipts {
 		waits = waits || r.active
+	}
+	if byDebit, err := s.debitWaits(ctx, tx, p); err != nil {
+		return err
+	} else if byDebit {
+		waits = true
 	}
 	if waits || tx.Now().Before(end) {
 		again := tx.Now().Add(UnfundedAfter)

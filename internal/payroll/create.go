@@ -134,9 +134,9 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 	return nil
 }
 
-// Create creates a payroll with its payments. A payroll funded on chain or by bank is pending; one paid from the
-// company's balance is received at once. If the request has problems, nothing is written, and the error lists all of
-// them.
+// Create creates a payroll with its payments. A payroll funded on chain, by bank or by direct debit is pending; one
+// paid from the company's balance is received at once. If the request has problems, nothing is written, and the error
+// lists all of them.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	if params.Key != "" {
 		if made, err := madeBefore(ctx, tx, by, params); err != nil || made.ID != "" {
@@ -172,6 +172,9 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := offering.Check(ctx, tx, t.funding); err != nil {
 		return Payroll{}, err
 	}
+	if err := s.checkDebit(ctx, tx, by, t); err != nil {
+		return Payroll{}, err
+	}
 	p := t.payroll(tx)
 	p.CreatedBy = approval.CreatorOf(by)
 	if params.Key != "" {
@@ -189,6 +192,8 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		err = s.createOnChain(ctx, tx, p, t.network)
 	case MethodBank:
 		err = p.createPending(tx)
+	case MethodDebit:
+		err = s.createByDebit(ctx, tx, by, p)
 	default:
 		err = s.createFromBalance(ctx, tx, p)
 	}
@@ -411,6 +416,9 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 		}
 	}
 	if v.Total.Sign() > 0 {
+		if err := list.AddErr(s.checkDebit(ctx, tx, by, t), "/funding_method"); err != nil {
+			return v, err
+		}
 		if err := s.previewFunding(ctx, tx, company.ID, &v, &list); err != nil {
 			return v, err
 		}
@@ -434,7 +442,7 @@ func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID strin
 		return list.AddErr(err, "/funding_currency")
 	}
 	switch v.FundingMethod {
-	case MethodBank:
+	case MethodBank, MethodDebit:
 		return nil
 	case MethodCrypto:
 		if v.Funding.Cmp(quote.Least(v.FundingCurrency, false)) < 0 {

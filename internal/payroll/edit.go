@@ -105,6 +105,9 @@ func (p *Payroll) editMetadata(ctx context.Context, tx *db.Tx, all map[string]st
 
 // editable returns the funding of a payroll that has received nothing, or an error.
 func (s *Service) editable(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
+	if p.State == Pending && p.FundingMethod == MethodDebit {
+		return nil, ErrState.Detailf("The direct debit of this payroll is announced. Cancel the payroll and create another.")
+	}
 	if p.State != Pending || !p.FromOutside() {
 		return nil, ErrState.Detailf("Only a payroll that waits for its funding can be changed.")
 	}

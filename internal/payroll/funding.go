@@ -46,6 +46,9 @@ func (s *Service) Fund(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
+	if p.FundingMethod == MethodDebit {
+		return s.refundByDebit(ctx, tx, p)
+	}
 	if !p.FromOutside() {
 		return nil
 	}
@@ -380,12 +383,7 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	from, short := p.State, p.Shortfall
-	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	// The release checks the reasons of these holds again. Any other hold is restored when the funding returns.
-	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
-		p.HoldReason = ""
-	}
-	p.FundingState = state
+	p.unfund(held, state)
 	if err := p.step(ctx, tx, from, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 		return err
 	}
@@ -393,6 +391,16 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 		return err
 	}
 	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
+}
+
+// unfund changes a payroll that is not released to pending, with the escrow and the funding state that are left.
+func (p *Payroll) unfund(held money.Amount, state FundingState) {
+	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
+	// The release checks the reasons of these holds again. Any other hold is restored when the funding returns.
+	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
+		p.HoldReason = ""
+	}
+	p.FundingState = state
 }
 
 // stayReceived updates the escrow of a payroll that is still covered, and the shortfall that the operator absorbs.

@@ -92,6 +92,7 @@ const (
 	MethodCrypto = "crypto"
 	MethodBank   = "bank" // a transfer in the payroll's own currency, without a quote
 	MethodWallet = "wallet"
+	MethodDebit  = "direct_debit" // from the balance, after a direct debit of the total; in the payroll's own currency
 )
 
 // MaxPayees is the largest number of items of one payroll.
@@ -300,6 +301,8 @@ type Config struct {
 	// who were paid before: an attacker who takes over a login changes the destination before the payee notices. 0 is
 	// no wait.
 	CoolDown time.Duration
+	// Debits collects the totals of payrolls with MethodDebit. Optional: without it, they are refused.
+	Debits Debits
 	// Treasury limits how much the operator exchanges into the assets that payees are paid in.
 	Treasury *treasury.Treasury
 	// AllowUnverified lets companies without an approved verification create payrolls, as in a sandbox.

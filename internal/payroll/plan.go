@@ -194,6 +194,9 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 	case t.method == MethodBank:
 		t.byBank(p, banks, list)
 		return t, ok
+	case t.method == MethodDebit:
+		t.byDebit(p, list)
+		return t, ok
 	case t.method == MethodWallet:
 		fallback = t.currency
 	case walletID.MatchString(t.method):
@@ -208,7 +211,7 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 		return t, ok
 	default:
 		list.Add("invalid_parameter", "/funding_method",
-			"funding_method is crypto, bank, wallet, or the id of one of the company's wallets.")
+			"funding_method is crypto, bank, wallet, direct_debit, or the id of one of the company's wallets.")
 		return t, ok
 	}
 	a, known := money.Lookup(cmp.Or(p.FundingCurrency, string(fallback)))

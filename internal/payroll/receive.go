@@ -70,7 +70,8 @@ func (t *plan) amount(it *Item, prices map[money.Asset]money.Rate, list *apierr.
 }
 
 // checkReceive adds to list each item that fixes what the payee receives at a price that the payroll cannot keep: on
-// the pay date, or when a bank transfer arrives. Otherwise a company could wait for the market at the operator's cost.
+// the pay date, or when a bank transfer or the money of a direct debit arrives. Otherwise a company could wait for the
+// market at the operator's cost.
 func (t *plan) checkReceive(list *apierr.List) {
 	for i, it := range t.items {
 		at := fmt.Sprintf("/to_pay/%d/receive_amount", i)
@@ -78,6 +79,9 @@ func (t *plan) checkReceive(list *apierr.List) {
 		case r.Sign() <= 0 || r.Asset() == t.currency:
 		case t.method == MethodBank:
 			list.Add("invalid_parameter", at, "A payroll funded by bank transfer cannot fix a received amount in another "+
+				"currency. Give amount_fiat, or fund the payroll on a chain or from the balance.")
+		case t.method == MethodDebit:
+			list.Add("invalid_parameter", at, "A payroll funded by direct debit cannot fix a received amount in another "+
 				"currency. Give amount_fiat, or fund the payroll on a chain or from the balance.")
 		case t.payDate != "":
 			list.Add("invalid_parameter", at, "A payroll with a pay date cannot fix a received amount in another currency. "+

@@ -636,8 +636,15 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 	return p.resume(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// owes reports whether a reorganization removed funding after the release and some of it is still missing.
+// owes reports whether funding was removed after the release, by a reorganization or the return of a direct debit, and
+// some of it is still missing.
 func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
+	if p.FundingMethod == MethodDebit {
+		if p.FundingState == FundingFunded {
+			return false, nil
+		}
+		return hasDebt(ctx, tx, p.CompanyID)
+	}
 	receipts, err := p.receipts(ctx, tx)
 	return slices.ContainsFunc(receipts, func(r receipt) bool { return r.debt.Sign() > 0 }), err
 }

@@ -497,6 +497,7 @@ type (
 		DueOn          string       `json:"due_on"`
 		HeldUntil      string       `json:"held_until"`
 		RetryOf        string       `json:"retry_of"`
+		PayrollID      string       `json:"payroll_id"`
 		ExternalID     string       `json:"external_id"`
 	}
 

@@ -1109,8 +1109,9 @@ func (s *PayrollsService) Cancel(
 //
 // Creates a payroll of up to 10,000 payees. Once it is funded, each payee's destinations are paid. With
 // `funding_method` `crypto` the response contains a firm quote, valid for 30 minutes; with `bank`, the amount to
-// transfer in the payroll's own currency and the reference to use; with `wallet`, the balance pays at once. If
-// any payee is invalid, nothing is created.
+// transfer in the payroll's own currency and the reference to use; with `wallet`, the balance pays at once. With
+// `direct_debit` the total is collected under the company's newest active mandate in the currency, and pays the
+// payroll when its hold has ended. If any payee is invalid, nothing is created.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) Create(

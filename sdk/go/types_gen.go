@@ -918,8 +918,8 @@ type CompanyDetail struct {
 	Documents []DocumentItem `json:"documents"`
 	// Email address.
 	Email string `json:"email"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// Detailed state of the verification; empty until the company submits its details. One of: draft,
 	// documents_pending, submitted, in_review, ubo_pending, approved, more_info, rejected, suspended.
@@ -1422,6 +1422,8 @@ type DebitAnswer struct {
 	HeldUntil time.Time `json:"held_until,omitzero"`
 	// ID of the mandate for direct debits.
 	MandateID string `json:"mandate_id"`
+	// ID of the payroll that it funds; empty for none.
+	PayrollID string `json:"payroll_id"`
 	// Reason of the state, such as a bank's code; may be empty.
 	Reason string `json:"reason"`
 	// Reference at the bank; empty before it was sent.
@@ -1750,6 +1752,8 @@ type DirectDebitData struct {
 	HeldUntil string `json:"held_until"`
 	// ID of the mandate for direct debits.
 	MandateID string `json:"mandate_id"`
+	// ID of the payroll.
+	PayrollID string `json:"payroll_id"`
 	// The state before, empty when it was created. One of: scheduled, submitting, submitted, collected, available,
 	// failed, returned, cancelled.
 	PreviousStatus string `json:"previous_status"`
@@ -3196,8 +3200,8 @@ type PayInvoicesParams struct {
 	ExternalID string `json:"external_id,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment.
 	FundingNetwork string `json:"funding_network,omitzero"`
@@ -3759,7 +3763,8 @@ type PayrollCreateParams struct {
 	ExternalID string `json:"external_id,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method.
+	// Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+	// funding method.
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
 	// /api/currencies.
@@ -3782,6 +3787,8 @@ type PayrollCreateParams struct {
 type PayrollCreated struct {
 	// Present when the payroll is funded by bank.
 	BankTransfer *BankTransfer `json:"bank_transfer,omitzero"`
+	// ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`.
+	DebitID string `json:"debit_id,omitzero"`
 	// Fees, in the payroll's currency.
 	Fees Decimal `json:"fees"`
 	// ID of the payroll.
@@ -3808,8 +3815,8 @@ type PayrollData struct {
 	FundedAmount Decimal `json:"funded_amount"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
@@ -3867,6 +3874,8 @@ type PayrollDetail struct {
 	Created time.Time `json:"created"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+	// ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`.
+	DebitID string `json:"debit_id,omitzero"`
 	// Deposits received.
 	Deposits []PayrollDeposit `json:"deposits"`
 	// Your own reference, unique per company; up to 255 characters.
@@ -3877,8 +3886,8 @@ type PayrollDetail struct {
 	FundedAmount Decimal `json:"funded_amount"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
@@ -4061,8 +4070,8 @@ type PayrollPreview struct {
 	FundingAmount Decimal `json:"funding_amount,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// Day on which the payees are paid, by the working-day rule; empty without a pay date.
 	PayDate string `json:"pay_date"`
@@ -4090,7 +4099,8 @@ type PayrollProposeParams struct {
 	ExternalID string `json:"external_id,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method.
+	// Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+	// funding method.
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
 	// /api/currencies.
@@ -4203,8 +4213,8 @@ type PayrollSummary struct {
 	Fees Decimal `json:"fees"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method"`
 	// State of the funding. One of: none, detected, partial, confirming, funded, late, over.
 	FundingState string `json:"funding_state"`
@@ -6327,8 +6337,8 @@ type VendorPayrollParams struct {
 	ExternalID string `json:"external_id,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment.
 	FundingNetwork string `json:"funding_network,omitzero"`
@@ -6365,8 +6375,8 @@ type VendorQuoteParams struct {
 	Currency string `json:"currency,omitzero"`
 	// Currency of the funding payment.
 	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of
-	// one wallet.
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
 	FundingMethod string `json:"funding_method,omitzero"`
 	// Network of the funding payment.
 	FundingNetwork string `json:"funding_network,omitzero"`

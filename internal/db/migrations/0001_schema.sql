@@ -2400,12 +2400,14 @@ CREATE TABLE direct_debits (
     checked_at  BIGINT  NOT NULL, -- time of the last question that the bank's API answered, 0 before
     held_until  BIGINT  NOT NULL, -- end of the hold, 0 before the money was collected
     created_by  TEXT    NOT NULL, -- member, '' for a program
+    payroll_id  TEXT    NOT NULL, -- payroll that the money funds, or ''
     version     BIGINT  NOT NULL,
     created_at  BIGINT  NOT NULL,
     updated_at  BIGINT  NOT NULL,
     PRIMARY KEY (company_id, debit_id)
 );
 CREATE INDEX direct_debits_by_time ON direct_debits (company_id, created_at, debit_id);
+CREATE INDEX direct_debits_of_payroll ON direct_debits (company_id, payroll_id) WHERE payroll_id <> '';
 CREATE INDEX direct_debits_of_mandate ON direct_debits (company_id, mandate_id);
 CREATE UNIQUE INDEX direct_debits_number ON direct_debits (number) WHERE number > 0;
 CREATE UNIQUE INDEX direct_debits_by_key ON direct_debits (company_id, request_key) WHERE request_key <> '';

@@ -116,6 +116,7 @@ func createDebit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 
 type debitPage struct {
 	Path, ID, Amount, Available, Due, Held, Account, Mandate, Reference, Reason, Description string
+	Payroll                                                                                  string // path, or ""
 	Cancellable, Retryable                                                                   bool
 	Steps                                                                                    ui.Table
 }
@@ -133,6 +134,9 @@ func showDebit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		Retryable:   c.Session.Administers() && d.Retryable(tx.Now())}
 	if d.Reason != "" {
 		p.Reason = debitReason(c, d.Reason)
+	}
+	if d.PayrollID != "" {
+		p.Payroll = payrollPath(d.PayrollID)
 	}
 	if d.State == directdebit.Collected {
 		p.Held = c.FormatTime(d.HeldUntil)

@@ -109,6 +109,9 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 	if len(c.Payroll.Banks) > 0 {
 		methods = append(methods, ui.Option{Value: payroll.MethodBank, Label: c.Text("funding.bank")})
 	}
+	if len(c.Debits.Schemes("")) > 0 && c.Session.Administers() {
+		methods = append(methods, ui.Option{Value: payroll.MethodDebit, Label: c.Text("funding.debit")})
+	}
 	balances, err := wallet.Balances(ctx, tx, c.Session.Principal(), "")
 	if err != nil {
 		return nil, err
@@ -391,6 +394,8 @@ func previewOf(c *ui.Request, v payroll.Preview, most int) previewPage {
 	switch {
 	case v.FundingMethod == payroll.MethodBank:
 		p.Method = c.Text("funding.bank")
+	case v.FundingMethod == payroll.MethodDebit:
+		p.Method = c.Text("funding.debit")
 	case v.FundingMethod == payroll.MethodCrypto && v.FundingNetwork != "":
 		p.Method = c.Text("funding.on", string(v.FundingCurrency), networkName(v.FundingNetwork))
 	case v.FundingMethod == payroll.MethodCrypto:

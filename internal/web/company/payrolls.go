@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -120,6 +121,7 @@ type payrollPage struct {
 	Created, Count         string
 	Volume, Fees, Total    string
 	Escrow, Rate, PayDate  string
+	Debit                  ui.Cell // link to the direct debit that funds it; empty if none does
 	Fundable, Cancellable  bool
 	Payments               ui.Table
 	Steps                  []timelineStep
@@ -234,6 +236,18 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	if v.Maker, err = maker(ctx, c, tx, p); err != nil {
 		return ui.View{}, err
+	}
+	if p.FundingMethod == payroll.MethodDebit {
+		d, err := directdebit.OfPayroll(ctx, tx, p.CompanyID, p.ID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		if p.State == payroll.Pending {
+			v.Means = c.Text("payroll.means.debit")
+		}
+		if d.ID != "" {
+			v.Debit = c.LinkCell(c.Text("payroll.debit.is", d.DueOn, c.Word("debit.state", string(d.State))), debitPath(d.ID))
+		}
 	}
 	if v.Paused && p.State == payroll.Released {
 		v.Means = ""

@@ -820,8 +820,8 @@ class CompanyDetail:
     email: str
     """Email address."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     kyb_state: Literal["", "draft", "documents_pending", "submitted", "in_review", "ubo_pending", "approved", "more_info", "rejected", "suspended"]
     """Detailed state of the verification; empty until the company submits its details."""
@@ -1142,6 +1142,8 @@ class DebitAnswer:
     """Whether it is the last direct debit under the mandate."""
     mandate_id: str
     """ID of the mandate for direct debits."""
+    payroll_id: str
+    """ID of the payroll that it funds; empty for none."""
     reason: str
     """Reason of the state, such as a bank's code; may be empty."""
     reference: str
@@ -1405,6 +1407,8 @@ class DirectDebitData:
     """When the hold ends, UTC; empty before the money was collected."""
     mandate_id: str
     """ID of the mandate for direct debits."""
+    payroll_id: str
+    """ID of the payroll."""
     previous_status: Literal["", "scheduled", "submitting", "submitted", "collected", "available", "failed", "returned", "cancelled"]
     """The state before, empty when it was created."""
     reason: str
@@ -2678,8 +2682,8 @@ class PayInvoicesParams(TypedDict, total=False):
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     funding_network: str
     """Network of the funding payment."""
@@ -3227,7 +3231,9 @@ class PayrollCreateParams(TypedDict, total=False):
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method."""
+    """Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+    funding method.
+    """
     funding_network: str
     """Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
     /api/currencies.
@@ -3260,6 +3266,8 @@ class PayrollCreated:
     """Sum of the payees' amounts without fees, in the payroll's currency."""
     bank_transfer: Optional[BankTransfer] = None
     """Present when the payroll is funded by bank."""
+    debit_id: Optional[str] = None
+    """ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`."""
     quote: Optional[PayrollQuote] = None
     """Only present if the payroll is funded by crypto."""
 
@@ -3279,8 +3287,8 @@ class PayrollData:
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     funding_state: Literal["none", "detected", "partial", "confirming", "funded", "late", "over"]
     """State of the funding."""
@@ -3343,8 +3351,8 @@ class PayrollDetail:
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     funding_state: Literal["none", "detected", "partial", "confirming", "funded", "late", "over"]
     """State of the funding."""
@@ -3374,6 +3382,8 @@ class PayrollDetail:
     """Only present if approval is pending or was given."""
     bank_transfer: Optional[BankTransfer] = None
     """The bank transfer that funds the payroll; present while the payroll waits for it."""
+    debit_id: Optional[str] = None
+    """ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`."""
     quote: Optional[PayrollQuote] = None
     """The firm price in the funding currency, for funding by crypto."""
 
@@ -3445,8 +3455,8 @@ class PayrollPreview:
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     pay_date: str
     """Day on which the payees are paid, by the working-day rule; empty without a pay date."""
@@ -3478,7 +3488,9 @@ class PayrollProposeParams(TypedDict, total=False):
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method."""
+    """Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+    funding method.
+    """
     funding_network: str
     """Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
     /api/currencies.
@@ -3593,8 +3605,8 @@ class PayrollSummary:
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     funding_state: Literal["none", "detected", "partial", "confirming", "funded", "late", "over"]
     """State of the funding."""
@@ -5513,8 +5525,8 @@ class VendorPayrollParams(TypedDict, total=False):
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     funding_network: str
     """Network of the funding payment."""
@@ -5553,8 +5565,8 @@ class VendorQuoteParams(TypedDict, total=False):
     funding_currency: str
     """Currency of the funding payment."""
     funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID
-    of one wallet.
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
     """
     funding_network: str
     """Network of the funding payment."""

@@ -718,8 +718,8 @@ export interface CompanyDetail {
 	/** Email address. */
 	email: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method: string;
 	/** Detailed state of the verification; empty until the company submits its details. */
@@ -1033,6 +1033,8 @@ export interface DebitAnswer {
 	held_until?: string;
 	/** ID of the mandate for direct debits. */
 	mandate_id: string;
+	/** ID of the payroll that it funds; empty for none. */
+	payroll_id: string;
 	/** Reason of the state, such as a bank's code; may be empty. */
 	reason: string;
 	/** Reference at the bank; empty before it was sent. */
@@ -1281,6 +1283,8 @@ export interface DirectDebitData {
 	held_until: string;
 	/** ID of the mandate for direct debits. */
 	mandate_id: string;
+	/** ID of the payroll. */
+	payroll_id: string;
 	/** The state before, empty when it was created. */
 	previous_status: "" | "scheduled" | "submitting" | "submitted" | "collected" | "available" | "failed" | "returned" | "cancelled";
 	/** Why it has the state: a bank's reason code such as `R01`; empty without a reason. */
@@ -2481,8 +2485,8 @@ export interface PayInvoicesParams {
 	/** Currency of the funding payment. */
 	funding_currency?: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method?: string;
 	/** Network of the funding payment. */
@@ -3013,7 +3017,10 @@ export interface PayrollCreateParams {
 	external_id?: string;
 	/** Currency of the funding payment. */
 	funding_currency?: string;
-	/** Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method. */
+	/**
+	 * Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+	 * funding method.
+	 */
 	funding_method?: string;
 	/**
 	 * Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
@@ -3041,6 +3048,8 @@ export interface PayrollCreateParams {
 export interface PayrollCreated {
 	/** Present when the payroll is funded by bank. */
 	bank_transfer?: BankTransfer;
+	/** ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`. */
+	debit_id?: string;
 	/** Fees, in the payroll's currency. */
 	fees: Decimal;
 	/** ID of the payroll. */
@@ -3067,8 +3076,8 @@ export interface PayrollData {
 	/** Currency of the funding payment. */
 	funding_currency: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method: string;
 	/** State of the funding. */
@@ -3123,6 +3132,8 @@ export interface PayrollDetail {
 	created: string;
 	/** Currency: its code, one of GET /api/currencies. */
 	currency: string;
+	/** ID of the direct debit that funds the payroll; present with `funding_method` `direct_debit`. */
+	debit_id?: string;
 	/** Deposits received. */
 	deposits: PayrollDeposit[];
 	/** Your own reference, unique per company; up to 255 characters. */
@@ -3134,8 +3145,8 @@ export interface PayrollDetail {
 	/** Currency of the funding payment. */
 	funding_currency: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method: string;
 	/** State of the funding. */
@@ -3231,8 +3242,8 @@ export interface PayrollPreview {
 	/** Currency of the funding payment. */
 	funding_currency: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method: string;
 	/** Day on which the payees are paid, by the working-day rule; empty without a pay date. */
@@ -3264,7 +3275,10 @@ export interface PayrollProposeParams {
 	external_id?: string;
 	/** Currency of the funding payment. */
 	funding_currency?: string;
-	/** Funding method: `crypto`, `bank`, `wallet`, or the ID of a wallet. Default: the company's funding method. */
+	/**
+	 * Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+	 * funding method.
+	 */
 	funding_method?: string;
 	/**
 	 * Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
@@ -3380,8 +3394,8 @@ export interface PayrollSummary {
 	/** Currency of the funding payment. */
 	funding_currency: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method: string;
 	/** State of the funding. */
@@ -5228,8 +5242,8 @@ export interface VendorPayrollParams {
 	/** Currency of the funding payment. */
 	funding_currency?: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method?: string;
 	/** Network of the funding payment. */
@@ -5271,8 +5285,8 @@ export interface VendorQuoteParams {
 	/** Currency of the funding payment. */
 	funding_currency?: string;
 	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `wallet` from the company's balance, or the ID of one
-	 * wallet.
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
 	 */
 	funding_method?: string;
 	/** Network of the funding payment. */
