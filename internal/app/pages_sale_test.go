@@ -59,6 +59,8 @@ func TestPointOfSale(t *testing.T) {
 		}
 		sale := o.says(o.Get(first.Location()), "11.56\u00a0EUR", "Table 4", "1.51\u00a0EUR", `<svg class="qr"`, "New sale",
 			salesPath+"?currency=EUR", `data-live="`+first.Location()+`/live"`)
+		o.silent(sale, ">sale_", `id="wallet"`) // its random key, and the merchant's own wallet
+		o.silent(o.says(o.Get("/claims"), "Table 4"), ">sale_")
 		if got := sale.Header.Get("Content-Security-Policy"); !strings.Contains(got, "frame-ancestors 'none'") {
 			t.Error(got)
 		}

@@ -26,6 +26,9 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
+// PointOfSale is the payer ID of claims that are made on the page of a point of sale.
+const PointOfSale = "point-of-sale"
+
 // CreateParams is a request for a claim. The amount is the text of the JSON number.
 type CreateParams struct {
 	CompanyID   string

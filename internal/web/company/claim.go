@@ -118,7 +118,7 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err := p.addRefunds(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
-	v := ui.View{Template: "claim", Title: claimName(d.Claim), State: claimState(c, d.Claim), Crumbs: claimCrumbs(c),
+	v := ui.View{Template: "claim", Title: claimName(c, d.Claim), State: claimState(c, d.Claim), Crumbs: claimCrumbs(c),
 		Data: p}
 	if v.Title != d.Description {
 		v.Lead = d.Description

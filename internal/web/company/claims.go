@@ -92,7 +92,7 @@ func claimTable(c *ui.Request, all []claim.Claim) ui.Table {
 	t := ui.Table{Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
 		"claim.order|a", "payroll.status|c", "claim.received#|hide", "payment.amount#|b", "payroll.created#|d")}
 	for _, one := range all {
-		name := c.LinkCell(claimName(one), claimPath(one.ID))
+		name := c.LinkCell(claimName(c, one), claimPath(one.ID))
 		name.Lines = []ui.Cell{{Text: one.ID, Kind: "id"}}
 		t.Rows = append(t.Rows, []ui.Cell{name, claimState(c, one), c.AmountCell(one.Received()),
 			c.AmountCell(one.Amount), c.TimeCell(one.CreatedAt)})
@@ -100,9 +100,12 @@ func claimTable(c *ui.Request, all []claim.Claim) ui.Table {
 	return t
 }
 
-// claimName returns what people call a claim: the order number, else the payer.
-func claimName(one claim.Claim) string {
+// claimName returns what people call a claim: the order number, else the payer. The order number of a sale at a point of
+// sale is a random key.
+func claimName(c *ui.Request, one claim.Claim) string {
 	switch {
+	case one.PayerID == claim.PointOfSale:
+		return cmp.Or(one.Description, c.Text("sale.title"))
 	case one.ExternalID != "":
 		return one.ExternalID
 	case one.LinkID != "" && one.Description != "":

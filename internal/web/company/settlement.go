@@ -71,7 +71,7 @@ func showSettlement(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			"claim.order|a", "wallet.what|c", "settlement.gross#|hide", "settlement.fee#|hide", "settlement.line.net#|b",
 			"step.at#|d")}}
 	for _, l := range lines {
-		name := c.LinkCell(claimName(claim.Claim{ExternalID: l.ExternalID, PayerID: l.ClaimID}), claimPath(l.ClaimID))
+		name := c.LinkCell(claimName(c, claim.Claim{ExternalID: l.ExternalID, PayerID: l.ClaimID}), claimPath(l.ClaimID))
 		p.Lines.Rows = append(p.Lines.Rows, []ui.Cell{name, {Text: c.Word("settlement.line", l.Type)}, c.AmountCell(l.Gross),
 			c.AmountCell(l.Fee), c.AmountCell(l.Net), c.TimeCell(l.At)})
 	}

@@ -194,6 +194,9 @@ func showCheckout(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if received := open.Received(); received.Sign() > 0 {
 		p.Received = c.FormatMoney(received)
 	}
+	if open.PayerID == claim.PointOfSale {
+		p.ExternalID = "" // a random key
+	}
 	p.Back, p.Items = refundLines(c, open), itemTable(c, open.Claim)
 	if p.Done && open.Redirects && !p.Embedded {
 		p.Redirect = open.ReturnURL

@@ -96,7 +96,7 @@ func createSale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	}
 	p := claim.CreateParams{
-		PayerID: "point-of-sale", AmountText: sale.total.String(), Currency: string(currency), ExternalID: key,
+		PayerID: claim.PointOfSale, AmountText: sale.total.String(), Currency: string(currency), ExternalID: key,
 		Description: strings.TrimSpace(c.Form.Get("description")), ExpiresIn: saleExpiry,
 		Metadata: map[string]string{"member": c.Session.User.ID},
 	}
