@@ -50,6 +50,14 @@ test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: 
 		-run '^(TestSource|TestWatcher|TestANodeThatIsDown|TestARestoredBackupPaysNobodyTwice|TestKilledAtAnyMomentEverybodyIsPaidOnce)$$/^core$$' \
 		./internal/chain ./internal/app ./cmd/stipend; status=$$?; tools/postgres-stop.sh; exit $$status
 
+.PHONY: simulate
+simulate: ## run the whole service with failures that follow from seeds (ARGS="-seed 7 -runs 1000"; -show prints the steps)
+	@go test -count=1 -v -timeout 24h -run TestNothingIsLostDoubledOrInvented ./internal/simulation -args $(or $(ARGS),-runs 100)
+
+.PHONY: simulate-night
+simulate-night: ## run 20,000 simulations, from a seed that no earlier night had
+	@go test -count=1 -v -timeout 24h -run TestNothingIsLostDoubledOrInvented ./internal/simulation -args -runs 20000 -seed $$(date +%s)00000
+
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
 	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402

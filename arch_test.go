@@ -47,6 +47,7 @@ var layers = [][]string{
 	{"internal/httpapi", "internal/web"},
 	{"internal/sandbox"},
 	{"internal/app"},
+	{"internal/simulation"},
 	{"cmd/stipend"},
 }
 
@@ -88,6 +89,7 @@ var (
 		"cmd/stipend/cli":       "makes keys, and signs events that it forwards",
 		"internal/sandbox/demo": "follows a payroll in real time",
 		"internal/job":          "waits for what is due",
+		"internal/simulation":   "moves the clock of its runs, and chooses by their seeds",
 
 		"bench":                         "measures time, which is the machine's and not a transaction's",
 		"internal/identity/token.go":    "makes secrets, which must come from the system's randomness",

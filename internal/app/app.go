@@ -53,9 +53,10 @@ const requestQueueTimeout = 5 * time.Second
 type Service struct {
 	parts // what the constructors made
 
-	cfg    Config
-	log    *slog.Logger
-	holder string // of leases: names this process
+	cfg     Config
+	outside Outside // of a simulation
+	log     *slog.Logger
+	holder  string // of leases: names this process
 
 	ready    Ready
 	listener net.Listener // of the API and the pages
@@ -130,15 +131,8 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	if s.cfg.Env == Sandbox {
-		if err := sandbox.WriteSeed(ctx, s.db, sandbox.SeedOptions{
-			Sealer: s.sealer, Setup: s.setup(),
-			FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
-		}); err != nil {
-			return fmt.Errorf("seed the sandbox: %w", err)
-		}
-		seed := sandbox.DefaultSeed()
-		s.ready.Seed = &seed
+	if err := s.writeSeed(ctx); err != nil {
+		return err
 	}
 	if s.cfg.Has(RoleWatcher) {
 		if err := s.startWatchers(ctx, background); err != nil {
@@ -160,12 +154,28 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	return s.serveMetrics(ctx)
 }
 
+// writeSeed writes the seed of a sandbox.
+func (s *Service) writeSeed(ctx context.Context) error {
+	if s.cfg.Env != Sandbox {
+		return nil
+	}
+	if err := sandbox.WriteSeed(ctx, s.db, sandbox.SeedOptions{
+		Sealer: s.sealer, Setup: s.setup(),
+		FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps,
+	}); err != nil {
+		return fmt.Errorf("seed the sandbox: %w", err)
+	}
+	seed := sandbox.DefaultSeed()
+	s.ready.Seed = &seed
+	return nil
+}
+
 // openDatabase connects to the database and migrates its schema. It records which server that is before anything can be
 // paid, so that payouts stop if another server takes its place.
 func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if s.db, err = db.Open(ctx, db.Options{
 		URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox, Connections: connectionsOfJobs,
-		ObserveBatch: s.metrics.observeBatch, Tracer: s.tracing.statements(),
+		ObserveBatch: s.metrics.observeBatch, Tracer: s.tracing.statements(), Intercept: s.outside.Statements,
 	}); err != nil {
 		return err
 	}

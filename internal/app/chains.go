@@ -52,6 +52,10 @@ func (s *Service) openBitcoin() (err error) {
 		}
 		s.witnesses = append(s.witnesses, chain.Witness{Source: node, Name: chain.WitnessName(address)})
 	}
+	if s.outside.Bitcoin != nil {
+		s.source = s.outside.Bitcoin
+		return nil
+	}
 	if s.cfg.Simulated() {
 		s.sim = bitcoinsim.New(s.watcherDB)
 		s.source = s.sim
@@ -293,11 +297,10 @@ func (s *Service) lightningRail(ctx context.Context) (*lightningrail.Rail, error
 // startWatchers follows the chains and the Lightning node, and mines the blocks of simulated chains. It steps each
 // watcher once before requests are served, if the node answers.
 func (s *Service) startWatchers(ctx, background context.Context) error {
-	w := chain.NewWatcher(s.watcherDB, BitcoinChain, s.source, 1, s.log)
-	if err := w.CacheAddresses(s.keys, chain.AddressCacheThreshold); err != nil {
+	w, err := s.bitcoinWatcher()
+	if err != nil {
 		return err
 	}
-	w.SetWitnesses(s.witnesses, s.cfg.TipLimit)
 	s.follow(ctx, background, BitcoinChain, w, s.cfg.PollInterval)
 	for _, a := range s.evms {
 		name, every := a.Network.Name, s.cfg.PollInterval
@@ -328,6 +331,16 @@ func (s *Service) startWatchers(ctx, background context.Context) error {
 		return fmt.Errorf("fund the sandbox: %w", err)
 	}
 	return nil
+}
+
+// bitcoinWatcher returns the watcher of the Bitcoin chain.
+func (s *Service) bitcoinWatcher() (*chain.Watcher, error) {
+	w := chain.NewWatcher(s.watcherDB, BitcoinChain, s.source, 1, s.log)
+	if err := w.CacheAddresses(s.keys, chain.AddressCacheThreshold); err != nil {
+		return nil, err
+	}
+	w.SetWitnesses(s.witnesses, s.cfg.TipLimit)
+	return w, nil
 }
 
 func (s *Service) follow(ctx, background context.Context, name string, w *chain.Watcher, every time.Duration) {

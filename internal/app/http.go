@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"slices"
@@ -40,9 +41,24 @@ func (s *Service) startAPI(background context.Context) error {
 	if err != nil {
 		return err
 	}
-	callbacks, err := s.cfg.bankCallbacks()
+	handler, err := s.buildHandler(proxies)
 	if err != nil {
 		return err
+	}
+	s.work.Go(func() { s.requests.Run(background) })
+	listener := s.listener
+	if n := s.cfg.MaxConnections; n > 0 {
+		listener = newFairListener(netutil.LimitListener(listener, n), max(n/networkShare, 1), proxies)
+	}
+	s.serve(listener, handler)
+	return nil
+}
+
+// buildHandler makes the handler of the API and the pages.
+func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
+	callbacks, err := s.cfg.bankCallbacks()
+	if err != nil {
+		return nil, err
 	}
 	hooks := delivery.Setup{Sealer: s.sealer, Policy: s.policy}
 	api := httpapi.Deps{
@@ -59,7 +75,7 @@ func (s *Service) startAPI(background context.Context) error {
 	codes, events := httpapi.Documentation()
 	guides, err := docsite.New(docsite.Content{Files: stipend.Docs, Errors: codes, Events: events})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pages := ui.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
@@ -74,26 +90,20 @@ func (s *Service) startAPI(background context.Context) error {
 	if s.cfg.Env == Sandbox {
 		world, err := s.newSandbox()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		api.Sandbox, pages.Sandbox = world, world
 		api.TryKey = s.ready.Seed.APIKey
 		pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
 	}
-	s.work.Go(func() { s.requests.Run(background) })
-	listener := s.listener
 	// The jitter hides the exact size of a compressed page, from which an attacker could guess secrets in it (BREACH).
 	compress, err := gzhttp.NewWrapper(gzhttp.ContentTypes([]string{"text/html", "text/markdown", "text/plain"}),
 		gzhttp.EnableZstd(false), gzhttp.RandomJitter(64, 0, false))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if n := s.cfg.MaxConnections; n > 0 {
-		listener = newFairListener(netutil.LimitListener(listener, n), max(n/networkShare, 1), proxies)
-	}
-	s.serve(listener, s.tracing.requests(proxies,
-		httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), compress(web.New(pages))))))
-	return nil
+	return s.tracing.requests(proxies,
+		httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), compress(web.New(pages))))), nil
 }
 
 // serveMetrics serves metrics, /healthz and /readyz at an address of their own, if one is configured, so that clients

@@ -27,17 +27,28 @@ import (
 // startWorker runs jobs and delivers webhooks. It fetches the first prices and network fees before requests are served;
 // where that fails, what needs them waits.
 func (s *Service) startWorker(ctx, background context.Context) error {
-	rails, byBank, err := s.buildRails(ctx)
+	runner, hooks, err := s.buildWorker(ctx, background)
 	if err != nil {
 		return err
+	}
+	s.work.Go(func() { runner.Run(background) })
+	s.work.Go(func() { hooks.Run(background) })
+	return nil
+}
+
+// buildWorker makes what runs jobs and what delivers webhooks.
+func (s *Service) buildWorker(ctx, background context.Context) (*job.Runner, *delivery.Sender, error) {
+	rails, byBank, err := s.buildRails(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	s.warn(ctx, "some prices are missing", s.rates.Refresh(ctx))
 	if err := s.startScreening(ctx, background); err != nil {
-		return err
+		return nil, nil, err
 	}
 	mailer, err := s.newMailer()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	table := s.jobs(rails)
 	table[mail.JobSend] = job.Entry{Net: mailer.Send, Limit: 8}
@@ -56,20 +67,18 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	}
 	hooks, err := delivery.NewSender(delivery.Options{
 		DB: s.db, Sealer: s.sealer, Env: s.cfg.Env, Policy: s.policy, Log: s.log,
-		Observe: s.observeDelivery,
-		Handle:  notification.Handle,
+		Observe:   s.observeDelivery,
+		Handle:    notification.Handle,
+		Transport: s.outside.Webhooks,
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	periodic := s.periodic(rails)
 	if s.collector != nil {
 		periodic = append(periodic, s.collector.Periodic(s.db)...)
 	}
-	runner := job.NewRunner(s.db, table, periodic, s.log, s.observeJobs)
-	s.work.Go(func() { runner.Run(background) })
-	s.work.Go(func() { hooks.Run(background) })
-	return nil
+	return job.NewRunner(s.db, table, periodic, s.log, s.observeJobs), hooks, nil
 }
 
 // buildRails returns the rails that payouts take, and the one by bank, nil if there is none.

@@ -12,7 +12,9 @@ package db
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/url"
@@ -66,6 +68,45 @@ type Options struct {
 	ObserveBatch func(functions int, took time.Duration)
 	// Tracer receives the statements on PostgreSQL. Nil means nothing.
 	Tracer Tracer
+	// Intercept executes each statement on SQLite, also BEGIN, COMMIT and ROLLBACK: it calls run, or returns an error
+	// instead of or after it. The context has the label of the work, see [WithLabel]. Nil means that statements are
+	// executed directly. A simulation uses it to order transactions and to make them fail.
+	Intercept Intercept
+}
+
+// Intercept executes a statement by calling run, or makes it fail.
+type Intercept = func(ctx context.Context, query string, run func() error) error
+
+// LabelWrite is the label of the statements that begin and end transactions that write.
+const LabelWrite = "write"
+
+type labelKey struct{}
+
+// WithLabel returns a context that names the work done in it for [Options.Intercept]. Work that runs at the same time
+// has different labels.
+func WithLabel(ctx context.Context, label string) context.Context {
+	if outer := Label(ctx); outer != "" {
+		label = outer + "/" + label
+	}
+	return context.WithValue(ctx, labelKey{}, label)
+}
+
+// Label returns the label of a context, or "".
+func Label(ctx context.Context) string {
+	label, _ := ctx.Value(labelKey{}).(string)
+	return label
+}
+
+// Jitter returns a random duration from 0 to below limit, so that what failed together is not repeated together.
+func Jitter(limit time.Duration) time.Duration {
+	if limit <= 0 {
+		return 0
+	}
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // crypto/rand never fails on a supported system
+	}
+	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(limit)) //nolint:gosec // a duration is below 2^63
 }
 
 // Tracer receives the beginning and the end of each statement.
@@ -189,13 +230,13 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
-	d.writeConn = sqliteConn{conn, map[string]*sql.Stmt{}}
+	d.writeConn = sqliteConn{conn, map[string]*sql.Stmt{}, d.opt.Intercept}
 	// A reader's cache is invalid after each commit, so it needs only the pages that one transaction reads twice.
 	from, err := open("query_only(1)", "cache_size(-8192)")
 	if err != nil {
 		return err
 	}
-	d.readers.open(from)
+	d.readers.open(from, d.opt.Intercept)
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -227,7 +226,7 @@ func (d *DB) executeAlone(r *request) {
 			}
 			return
 		}
-		time.Sleep(rand.N(pause)) //nolint:gosec // jitter, not a secret
+		time.Sleep(Jitter(pause))
 	}
 }
 
@@ -242,7 +241,7 @@ func (d *DB) again(err error) bool {
 // a batch must be executed one by one. Functions that returned an error before they changed rows are left out; their
 // requests have the errors.
 func (d *DB) attempt(batch []*request) error {
-	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	ctx, cancel := context.WithTimeout(WithLabel(context.Background(), LabelWrite), batchTimeout)
 	defer cancel()
 	c, commit, end, err := d.begin(ctx)
 	if err != nil {

@@ -14,18 +14,19 @@ const maxReaders = 8
 // statement again, which takes longer than executing most of them. The connection used last is used first: its
 // statements are prepared, and no more connections are opened than are in use at the same time.
 type readers struct {
-	from *sql.DB
-	free chan struct{} // one value for each read transaction that may still begin
+	from      *sql.DB
+	intercept Intercept
+	free      chan struct{} // one value for each read transaction that may still begin
 
 	mu     sync.Mutex
 	idle   []sqliteConn // the one used last is at the end
 	closed bool
 }
 
-func (p *readers) open(from *sql.DB) {
+func (p *readers) open(from *sql.DB, intercept Intercept) {
 	from.SetMaxOpenConns(maxReaders)
 	from.SetMaxIdleConns(-1) // connections that this pool discards are closed
-	p.from, p.free = from, make(chan struct{}, maxReaders)
+	p.from, p.free, p.intercept = from, make(chan struct{}, maxReaders), intercept
 	for range maxReaders {
 		p.free <- struct{}{}
 	}
@@ -61,7 +62,7 @@ func (p *readers) take(ctx context.Context) (sqliteConn, error) {
 	}
 	p.mu.Unlock()
 	conn, err := p.from.Conn(ctx)
-	return sqliteConn{conn, map[string]*sql.Stmt{}}, err
+	return sqliteConn{conn, map[string]*sql.Stmt{}, p.intercept}, err
 }
 
 // end rolls the transaction back and releases the connection, or closes it if the rollback fails.

@@ -23,8 +23,9 @@ const maxInsertBinds = 128
 // sqliteConn is a SQLite connection that prepares each statement once: parsing a small statement costs more than
 // executing it. It is used by one transaction at a time, so it has no lock.
 type sqliteConn struct {
-	c        *sql.Conn
-	prepared map[string]*sql.Stmt
+	c         *sql.Conn
+	prepared  map[string]*sql.Stmt
+	intercept Intercept // nil: none
 }
 
 const maxStatements = 500
@@ -94,7 +95,23 @@ func plainBinds(query string) string {
 	}
 }
 
-func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, error) {
+// intercepted executes a statement through the interceptor, if there is one.
+func (c sqliteConn) intercepted(ctx context.Context, query string, run func() error) error {
+	if c.intercept == nil {
+		return run()
+	}
+	return c.intercept(ctx, query, run)
+}
+
+func (c sqliteConn) exec(ctx context.Context, query string, args []any) (changed int64, err error) {
+	err = c.intercepted(ctx, query, func() (err error) {
+		changed, err = c.execute(ctx, query, args)
+		return err
+	})
+	return changed, err
+}
+
+func (c sqliteConn) execute(ctx context.Context, query string, args []any) (int64, error) {
 	s, err := c.statement(ctx, query)
 	if err != nil {
 		return 0, err
@@ -107,12 +124,17 @@ func (c sqliteConn) exec(ctx context.Context, query string, args []any) (int64, 
 }
 
 func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows, error) {
-	s, err := c.statement(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.QueryContext(ctx, args...)
-	if err != nil {
+	var rows *sql.Rows
+	if err := c.intercepted(ctx, query, func() error {
+		s, err := c.statement(ctx, query)
+		if err == nil {
+			rows, err = s.QueryContext(ctx, args...) //nolint:rowserrcheck,sqlclosecheck // the caller reads and closes them
+		}
+		return err
+	}); err != nil {
+		if rows != nil {
+			_ = rows.Close()
+		}
 		return nil, err
 	}
 	return &Rows{sql: rows}, nil

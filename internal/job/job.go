@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -297,6 +296,7 @@ func (r *Runner) Drain(ctx context.Context) error {
 // slots counts the work that one call of Run or Drain has started, by kind.
 type slots struct {
 	table Table
+	spawn Spawn // starts the work of a slot
 	work  sync.WaitGroup
 	freed chan struct{} // signaled whenever a slot becomes free
 
@@ -307,7 +307,11 @@ type slots struct {
 }
 
 func newSlots(table Table) *slots {
-	return &slots{table: table, freed: make(chan struct{}, 1), running: map[string]int{}, waiting: map[string]bool{}}
+	s := &slots{table: table, freed: make(chan struct{}, 1), running: map[string]int{}, waiting: map[string]bool{}}
+	s.spawn = func(ctx context.Context, label string, work func(context.Context)) {
+		s.work.Go(func() { work(db.WithLabel(ctx, label)) })
+	}
+	return s
 }
 
 // room returns how many jobs of a kind can be started.
@@ -360,13 +364,13 @@ func (s *slots) firstError() error {
 	return s.err
 }
 
-// start runs f in a slot of a kind.
-func (s *slots) start(kind string, f func() error) {
+// start runs f in a slot of a kind. The label names the work, see [db.WithLabel].
+func (s *slots) start(ctx context.Context, kind, label string, f func(context.Context) error) {
 	s.mu.Lock()
 	s.running[kind]++
 	s.mu.Unlock()
-	s.work.Go(func() {
-		err := f()
+	s.spawn(ctx, label, func(ctx context.Context) {
+		err := f(ctx)
 		s.mu.Lock()
 		s.running[kind]--
 		if s.err == nil {
@@ -408,7 +412,7 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 			return cmp.Or(cmp.Compare(a.CompanyID, b.CompanyID), bytes.Compare(a.Payload, b.Payload), cmp.Compare(a.ID, b.ID))
 		})
 		for batch := range slices.Chunk(mine, r.table[kind].jobsPerSlot()) {
-			s.start(kind, func() error { return r.runBatch(ctx, batch) })
+			s.start(ctx, kind, kind+" "+batch[0].ID, func(ctx context.Context) error { return r.runBatch(ctx, batch) })
 		}
 	}
 	return len(jobs), nil
@@ -490,7 +494,7 @@ func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	r.log.Log(ctx, level, "job failed",
 		"kind", j.Kind, "job_id", j.ID, "company_id", j.CompanyID, "attempt", j.Attempt, "error", err)
 	delay := min(time.Second<<min(j.Attempt-1, 30), maxBackoff)
-	delay += mathrand.N(delay/4 + 1) //nolint:gosec // jitter, not a secret
+	delay += db.Jitter(delay/4 + 1)
 	lastError := err.Error()
 	err = fmt.Errorf("job %s %s: %w", j.Kind, j.ID, err)
 	return errors.Join(err, r.d.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {

@@ -70,7 +70,7 @@ func New(c Config) (*Monitor, error) {
 func (m *Monitor) Follow(ctx context.Context, name string, w *chain.Watcher, every time.Duration) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	f := &follower{monitor: m, chain: name, watcher: w}
+	f := m.Follower(name, w)
 	report := func(err error) {
 		if err != nil && ctx.Err() == nil {
 			m.c.Log.Warn("the chain cannot be watched", "chain", name, "error", err)
@@ -82,7 +82,7 @@ func (m *Monitor) Follow(ctx context.Context, name string, w *chain.Watcher, eve
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
-			err := f.follow(ctx)
+			err := f.Step(ctx)
 			if errors.Is(err, chain.ErrTooDeep) {
 				stop()
 				m.c.Fail(err)
@@ -97,16 +97,21 @@ func (m *Monitor) Follow(ctx context.Context, name string, w *chain.Watcher, eve
 	})
 }
 
-// follower follows one chain.
-type follower struct {
+// Follower returns what follows a chain, for a caller that steps it itself.
+func (m *Monitor) Follower(name string, w *chain.Watcher) *Follower {
+	return &Follower{monitor: m, chain: name, watcher: w}
+}
+
+// Follower follows one chain.
+type Follower struct {
 	monitor *Monitor
 	chain   string
 	watcher *chain.Watcher
 	noted   time.Time // the stored time of the last observation
 }
 
-// follow steps the watcher to the tip and stores the time of the observation.
-func (f *follower) follow(ctx context.Context) error {
+// Step steps the watcher to the tip and stores the time of the observation.
+func (f *Follower) Step(ctx context.Context) error {
 	for {
 		seen, err := f.monitor.c.DB.Now(ctx)
 		if err != nil {
@@ -127,7 +132,7 @@ func (f *follower) follow(ctx context.Context) error {
 
 // note stores the time of an observation. It stores nothing while the nodes disagree or lag: they may hide a payment,
 // and the quote of a hidden payment must not expire.
-func (f *follower) note(ctx context.Context, seen time.Time) error {
+func (f *Follower) note(ctx context.Context, seen time.Time) error {
 	if seen.Sub(f.noted) < noteEvery || f.watcher.WitnessAhead() {
 		return nil
 	}

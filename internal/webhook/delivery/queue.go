@@ -8,7 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
-	mathrand "math/rand/v2"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -73,6 +73,8 @@ type Options struct {
 	// Wall is the real clock. Signatures contain its time, which receivers compare with their own, whatever the
 	// sandbox's clock says. Nil means time.Now.
 	Wall func() time.Time
+	// Transport sends the requests. Nil means HTTP over TLS to addresses that Policy permits. A simulation replaces it.
+	Transport http.RoundTripper
 	// TLS contains the root certificates for receivers. Nil means those of the system.
 	TLS *tls.Config
 	// Jitter returns a duration that is added to a pause, so that deliveries that failed together are not repeated
@@ -107,10 +109,10 @@ func NewSender(o Options) (*Sender, error) {
 		o.Wall = time.Now
 	}
 	if o.Jitter == nil {
-		o.Jitter = func(d time.Duration) time.Duration { return mathrand.N(d/10 + 1) } //nolint:gosec // jitter, not a secret
+		o.Jitter = func(d time.Duration) time.Duration { return db.Jitter(d/10 + 1) }
 	}
 	s := &Sender{
-		Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS),
+		Options: o, client: newClient(o.Policy, o.Limit, o.Wall, o.TLS, o.Transport),
 		wake: make(chan struct{}, 1), snapshots: make(chan struct{}, maxSnapshots), active: map[[2]string]bool{},
 	}
 	o.DB.OnNotice(webhook.NoticeNew, s.signal)
@@ -150,12 +152,18 @@ func (s *Sender) Run(ctx context.Context) {
 // Drain delivers events until nothing is due. It does not wait for other processes.
 func (s *Sender) Drain(ctx context.Context) error {
 	for {
-		n, err := s.step(ctx)
-		s.work.Wait()
-		if err != nil || n == 0 {
+		if n, err := s.Step(ctx); err != nil || n == 0 {
 			return err
 		}
 	}
+}
+
+// Step adds new events to the queues and delivers what is due, without waiting for what becomes due meanwhile. It
+// returns the number of events and queues. A simulation uses it instead of [Sender.Run].
+func (s *Sender) Step(ctx context.Context) (int, error) {
+	n, err := s.step(ctx)
+	s.work.Wait()
+	return n, err
 }
 
 // step adds new events to the queues and starts work on due queues. It returns the number of events and queues.
@@ -322,7 +330,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 		}
 		s.work.Go(func() {
 			defer s.drop(q)
-			s.serve(ctx, q)
+			s.serve(db.WithLabel(ctx, q.endpointID), q)
 		})
 	}
 	return len(keys), err

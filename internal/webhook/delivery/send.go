@@ -42,13 +42,19 @@ type client struct {
 	wall  func() time.Time
 }
 
-func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.Config) *client {
+func newClient(
+	p Policy, limit time.Duration, wall func() time.Time, roots *tls.Config, transport http.RoundTripper,
+) *client {
 	if limit <= 0 {
 		limit = sendTimeout
 	}
+	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	of := func(plain bool) *http.Client {
+		if transport != nil {
+			return &http.Client{CheckRedirect: noRedirects, Transport: transport}
+		}
 		return &http.Client{
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			CheckRedirect: noRedirects,
 			Transport: &http.Transport{
 				Proxy:                  nil, // a proxy from the environment would bypass the policy
 				DialContext:            p.dialer(plain).DialContext,
@@ -68,7 +74,7 @@ func newClient(p Policy, limit time.Duration, wall func() time.Time, roots *tls.
 // Client returns a client for servers that are not trusted. It connects over TLS to addresses that the policy permits,
 // and follows no redirects. A request takes at most limit. roots is nil except in tests.
 func (p Policy) Client(limit time.Duration, roots *tls.Config) *http.Client {
-	c := newClient(p, limit, time.Now, roots).https
+	c := newClient(p, limit, time.Now, roots, nil).https
 	c.Timeout = limit
 	return c
 }

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/monitor"
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/treasury"
+	"github.com/stipend/stipend/internal/webhook/delivery"
+)
+
+// Outside replaces connections of a process to the world. What is nil is not replaced.
+type Outside struct {
+	Statements db.Intercept      // executes the statements on SQLite
+	Bitcoin    chain.Source      // the Bitcoin node
+	Webhooks   http.RoundTripper // sends webhooks
+}
+
+// Assembly is a process that does nothing by itself: its caller runs its parts, in the order that it chooses. It has
+// no listener and no loops. A simulation runs the service this way.
+type Assembly struct {
+	Handler http.Handler      // the API and the pages
+	Jobs    *job.Runner       // jobs and periodic work
+	Hooks   *delivery.Sender  // webhooks
+	Watcher *monitor.Follower // of the Bitcoin chain
+
+	s *Service
+}
+
+// Assemble makes the parts of a process from those of a sandbox or of production, as [Start] does.
+func Assemble(ctx context.Context, cfg Config, log *slog.Logger, holder string, w Outside) (*Assembly, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		cfg: cfg.Complete(), outside: w, log: log, holder: holder, end: func() {}, ending: make(chan struct{}),
+		failed: make(chan error, 1),
+	}
+	a := &Assembly{s: s}
+	if err := a.assemble(ctx); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *Assembly) assemble(ctx context.Context) (err error) {
+	s := a.s
+	s.metrics = newMetrics()
+	if s.tracing, err = startTracing(ctx, ""); err != nil {
+		return err
+	}
+	if err := s.openDatabase(ctx); err != nil {
+		return err
+	}
+	s.ready = Ready{
+		Database: s.db.Engine().String(), Environment: s.cfg.Env, BaseURL: s.cfg.BaseURL, AuthURL: s.cfg.BaseURL,
+	}
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	if err := s.writeSeed(ctx); err != nil {
+		return err
+	}
+	w, err := s.bitcoinWatcher()
+	if err != nil {
+		return err
+	}
+	a.Watcher = s.monitor.Follower(BitcoinChain, w)
+	if a.Jobs, a.Hooks, err = s.buildWorker(ctx, ctx); err != nil {
+		return err
+	}
+	a.Handler, err = s.buildHandler(nil)
+	return err
+}
+
+// DB returns the database of the process.
+func (a *Assembly) DB() *db.DB { return a.s.db }
+
+// WriteRequestLog writes the buffered entries of the log of requests.
+func (a *Assembly) WriteRequestLog(ctx context.Context) { a.s.requests.Flush(ctx) }
+
+// OperatorAddress returns an address of the operator's own Bitcoin.
+func (a *Assembly) OperatorAddress(ctx context.Context) (address string, err error) {
+	err = a.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		address, err = treasury.OperatorAddress(ctx, tx, a.s.pool)
+		return err
+	})
+	return address, err
+}
+
+// Close closes the database.
+func (a *Assembly) Close() error {
+	if a.s.db == nil {
+		return nil
+	}
+	if err := a.s.db.Close(); err != nil {
+		return fmt.Errorf("close the database: %w", err)
+	}
+	return nil
+}
