@@ -58,6 +58,10 @@ simulate: ## run the whole service with failures that follow from seeds (ARGS="-
 simulate-night: ## run 20,000 simulations, from a seed that no earlier night had
 	@go test -count=1 -v -timeout 24h -run TestNothingIsLostDoubledOrInvented ./internal/simulation -args -runs 20000 -seed $$(date +%s)00000
 
+.PHONY: simulate-planted
+simulate-planted: ## plant each bug of a list, and measure how many runs find it; takes hours
+	@go test -count=1 -v -timeout 24h -run TestPlantedBugsAreFound ./internal/simulation -args -plant . -runs 2000
+
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
 	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,9 +59,8 @@ func (a *Assembly) assemble(ctx context.Context) (err error) {
 	if err := s.openDatabase(ctx); err != nil {
 		return err
 	}
-	s.ready = Ready{
-		Database: s.db.Engine().String(), Environment: s.cfg.Env, BaseURL: s.cfg.BaseURL, AuthURL: s.cfg.BaseURL,
-	}
+	base := cmp.Or(s.cfg.BaseURL, "http://127.0.0.1")
+	s.ready = Ready{Database: s.db.Engine().String(), Environment: s.cfg.Env, BaseURL: base, AuthURL: base}
 	if err := s.build(ctx); err != nil {
 		return err
 	}

@@ -25,8 +25,8 @@ import (
 // satoshisPerCent is the price of the sandbox: 50,000 USD for one bitcoin.
 const satoshisPerCent = 20
 
-// model knows what clients were told and what the chain has, and compares it with what the service says. It never uses
-// the service's own calculations.
+// model knows the answers to clients and what the chain has, and compares them with what the service says. It never
+// uses the service's own calculations.
 type model struct {
 	w          *World
 	orders     []*order

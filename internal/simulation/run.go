@@ -114,8 +114,8 @@ func Run(t *testing.T, o Options) (result Result) {
 	return result
 }
 
-// Shortest returns the result of a failing run with the fewest faults that still fail: the faults are the same ones in the
-// same order, but end earlier.
+// Shortest returns the result of a failing run with the fewest faults that still fail: the faults are the same ones in
+// the same order, but end earlier.
 func Shortest(t *testing.T, o Options, failed Result) Result {
 	t.Helper()
 	low, high := 0, len(failed.Faults) // a run with high faults fails
@@ -161,7 +161,9 @@ func newWorld(o Options) (*World, error) {
 	if w.agenda.d, err = db.Open(w.ctx, db.Options{URL: "sqlite:" + o.Dir + "/stipend.db"}); err != nil {
 		return nil, err
 	}
-	w.actors = append(w.actors, &actor{name: "mine", next: time.Now().Add(blockEvery), every: blockEvery, run: w.chain.mine})
+	w.actors = append(w.actors, &actor{
+		name: "mine", next: time.Now().Add(blockEvery), every: blockEvery, run: w.chain.mine,
+	})
 	for i := range processCount {
 		p := &process{w: w, slot: i + 1}
 		w.processes = append(w.processes, p)

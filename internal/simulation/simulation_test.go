@@ -11,9 +11,10 @@ import (
 )
 
 var (
-	seed = flag.Uint64("seed", 1, "the first seed")
-	runs = flag.Int("runs", 0, "the number of runs; 0 means few")
-	show = flag.Bool("show", false, "print the traces")
+	seed  = flag.Uint64("seed", 1, "the first seed")
+	runs  = flag.Int("runs", 0, "the number of runs; 0 means few")
+	first = flag.Bool("first", false, "stop at the first seed that fails, and do not look for the shortest prefix")
+	show  = flag.Bool("show", false, "print the traces")
 )
 
 // memory returns an empty directory, in memory if the system has such a file system.
@@ -70,6 +71,10 @@ func TestNothingIsLostDoubledOrInvented(t *testing.T) {
 		}
 		if len(r.Violations) > 0 {
 			o.Watch = nil
+			if *first {
+				report(t, r)
+				break
+			}
 			report(t, simulation.Shortest(t, o, r))
 		}
 		_ = os.RemoveAll(o.Dir)
