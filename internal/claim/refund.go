@@ -313,6 +313,9 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address 
 		return Refund{}, err
 	}
 	if r.Net().Units() < leastRefund(r.Amount.Asset()) {
+		if _, ok := s.ByLightning(r); ok {
+			return Refund{}, errLightningOnly.At("body", "/address")
+		}
 		return Refund{}, errTooLittle
 	}
 	return r, nil

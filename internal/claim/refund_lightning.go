@@ -27,6 +27,8 @@ const minInvoiceLife = 10 * time.Minute
 var (
 	errLightningAmount = apierr.New(apierr.Invalid, "lightning_amount",
 		"A refund of this amount is not paid over Lightning. Enter a Bitcoin address.")
+	errLightningOnly = apierr.New(apierr.Invalid, "lightning_only",
+		"Sending this refund to a Bitcoin address costs too much at the moment. Enter a Lightning address or an invoice.")
 	errInvoiceAmount = apierr.New(apierr.Invalid, "invoice_amount",
 		"The invoice is for another amount. Create one for exactly what you get.")
 	errInvoiceExpires = apierr.New(apierr.Invalid, "invoice_expired",

@@ -190,8 +190,8 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err != nil {
 		return r, err
 	}
-	_, small := s.ByLightning(r) // over Lightning, sending costs less
-	if !small && r.Amount.Units()-fee.Units() < leastRefund(c.Funding) {
+	_, overLightning := s.ByLightning(r) // costs less
+	if !overLightning && r.Amount.Units()-fee.Units() < leastRefund(c.Funding) {
 		return r, errRefundSmall.At("body", "/amount")
 	}
 	if r.Cost, err = s.exchanged(ctx, tx, r.Amount, c.SettleIn, money.Ceil, locks); err != nil {

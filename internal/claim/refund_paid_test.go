@@ -2,15 +2,20 @@ package claim_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
+	"github.com/stipend/stipend/internal/sandbox/lightningsim"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -113,6 +118,66 @@ func TestRefundsOfAPaidClaim(t *testing.T) {
 			t.Errorf("the other claim returned %s", c.Returned)
 		}
 		s.partRefused(claim.ErrState, claim.PartParams{AmountText: "1"})
+		m.CheckLedger()
+	})
+}
+
+// A refund of less than its cost on the chain is paid over Lightning, less the largest fee: to an address, or by an
+// invoice of a wallet for exactly what the payer gets.
+func TestRefundsOverLightning(t *testing.T) {
+	run(t, func(m *merchant) {
+		world := bitcoinsim.New(m.DB)
+		m.startPayouts(world)
+		s := m.openPaid("200_000", "6")
+		m.Exec("UPDATE hot_wallets SET fee_rate = 100")
+		s.partRefused(apierr.New(apierr.Invalid, "amount_too_small", ""), claim.PartParams{AmountText: "2"})
+		m.claims.LightningRefunds = &claim.LightningRefunds{MaxFeeBps: 30, Least: 1_000, Most: 150_000}
+		_, token := s.part(m.By, claim.PartParams{AmountText: "2"}) // 4,000 satoshis
+		_, large := s.part(m.By, claim.PartParams{AmountText: "80"})
+		check := func(want, token, to string) (r claim.Refund) {
+			t.Helper()
+			m.WantFault(want, func(ctx context.Context, tx *db.Tx) (err error) {
+				r, err = m.claims.Check(ctx, tx, s.id, token, to)
+				return err
+			})
+			return r
+		}
+		const ana = "ana@wallet.example"
+		invoice := func(network string, sats int64, valid time.Duration) string {
+			t.Helper()
+			return testkit.Must(lightningsim.New(m.DB, network).WalletInvoice(t.Context(), ana, sats, valid))
+		}
+		check("lightning_only", token, world.Home())
+		check("lightning_amount", large, ana)
+		check("invoice_invalid", token, "lnbcrt1nonsense")
+		check("invoice_amount", token, invoice(network, 4_000, time.Hour))
+		check("invoice_expired", token, invoice(network, 3_988, 9*time.Minute))
+		check("invoice_network", token, invoice("bitcoin", 3_988, time.Hour))
+		good := invoice(network, 3_988, time.Hour)
+		for _, to := range []string{
+			" lightning:" + strings.ToUpper(good) + " ", invoice(network, 0, time.Hour), "Ana@Wallet.Example",
+		} {
+			r := check("", token, to)
+			if r.Network != "lightning" || r.Fee != sats(12) || r.Net() != sats(3_988) ||
+				r.Address != strings.ToLower(r.Address) {
+				t.Errorf("%s: %+v", to, r)
+			}
+		}
+		hash := testkit.Must(lightning.Decode(good)).Hash.String()
+		m.Exec(`INSERT INTO lightning_invoices (company_id, invoice_id, object_id, quote_id, state, amount, memo, expires_at,
+			hash, preimage, node_id, request, paid, settle_index, settled_at, version, created_at)
+			VALUES ('other', 'lni_x', 'clm_x', 'quo_x', 'open', 3988, '', 0, $1, '', '', '', 0, 0, 0, 1, 0)`, hash)
+		check("address_of_service", token, good)
+
+		s.accept(token, ana)
+		all := fixture.Get(s.Fixture, func(ctx context.Context, tx *db.Tx) ([]claim.Refund, error) {
+			return m.claims.Refunds(ctx, tx, m.By, "", s.id)
+		})
+		if r := all[0]; r.State != claim.RefundAccepted || r.Network != "lightning" || r.Address != ana {
+			t.Errorf("%+v", r)
+		}
+		m.WantCount(1, "outputs WHERE rail = 'lightning' AND address = $1 AND amount = 3988", ana)
+		m.WantBalance(ledger.NetworkFee, "refund", sats(-12))
 		m.CheckLedger()
 	})
 }
