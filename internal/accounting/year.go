@@ -152,21 +152,19 @@ func (y *Year) describe(ctx context.Context, tx *db.Tx, forms *kyc.Service) erro
 	if err != nil {
 		return err
 	}
-	var users []string
+	var signers []string // the users, and the recipients without an account
 	for _, p := range payees {
-		if p.UserID != "" {
-			users = append(users, p.UserID)
-		}
+		signers = append(signers, cmp.Or(p.UserID, p.ID))
 	}
-	slices.Sort(users)
-	signed, err := forms.TaxForms(ctx, tx, users)
+	slices.Sort(signers)
+	signed, err := forms.TaxForms(ctx, tx, signers)
 	if err != nil {
 		return err
 	}
 	for i := range y.Payees {
 		p := &y.Payees[i]
 		if known, ok := payees[p.Payee.ID]; ok {
-			p.Payee, p.TaxForm = known, signed[known.UserID]
+			p.Payee, p.TaxForm = known, signed[cmp.Or(known.UserID, known.ID)]
 		}
 		p.Status = p.TaxForm.Status(tx.Now())
 	}

@@ -457,9 +457,13 @@ func showField(f apierr.Field) wrong {
 }
 
 func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (*payrollPage, error) {
+	var payees []string
+	if in.PayeeID != "" {
+		payees = []string{in.PayeeID}
+	}
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
 		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(), PayeeID: in.PayeeID, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
+		PerPage: in.size(), PayeeIDs: payees, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err

@@ -51,7 +51,8 @@ type TaxForm struct {
 	State          string `json:"state,omitempty"`
 	Zip            string `json:"zip,omitempty"`
 
-	SignedBy string `json:"signed_by"` // ID of the user, or of the API key of the company that acts for them
+	// SignedBy is the ID of the user, of the API key of the company that acts for them, or of the recipient.
+	SignedBy string `json:"signed_by"`
 
 	SignedAt  time.Time `json:"-"`
 	ExpiresAt time.Time `json:"-"` // zero for never
@@ -144,14 +145,28 @@ func (s *Service) SignTaxForm(ctx context.Context, tx *db.Tx, by identity.Princi
 	if err != nil {
 		return t, err
 	}
-	if t, err = t.check(certified, tx.Now()); err != nil {
+	t.SignedBy = cmp.Or(by.UserID, by.ID)
+	return s.sign(ctx, tx, user.ID, t, certified)
+}
+
+// SignTaxFormByLink stores a form that a payee without an account certifies now, at a link that a company mailed to the
+// payee. It replaces the form that they certified before, which is kept. The caller has checked the link.
+func (s *Service) SignTaxFormByLink(ctx context.Context, tx *db.Tx, recipientID string, t TaxForm, certified bool) (
+	TaxForm, error) {
+	t.SignedBy = recipientID
+	return s.sign(ctx, tx, recipientID, t, certified)
+}
+
+// sign checks a form and stores it, sealed with the key of the person who certifies it now.
+func (s *Service) sign(ctx context.Context, tx *db.Tx, subjectID string, t TaxForm, certified bool) (TaxForm, error) {
+	t, err := t.check(certified, tx.Now())
+	if err != nil {
 		return t, err
 	}
-	t.SignedBy = cmp.Or(by.UserID, by.ID)
 	if t.SignedAt = tx.Now(); t.Form == FormW8BEN {
 		t.ExpiresAt = time.Date(t.SignedAt.UTC().Year()+4, time.January, 1, 0, 0, 0, 0, time.UTC)
 	}
-	key, err := s.openSubject(ctx, tx, user.ID)
+	key, err := s.openSubject(ctx, tx, subjectID)
 	if err != nil {
 		return t, err
 	}
@@ -160,7 +175,7 @@ func (s *Service) SignTaxForm(ctx context.Context, tx *db.Tx, by identity.Princi
 		return t, err
 	}
 	id := tx.NewID("tfm")
-	return t, insertTaxForm(ctx, tx, user.ID, id, t, key.Seal(taxFormAt(user.ID, id), text))
+	return t, insertTaxForm(ctx, tx, subjectID, id, t, key.Seal(taxFormAt(subjectID, id), text))
 }
 
 func taxFormAt(subjectID, formID string) identity.SealContext {
@@ -177,19 +192,20 @@ func (s *Service) TaxFormOf(ctx context.Context, tx *db.Tx, by identity.Principa
 	return all[u.ID], err
 }
 
-// TaxForms returns the newest tax form of each user who has one. The caller has checked that it may see them.
-func (s *Service) TaxForms(ctx context.Context, tx *db.Tx, userIDs []string) (map[string]TaxForm, error) {
-	rows, err := newestTaxForms(ctx, tx, userIDs)
+// TaxForms returns the newest tax form of each user, and of each recipient without an account, who has one. The caller
+// has checked that it may see them.
+func (s *Service) TaxForms(ctx context.Context, tx *db.Tx, ids []string) (map[string]TaxForm, error) {
+	rows, err := newestTaxForms(ctx, tx, ids)
 	if err != nil {
 		return nil, err
 	}
 	all := make(map[string]TaxForm, len(rows))
-	for user, r := range rows {
-		key, err := s.openSubject(ctx, tx, user)
+	for id, r := range rows {
+		key, err := s.openSubject(ctx, tx, id)
 		if err != nil {
 			return nil, err
 		}
-		text, err := key.Open(taxFormAt(user, r.id), r.sealed)
+		text, err := key.Open(taxFormAt(id, r.id), r.sealed)
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +213,7 @@ func (s *Service) TaxForms(ctx context.Context, tx *db.Tx, userIDs []string) (ma
 		if err := json.Unmarshal(text, &t); err != nil {
 			return nil, err
 		}
-		all[user] = t
+		all[id] = t
 	}
 	return all, nil
 }

@@ -44,6 +44,7 @@ const (
 	PaymentReturned     = "payment_returned"     // PaymentReturnedData
 	DestinationChanged  = "destination_changed"  // DestinationChangedData
 	CorrectionAsked     = "correction_asked"     // CorrectionAskedData
+	AccountNotConfirmed = "account_unconfirmed"  // AccountNotConfirmedData
 	AppConnected        = "app_connected"        // AppConnectedData
 	WebhookDisabled     = "webhook_disabled"     // WebhookDisabledData
 	KYCResult           = "kyc_result"           // KYCResultData
@@ -128,6 +129,15 @@ type (
 		Destination string // masked
 		Members     []string
 		Own         bool // the destination belongs to the company, which receives the mail
+	}
+
+	// AccountNotConfirmedData notifies a payee that a bank did not confirm the account of a destination.
+	AccountNotConfirmedData struct {
+		Name        string
+		Destination string // masked
+		// Returned reports whether the account could not be credited. Otherwise the names differ.
+		Returned bool
+		Company  string // whom a payee without an account asks for a new link; "" for a payee with an account
 	}
 
 	// AppConnectedData notifies a person that an app may act for them.
@@ -396,6 +406,7 @@ var dataOf = map[string]reflect.Type{
 	PaymentReturned:     reflect.TypeFor[PaymentReturnedData](),
 	DestinationChanged:  reflect.TypeFor[DestinationChangedData](),
 	CorrectionAsked:     reflect.TypeFor[CorrectionAskedData](),
+	AccountNotConfirmed: reflect.TypeFor[AccountNotConfirmedData](),
 	AppConnected:        reflect.TypeFor[AppConnectedData](),
 	WebhookDisabled:     reflect.TypeFor[WebhookDisabledData](),
 	KYCResult:           reflect.TypeFor[KYCResultData](),

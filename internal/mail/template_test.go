@@ -39,6 +39,11 @@ var samples = map[string][]any{
 		CorrectionAskedData{"Grace", "Ada", "USD: ••••6789", []string{"account_holder_name", "account_type"}, false},
 		CorrectionAskedData{"Grace", "", "USD: ••••6789", []string{"account_number"}, true},
 	},
+	AccountNotConfirmed: {
+		AccountNotConfirmedData{"Ada", "EUR: ••••3000", false, ""},
+		AccountNotConfirmedData{"Ada", "EUR: ••••3000", false, "Acme"},
+		AccountNotConfirmedData{"Ada", "USD: ••••6789", true, ""},
+	},
 	AppConnected: {AppConnectedData{"Ada", "Ledger", "Acme", []string{"read payrolls"}, at},
 		AppConnectedData{App: "Ledger", At: at}},
 	WebhookDisabled: {WebhookDisabledData{"Acme", "https://hooks.example.com/in", at}},

@@ -55,8 +55,12 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 // search adds the conditions for payee, amount and text to the list of a company.
 func (f *Filter) search(l *db.List, company string) error {
 	const having = "payroll_id IN (SELECT m.payroll_id FROM payments m WHERE m.company_id = ? AND "
-	if f.PayeeID != "" {
-		l.Where(having+"m.payee_id = ?)", company, f.PayeeID)
+	if f.PayeeIDs != nil {
+		values := []any{company}
+		for _, id := range f.PayeeIDs {
+			values = append(values, id)
+		}
+		l.Where(having+"m.payee_id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.PayeeIDs)), ", ")+"))", values...)
 	}
 	if f.Text != "" {
 		like := "%" + db.EscapeLike(strings.ToLower(f.Text)) + "%"

@@ -279,7 +279,7 @@ type Filter struct {
 	Status     State
 	ExternalID string
 	From, To   time.Time // selects payrolls created in [From, To)
-	PayeeID    string    // selects payrolls that pay this payee
+	PayeeIDs   []string  // selects payrolls that pay one of these payees; nil for all
 	Amount     string    // selects payrolls with this total or volume, or with a payment of this amount
 	Text       string    // selects payrolls whose reference, or the texts of a payment, contain it in any letter case
 	Metadata   map[string]string

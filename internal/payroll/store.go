@@ -659,11 +659,6 @@ type PayeePayment struct {
 	CreatedAt  time.Time
 }
 
-// PaymentsTo returns at most limit payments of a company to a payee, the newest first.
-func PaymentsTo(ctx context.Context, tx *db.Tx, companyID, payeeID string, limit int) ([]PayeePayment, error) {
-	return paymentsTo(ctx, tx, "ORDER BY p.created_at DESC, m.payment_id DESC LIMIT $3", companyID, payeeID, int64(limit))
-}
-
 // seenByPayee selects the payments that their payees see: those of funded payrolls that need no approval.
 const seenByPayee = `AND m.state NOT IN ('pending', 'cancelled')
 	AND NOT (p.state = 'on_hold' AND p.hold_reason = 'approval_required')`

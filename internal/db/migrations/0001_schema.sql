@@ -724,7 +724,8 @@ CREATE TABLE tax_ids (
     PRIMARY KEY (subject_id, issuing_country)
 );
 
--- Tax forms (W-9, W-8BEN) that people certified, sealed with the subject's key. The newest one of a person counts.
+-- Tax forms (W-9, W-8BEN) that users, and recipients at a link, certified, sealed with the subject's key. The newest one
+-- of a person counts.
 -- Shared: a person's tax form belongs to the person, not to the companies that pay them.
 -- Writer: internal/kyc
 CREATE TABLE tax_forms (

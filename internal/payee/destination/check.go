@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/webhook"
@@ -70,6 +71,11 @@ func (c *AccountCheck) Passed() bool {
 	return c != nil && (c.Result == CheckMatch || c.Result == CheckAccepted)
 }
 
+// Failed reports whether the bank did not confirm the account.
+func (c *AccountCheck) Failed() bool {
+	return c != nil && (c.Result == CheckCloseMatch || c.Result == CheckNoMatch || c.Result == CheckReturned)
+}
+
 func checkAt(d Destination) identity.SealContext {
 	return identity.SealContext{Table: "destinations", Column: "account_check", Row: d.OwnerID + "/" + d.ID}
 }
@@ -124,13 +130,50 @@ func RecordCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) 
 		owner.UserID = d.OwnerID
 	}
 	by := identity.Principal{CompanyID: c.CompanyID}
-	if err := payee.Moved(ctx, tx, by, owner, false, true); err != nil || c.CompanyID == "" {
+	if err := errors.Join(payee.Moved(ctx, tx, by, owner, false, true), mailCheck(ctx, tx, d, c)); err != nil ||
+		c.CompanyID == "" {
 		return true, err
 	}
 	return true, webhook.EmitNext(ctx, tx, webhook.DistributionChecked.Event(c.CompanyID, owner.ID, 0,
 		webhook.AccountCheckData{RecipientID: owner.ID, UserID: owner.UserID, DistributionID: d.ID,
 			Symbol: string(d.Symbol), Method: string(c.Method), Result: string(c.Result), Code: c.Code,
 			Checked: c.Checked.Truncate(time.Millisecond)}))
+}
+
+// mailCheck mails the payee that a bank did not confirm the account, once for the same account and result. A user whom
+// a company created is not mailed: the company gets the event.
+func mailCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) error {
+	if !c.Failed() {
+		return nil
+	}
+	var to, country string
+	data := mail.AccountNotConfirmedData{Destination: d.label(), Returned: c.Result == CheckReturned}
+	if identity.IsUser(d.OwnerID) {
+		u, err := identity.GetUser(ctx, tx, nil, d.OwnerID)
+		if err != nil || u.CompanyID != "" {
+			return err
+		}
+		to, country, data.Name = u.Email, u.Country, u.Name()
+	} else if c.CompanyID != "" {
+		company, err := identity.CompanyByID(ctx, tx, c.CompanyID)
+		if err != nil {
+			return err
+		}
+		owner, err := payee.Owner(ctx, tx, identity.Principal{Kind: identity.KindLink, CompanyID: c.CompanyID}, d.OwnerID)
+		if errors.Is(err, apierr.NotFoundErr) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		to, country, data.Name, data.Company = owner.Email, owner.Country, owner.Name, company.Name
+	}
+	if !mail.Valid(to) {
+		return nil
+	}
+	return mail.Enqueue(ctx, tx, mail.Message{CompanyID: c.CompanyID, To: to, Template: mail.AccountNotConfirmed,
+		Language: mail.LanguageOf(country), Data: data,
+		Key: d.ID + "/" + string(c.Result) + "/" + identity.Digest(d.Sealed)})
 }
 
 // CheckOf returns the newest check of a destination, or nil if there is none or its data has changed since.

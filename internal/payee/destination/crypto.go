@@ -9,7 +9,6 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/chain"
-	"github.com/stipend/stipend/internal/chain/bitcoin"
 	registry "github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -131,12 +130,12 @@ func (s Setup) checkCrypto(d Destination, members map[string]any, wallets bool) 
 	on := s.networks(d.Symbol)
 	known, descriptor := []string{"address", "network"}, ""
 	if wallets {
-		known = append(known, descriptorKey)
-		descriptor = text(&problems, members, descriptorKey, false)
+		known = append(known, DescriptorKey)
+		descriptor = text(&problems, members, DescriptorKey, false)
 	}
-	typed := text(&problems, members, "address", descriptor == "" && members[descriptorKey] == nil || !wallets)
+	typed := text(&problems, members, "address", descriptor == "" && members[DescriptorKey] == nil || !wallets)
 	if descriptor != "" && typed != "" {
-		problems.Add("invalid_parameter", base+"/"+descriptorKey, "Give an address or a descriptor, not both.")
+		problems.Add("invalid_parameter", base+"/"+DescriptorKey, "Give an address or a descriptor, not both.")
 	}
 	d.Network = text(&problems, members, "network", len(on) > 1)
 	refuseUnknown(&problems, base, members, known...)
@@ -158,14 +157,11 @@ func (s Setup) checkCrypto(d Destination, members map[string]any, wallets bool) 
 	clean := map[string]string{"network": d.Network}
 	if descriptor != "" && typed == "" && at >= 0 {
 		d.Rail = on[at].rail
-		r, err := bitcoin.ParseReceiver(descriptor, on[at].name)
-		if err == nil {
-			d.Address, err = r.Address(0)
+		var err error
+		if d.Address, err = s.FirstAddress(descriptor); err != nil {
+			problems.Add("address_invalid", base+"/"+DescriptorKey, err.Error())
 		}
-		if err != nil {
-			problems.Add("address_invalid", base+"/"+descriptorKey, err.Error())
-		}
-		clean[descriptorKey] = maskText(descriptor)
+		clean[DescriptorKey] = maskText(descriptor)
 	}
 	if err := problems.Err(); err != nil {
 		return d, nil, err
@@ -226,7 +222,7 @@ func (s Setup) cryptoFields(symbol money.Asset, oneAddress bool) []Field {
 		Example: on[0].example(), Rail: on[0].rail}}
 	if symbol == money.BTC && !oneAddress {
 		fields[0].Required, fields[0].OneOf = false, "receiver"
-		fields = append(fields, Field{Key: descriptorKey, Type: "text", OneOf: "receiver", MaxLength: maxDescriptor,
+		fields = append(fields, Field{Key: DescriptorKey, Type: "text", OneOf: "receiver", MaxLength: maxDescriptor,
 			Label: "Extended public key or output descriptor, for a new address per payment", Rail: on[0].rail})
 		if s.Lightning {
 			fields = append(fields, lightningFields...)

@@ -22,8 +22,8 @@ const GapLimit = 20
 // ErrGap reports that a payment must wait until another payment to the same wallet is confirmed.
 var ErrGap = errors.New("destination: too many addresses of this wallet have not received a payment yet")
 
-// descriptorKey is the member of distribution_data with an extended public key or an output descriptor.
-const descriptorKey = "descriptor"
+// DescriptorKey is the member of distribution_data with an extended public key or an output descriptor.
+const DescriptorKey = "descriptor"
 
 // maxDescriptor is greater than the length of a descriptor with one key.
 const maxDescriptor = 400
@@ -33,6 +33,16 @@ func (d Destination) Fresh() bool { return d.Kind == Crypto && d.Sealed != "" }
 
 // AddressOwner identifies the payment that an address is for, as its output does.
 type AddressOwner struct{ CompanyID, PayrollID, PaymentID string }
+
+// FirstAddress returns the first address of the wallet of an extended public key or output descriptor. Payees compare
+// it with their wallet before the destination is stored.
+func (s Setup) FirstAddress(descriptor string) (string, error) {
+	r, err := bitcoin.ParseReceiver(descriptor, s.BitcoinNetwork)
+	if err != nil {
+		return "", err
+	}
+	return r.Address(0)
+}
 
 // ForPayment returns destinations with the addresses that one payment uses. A destination that is fresh gets the next
 // address of its wallet; the same payment always gets the same one, however often it is tried. It returns ErrGap if

@@ -206,6 +206,12 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 			continue
 		}
 		p.Fields = append(p.Fields, destinationField(c, f, dataPrefix+f.Key, only, p.proposed(f.Key)))
+		if first := firstAddress(c); f.Key == destination.DescriptorKey && first != "" && p.Replace == "" {
+			c.Labels[firstInput] = c.Text("destination.first.address")
+			p.Fields = append(p.Fields, c.Field(ui.Field{Name: firstInput, Label: c.Text("destination.first", first),
+				Type: "select", Required: true, Hint: c.Text("destination.first.why"), Options: []ui.Option{
+					{Label: c.Text("form.choose")}, {Value: first, Label: c.Text("destination.first.yes")}}}))
+		}
 	}
 	return ui.View{Template: "destination", Title: title, Data: p, Checks: p.Check != ""}, nil
 }
@@ -296,15 +302,51 @@ func destinationData(c *ui.Request) ([]byte, error) {
 	return json.Marshal(data)
 }
 
-// create adds a destination.
+// firstInput is the input that confirms the first address of a wallet.
+const firstInput = "first"
+
+var errFirst = apierr.New(apierr.Invalid, "wallet_unconfirmed",
+	"Compare the first address with the one in your wallet, then confirm it.")
+
+// firstAddress returns the first address of the posted wallet, or "" if there is none.
+func firstAddress(c *ui.Request) string {
+	if c.Form == nil {
+		return ""
+	}
+	text := strings.TrimSpace(c.Form.Get(dataPrefix + destination.DescriptorKey))
+	if text == "" {
+		return ""
+	}
+	address, err := Setup(c).FirstAddress(text)
+	if err != nil {
+		return "" // the check of the destination returns the problem
+	}
+	return address
+}
+
+// confirmed returns an error if the first address of a posted wallet was not confirmed in the form.
+func confirmed(c *ui.Request) error {
+	if first := firstAddress(c); first != "" && c.Form.Get(firstInput) != first {
+		return errFirst.At("body", "/"+firstInput)
+	}
+	return nil
+}
+
+// create adds a destination. The reader confirms the first address of a wallet before.
 func (o OwnerPages) create(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by, id := o.Owner(c)
 	text, err := destinationData(c)
 	if err != nil {
 		return ui.View{}, err
 	}
-	_, err = destination.Create(ctx, tx, Setup(c), by,
-		destination.CreateParams{OwnerID: id, Symbol: c.Form.Get("symbol"), Data: text})
+	p := destination.CreateParams{OwnerID: id, Symbol: c.Form.Get("symbol"), Data: text}
+	if unconfirmed := confirmed(c); unconfirmed != nil {
+		if err := destination.Check(ctx, tx, Setup(c), by, p); err != nil {
+			return ui.View{}, destinationFormError(err)
+		}
+		return ui.View{}, unconfirmed
+	}
+	_, err = destination.Create(ctx, tx, Setup(c), by, p)
 	return ui.View{Redirect: o.Back(c)}, destinationFormError(err)
 }
 
@@ -367,6 +409,7 @@ type replacePage struct {
 	Path, Back, Name string
 	Own              bool   // the owner is the signed-in person
 	Before, After    string // masked
+	First            string // first address of the new wallet, or ""
 	Part             string
 	Draft            string // the posted data, sealed
 }
@@ -394,7 +437,7 @@ func (o OwnerPages) checkReplace(ctx context.Context, tx *db.Tx, c *ui.Request) 
 	p := o.page(c, owner)
 	return ui.View{Template: "replace", Title: o.title(c, "destination.replace", owner.Name), Data: replacePage{
 		Path: replacePath(p.Path, before.ID), Back: p.Back, Name: p.Name, Own: o.Own,
-		Before: DestinationName(before), After: DestinationName(after),
+		Before: DestinationName(before), After: DestinationName(after), First: firstAddress(c),
 		Part: partText(c, before), Draft: draft,
 	}}, nil
 }
@@ -598,7 +641,10 @@ func split(ctx context.Context, tx *db.Tx, c *ui.Request, all []destination.Dest
 	c.Labels = map[string]string{}
 	for _, d := range all {
 		c.Labels[percentInput+d.ID] = c.Text("destination.share", DestinationName(d))
+		c.Labels[fixedInput+d.ID] = c.Text("destination.fixed", DestinationName(d))
+		c.Labels[currencyInput+d.ID] = c.Text("destination.fixed.currency")
 	}
+	c.Labels[restInput] = c.Text("destination.rest")
 	posted := all
 	if shares := postedShares(c); len(shares) > 0 {
 		if some, err := destination.WithShares(all, shares); err == nil {
@@ -608,13 +654,13 @@ func split(ctx context.Context, tx *db.Tx, c *ui.Request, all []destination.Dest
 		}
 	}
 	var bar []ui.Segment
-	rest := ui.Field{Name: restInput, Label: c.Text("destination.rest"), Type: "select",
+	rest := ui.Field{Name: restInput, Label: c.Labels[restInput], Type: "select",
 		Options: []ui.Option{{Value: "", Label: c.Text("destination.rest.none")}}}
 	for i, d := range all {
 		f.Shares = append(f.Shares, c.Field(ui.Field{Name: percentInput + d.ID, Label: c.Labels[percentInput+d.ID],
 			Type: "number", Value: strconv.Itoa(d.Allocation), MaxLength: 3}))
-		fixed := ui.Field{Name: fixedInput + d.ID, Label: c.Text("destination.fixed", DestinationName(d)), MaxLength: 20}
-		in := currencyField(ui.Field{Name: currencyInput + d.ID, Label: c.Text("destination.fixed.currency"),
+		fixed := ui.Field{Name: fixedInput + d.ID, Label: c.Labels[fixedInput+d.ID], MaxLength: 20}
+		in := currencyField(ui.Field{Name: currencyInput + d.ID, Label: c.Labels[currencyInput+d.ID],
 			Value: cmp.Or(string(d.Fixed.Asset()), string(money.USD))})
 		if d.Fixed.Sign() > 0 {
 			fixed.Value, f.Open = d.Fixed.String(), true
@@ -626,6 +672,7 @@ func split(ctx context.Context, tx *db.Tx, c *ui.Request, all []destination.Dest
 		f.Open = f.Open || posted[i].Fixed.Sign() > 0
 	}
 	f.Fixed = append(f.Fixed, c.Field(rest))
+	f.Open = f.Open || slices.ContainsFunc(f.Fixed, func(in ui.Field) bool { return in.Problem.Text != "" })
 	f.Bar = c.NewProgress(c.Text("destination.split"), bar)
 	currency := currencyField(ui.Field{Name: "preview_currency", Value: string(money.USD)})
 	f.Amount = []ui.Field{c.Field(ui.Field{Name: "preview_amount", Value: previewAmount, MaxLength: 12}),

@@ -52,7 +52,23 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
-	all, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", f)
+	named := strings.TrimSpace(c.Query("payee"))
+	if named != "" {
+		found, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Search: named,
+			Page: payee.Page{Number: 1, PerPage: 100}})
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, r := range found.Items {
+			f.PayeeIDs = append(f.PayeeIDs, r.ID)
+		}
+	}
+	var all []payroll.Payroll
+	var total int64
+	var err error
+	if named == "" || len(f.PayeeIDs) > 0 { // else nobody has this name
+		all, total, err = c.Payroll.List(ctx, tx, c.Session.Principal(), "", f)
+	}
 	if fault, ok := apierr.As(err); ok && fault.Kind == apierr.Invalid {
 		all, total, err = nil, 0, nil // no payroll has an amount that is not a number
 	}
@@ -66,6 +82,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			c.Filter(ui.Field{Name: "since", Type: "date"}),
 			c.Filter(ui.Field{Name: "until", Type: "date"}),
 			c.Filter(ui.Field{Name: "external_id", MaxLength: 255}),
+			c.Filter(ui.Field{Name: "payee", Label: c.Text("payrolls.payee"), MaxLength: 100}),
 			c.Filter(ui.Field{Name: "search", Label: c.Text("payrolls.search"), MaxLength: 100}),
 			c.Filter(ui.Field{Name: "amount", Label: c.Text("payment.amount"), MaxLength: 30,
 				InputMode: "decimal"}),

@@ -158,16 +158,16 @@ type recipientPage struct {
 	Stopped                                   bool
 	UnderReview                               bool // payments wait for a decision of the operator
 	Payments                                  ui.Table
+	Pager                                     ui.Pager // of Payments
 }
 
-// maxPayments is the number of payments that a recipient's page lists.
-const maxPayments = 20
-
-// paymentsTo lists the latest payments to a recipient.
-func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient) (ui.Table, error) {
+// paymentsTo lists a page of the payments to a recipient, the latest first.
+func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient) (ui.Table, ui.Pager, error) {
 	t := ui.Table{Caption: c.Text("recipient.payments"), Empty: c.Text("recipient.payments.none"),
 		Heads: c.Columns("payroll.id|a", "payroll.status|c", "payroll.created#|d", "payment.amount#|b")}
-	all, err := payroll.PaymentsTo(ctx, tx, r.CompanyID, r.ID, maxPayments)
+	page := c.PageNumber()
+	all, total, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), r.CompanyID, payroll.PaymentFilter{
+		PayeeID: r.ID, Page: page, PerPage: ui.PerPage})
 	for _, m := range all {
 		name := c.LinkCell(cmp.Or(m.ExternalID, c.Text("payroll.of", c.FormatDate(m.CreatedAt))), payrollPath(m.PayrollID))
 		if m.Description != "" {
@@ -179,7 +179,7 @@ func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient
 		}
 		t.Rows = append(t.Rows, []ui.Cell{name, state, c.TimeCell(m.CreatedAt), c.AmountCell(m.Amount)})
 	}
-	return t, err
+	return t, c.Pager(page, ui.PerPage, total), err
 }
 
 // showRecipient renders a recipient with their destinations and the history of changes.
@@ -196,7 +196,7 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if p.UnderReview, err = screening.Blocked(ctx, tx, r.CompanyID, r.ID); err != nil {
 		return ui.View{}, err
 	}
-	if p.Payments, err = paymentsTo(ctx, tx, c, r); err != nil {
+	if p.Payments, p.Pager, err = paymentsTo(ctx, tx, c, r); err != nil {
 		return ui.View{}, err
 	}
 	if _, last, err := payroll.CountOpenPayments(ctx, tx, r.CompanyID, r.ID); err != nil {

@@ -1,6 +1,7 @@
 package company
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -9,19 +10,27 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
 const unpayablePath = "/recipients/unpayable"
 
-// maxReminded is the number of people, and of invitations, that one action reminds.
-const maxReminded = 500
+// maxReminded is the number of people that one action reminds, and maxListed the number of those that it reads.
+const (
+	maxReminded = 500
+	maxListed   = 10_000
+)
 
-// remindPeriod is the time after which an invitation is sent again as a reminder.
+// maxStopped is the number of payments in each state that the page lists.
+const maxStopped = 50
+
+// remindPeriod is the time after which a person is reminded again.
 const remindPeriod = 24 * time.Hour
 
 type unpayablePage struct {
 	People, Invitations ui.Table
+	Payments            ui.Table // that wait for a change by their payees
 	Pager               ui.Pager
 	Remindable          bool
 }
@@ -30,6 +39,39 @@ type unpayablePage struct {
 func waiting(ctx context.Context, tx *db.Tx, c *ui.Request, page, size int) (payee.Slice[payee.Recipient], error) {
 	return payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Status: payee.Pending,
 		Page: payee.Page{Number: page, PerPage: size}})
+}
+
+// stoppedPayments lists the payments that failed or came back because of their destination.
+func stoppedPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.Table, error) {
+	t := ui.Table{Caption: c.Text("unpayable.payments"),
+		Heads: c.Columns("recipient.name|a", "unpayable.why|e", "payroll.created#|d", "payment.amount#|b")}
+	var all []payroll.PayeePayment
+	for _, state := range []payroll.State{payroll.ActionRequired, payroll.Returned} {
+		some, _, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), "", payroll.PaymentFilter{State: state, Page: 1,
+			PerPage: maxStopped})
+		if err != nil {
+			return t, err
+		}
+		all = append(all, some...)
+	}
+	var ids []string
+	for _, m := range all {
+		ids = append(ids, m.PayeeID)
+	}
+	payees, err := payee.Payees(ctx, tx, c.Session.Company.ID, ids)
+	if err != nil {
+		return t, err
+	}
+	for _, m := range all {
+		name := c.LinkCell(cmp.Or(payees[m.PayeeID].Name, m.PayeeID), recipientPath(m.PayeeID))
+		name.Kind = "person"
+		why := c.StateCell("payment.state", string(m.State))
+		if m.Reason != "" {
+			why.Lines = []ui.Cell{{Text: ReasonText(c, m.Reason)}}
+		}
+		t.Rows = append(t.Rows, []ui.Cell{name, why, c.TimeCell(m.CreatedAt), c.AmountCell(m.Amount)})
+	}
+	return t, nil
 }
 
 // showUnpayable lists who cannot be paid yet and why.
@@ -76,22 +118,38 @@ func showUnpayable(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 			p.Remindable = true
 		}
 	}
+	if p.Payments, err = stoppedPayments(ctx, tx, c); err != nil {
+		return ui.View{}, err
+	}
 	return ui.View{Template: "unpayable", Title: c.Text("unpayable.title"), Lead: c.Text("unpayable.lead"),
 		Crumbs: peopleCrumbs(c), Data: p}, nil
 }
 
-// remindAll mails everyone who cannot be paid yet, except those who were mailed within a day.
+// remindAll mails everyone who cannot be paid yet, except those who were mailed within a day. If there are more people
+// than it may remind, the next call goes on with the others.
 func remindAll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
-	for page := 1; page <= maxReminded/100; page++ {
+	for page, left := 1, maxReminded; page <= maxListed/100 && left > 0; page++ {
 		found, err := waiting(ctx, tx, c, page, 100)
 		if err != nil {
 			return ui.View{}, err
 		}
+		var ids []string
 		for _, r := range found.Items {
-			err := destination.Ask(ctx, tx, c.Sealer, by, r.ID)
-			if err != nil && !errors.Is(err, destination.ErrAsked) && !errors.Is(err, destination.ErrNoEmail) &&
-				!errors.Is(err, destination.ErrManaged) {
+			ids = append(ids, r.ID)
+		}
+		asked, err := destination.AskedAt(ctx, tx, c.Session.Company.ID, ids)
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, r := range found.Items {
+			if left == 0 || asked[r.ID].After(tx.Now().Add(-remindPeriod)) || !mail.Valid(r.Email) {
+				continue
+			}
+			switch err := destination.Ask(ctx, tx, c.Sealer, by, r.ID); {
+			case err == nil:
+				left--
+			case !errors.Is(err, destination.ErrAsked) && !errors.Is(err, destination.ErrManaged):
 				return ui.View{}, err
 			}
 		}
@@ -150,6 +208,12 @@ func EnterByLink(ctx context.Context, tx *db.Tx, c *ui.Request, r destination.Re
 	data, err := destinationData(c)
 	if err != nil {
 		return err
+	}
+	if unconfirmed := confirmed(c); unconfirmed != nil {
+		if err := destinationFormError(r.Check(ctx, tx, Setup(c), c.Form.Get("symbol"), data)); err != nil {
+			return err
+		}
+		return unconfirmed
 	}
 	return destinationFormError(r.Enter(ctx, tx, Setup(c), c.Form.Get("symbol"), data))
 }

@@ -253,6 +253,10 @@ func attention(ctx context.Context, tx *db.Tx, c *ui.Request, all []payment) (ta
 			tasks = append(tasks, c.Task("amber", "landmark", c.Text("correction.title", company.DestinationName(d)),
 				"pay.task.look", destinationsPath))
 		}
+		if d.Check.Failed() {
+			tasks = append(tasks, c.Task("amber", "landmark", c.Text("pay.task.check", company.DestinationName(d)),
+				"pay.task.look", destinationsPath))
+		}
 	}
 	if len(payroll.Allocated(owned)) == 0 {
 		path := destinationsPath

@@ -16,7 +16,8 @@ func requestPath(c *ui.Request) string { return "/payee/" + c.HTTP.PathValue("to
 type requestPage struct {
 	Company, Path, Until, Now string
 	Code                      ui.Field
-	Step                      string // "start", "code" or "saved"
+	Tax                       ui.Cell // state of the payee's tax form, with a link to it; the zero value for none
+	Step                      string  // "start", "code" or "saved"
 }
 
 // showRequest names the company that asks a payee without an account where to be paid.
@@ -28,6 +29,14 @@ func showRequest(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p := requestPage{Step: "start", Company: r.CompanyName, Path: requestPath(c), Until: c.FormatTime(r.Expires)}
 	if r.Now != nil {
 		p.Now = company.DestinationName(*r.Now)
+	}
+	if c.KYC != nil {
+		signed, err := c.KYC.TaxForms(ctx, tx, []string{r.Owner.ID})
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Tax = c.StateCell("tax.status", signed[r.Owner.ID].Status(tx.Now()))
+		p.Tax.Path = p.Path + "/tax"
 	}
 	return ui.View{Template: "payee_request", Title: c.Text("payee.request.title", r.CompanyName), Data: p}, nil
 }

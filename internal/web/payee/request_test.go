@@ -89,6 +89,21 @@ func TestAPayeeWithoutAnAccountEntersADestination(t *testing.T) {
 		if got := v.Get(link); !got.Contains("Acme wants to pay you") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
+		tax := func(number string) webtest.Visit {
+			return v.Submit(v.Get(link+"/tax?form=w9"), link+"/tax", "tax_id", number, "tax_id_type", "ssn", "street_address",
+				"1 Main Street", "city", "Springfield", "certified", "yes")
+		}
+		if got := tax("000-12-3456"); got.Status != 422 || !strings.Contains(got.Text, "tax_id-problem") ||
+			!strings.Contains(got.Text, `value="Springfield"`) {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		if got := tax("536-90-4399"); got.Location() != link || !v.Get(link).Contains("Valid") ||
+			v.Get(link+"/tax").Contains("4399") {
+			t.Errorf("%d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		if n := a.Count("SELECT COUNT(*) FROM tax_forms WHERE subject_id = '" + a.id + "'"); n != 1 {
+			t.Errorf("%d tax forms", n)
+		}
 		if got := a.enter(v, link, "bcrt1qnonsense"); got.Status != 422 || !strings.Contains(got.Text, "d.address-problem") ||
 			!strings.Contains(got.Text, "bcrt1qnonsense") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
@@ -107,7 +122,7 @@ func TestAPayeeWithoutAnAccountEntersADestination(t *testing.T) {
 		if got := v.Submit(form, link+"/code", "code", code); got.Location() != "/payee/saved" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
-		for _, path := range []string{link, link + "/code", link + "/destinations/new"} {
+		for _, path := range []string{link, link + "/code", link + "/destinations/new", link + "/tax"} {
 			if got := v.Get(path); got.Status != 404 {
 				t.Errorf("a used link: %d", got.Status)
 			}

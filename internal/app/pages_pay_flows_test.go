@@ -1,0 +1,316 @@
+package app_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/web/webtest"
+)
+
+// flow is a page on which a person follows links and sends forms.
+type flow struct {
+	*testing.T
+	*webtest.Page
+	base string
+	look webtest.Look
+}
+
+// looks are the widths at which flows are tested, one of them without JavaScript.
+var looks = map[string]webtest.Look{"phone without scripts": {Width: 390, NoScript: true}, "desktop": {Width: 1440}}
+
+// at opens a path.
+func (f *flow) at(path string) {
+	f.Helper()
+	f.Do(chromedp.Navigate(f.base + path))
+}
+
+// shows fails the test unless the page contains all of these texts and is accessible.
+func (f *flow) shows(wants ...string) {
+	f.Helper()
+	text := f.Text()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			f.Fatalf("at %s, no %q in\n%s", f.Path(), want, text)
+		}
+	}
+	if !f.look.NoScript { // axe is a script
+		f.Audit()
+	}
+}
+
+// waits opens a path again until the page contains a text.
+func (f *flow) waits(path, want string) {
+	f.Helper()
+	eventually(f.T, 60*time.Second, path+" shows "+want, func() bool {
+		f.at(path)
+		return strings.Contains(f.Text(), want)
+	})
+}
+
+// set replaces the value of a field.
+func (f *flow) set(id, value string) {
+	f.Helper()
+	webtest.Evaluate[string](f.Page, fmt.Sprintf("document.getElementById(%q).value = %q", id, value))
+}
+
+// holds fails the test unless a field has a value and, if the form was rejected, another one states a problem.
+func (f *flow) holds(id, value, problem string) {
+	f.Helper()
+	if got := webtest.Evaluate[string](f.Page, fmt.Sprintf("document.getElementById(%q).value", id)); got != value {
+		f.Fatalf("at %s, %s holds %q, want %q\n%s", f.Path(), id, got, value, f.Text())
+	}
+	if problem != "" && !webtest.Evaluate[bool](f.Page, fmt.Sprintf("!!document.getElementById(%q)", problem+"-problem")) {
+		f.Fatalf("at %s, no problem at %s\n%s", f.Path(), problem, f.Text())
+	}
+}
+
+// A payee confirms the first address of a wallet, adds a Lightning address and a bank account, and divides the pay by
+// percentage, fixed amount and remainder. After a payment they accept the bank's correction. They send an invoice and
+// change their email address.
+func TestFlowsOfAPayeeInABrowser(t *testing.T) {
+	t.Parallel()
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) { c.LndURL = app.SimulatedLnd })
+			page, user := o.payee(webtest.Start(t), "ada@payee.example", look)
+			p := &flow{T: t, Page: page, base: o.s.Ready().BaseURL, look: look}
+
+			const wallet = "tpubDD7tXK8KeQ3YY83yWq755fHY2JW8Ha8Q765tknUM5rSvjPcGWfUppDFMpQ1ScziKfW3ZNtZvAD7M3u7bSs7Hof" +
+				"jTD3KP3YxPK7X6hwV8Rk2"
+			add := "main form[action$='/destinations/new'] button"
+			p.at("/account/destinations/new?symbol=BTC")
+			p.set("d.descriptor", wallet)
+			p.Send(add)
+			p.shows("the first address of your wallet", "Compare the first address")
+			p.holds("d.descriptor", wallet, "first")
+			first := webtest.Evaluate[string](p.Page, "document.getElementById('first').options[1].value")
+			p.set("first", first)
+			p.Send(add)
+			p.shows("Added.", first, "100%")
+
+			p.at("/account/destinations/new?symbol=BTC")
+			p.set("d.lightning_address", "nowhere")
+			p.Send(add)
+			p.holds("d.lightning_address", "nowhere", "d.lightning_address")
+			p.set("d.lightning_address", "ada@wallet.example")
+			p.Send(add)
+			p.shows("Added.", "ada@wallet.example")
+
+			p.at("/account/destinations/new?symbol=USD&d.rail=ach")
+			for _, v := range [][2]string{{"routing_number", "091000018"}, {"account_number", "12345991001"},
+				{"address.address_line1", "1 Main Street"}, {"address.city", "Springfield"}, {"address.state", "IL"},
+				{"address.postal_code", "62701"}} {
+				p.set("d."+v[0], v[1])
+			}
+			p.Send(add)
+			p.holds("d.account_number", "12345991001", "d.routing_number")
+			p.set("d.routing_number", "091000019")
+			p.Send(add)
+			p.shows("Added.", "USD ••••1001")
+
+			const parts = `[...document.querySelectorAll('input[name^="%s."]')][%d].id`
+			share := func(kind string, n int) string { return webtest.Evaluate[string](p.Page, fmt.Sprintf(parts, kind, n)) }
+			p.set(share("a", 0), "70")
+			p.set(share("a", 1), "20")
+			p.set(share("f", 2), "1x")
+			preview := "button[formaction$='/allocations/preview']"
+			p.Send(preview)
+			p.holds(share("f", 2), "1x", share("f", 2))
+			p.set(share("f", 2), "100")
+			p.set("rest", strings.TrimPrefix(share("a", 1), "a."))
+			p.set("preview_amount", "200")
+			p.Send(preview)
+			p.shows("100.00", "70.00", "30.00")
+			p.Send("form[action$='/allocations'] .btn.primary")
+			p.shows("Saved.", "70%", "30%", "100.00")
+
+			made := o.d.create(pays("", "200", user))
+			o.d.deposit(made.PayrollID, "exact", "")
+			o.d.fulfilled(made.PayrollID)
+			p.at("/account/payments")
+			p.Send("main table a")
+			p.shows("Your money has arrived.", "70.00", "ada@wallet.example", "Transaction", "1 BTC =")
+			p.waits("/account/destinations", "The bank reported a correction for USD ••••1001")
+			p.Send("form[action$='/correct'] button")
+			p.shows("Saved.", "USD ••••1614")
+			if text := p.Text(); strings.Contains(text, "reported a correction") {
+				t.Errorf("the correction is still shown:\n%s", text)
+			}
+
+			send := "main form[action$='/invoices/new'] button"
+			p.at("/account/invoices/new")
+			p.Fill("#description_0", "Design")
+			p.Fill("#unit_price_0", "1.005")
+			p.Send(send)
+			p.holds("description_0", "Design", "bill_to")
+			p.set("bill_to", o.d.seed.CompanyID)
+			p.Send(send)
+			p.holds("description_0", "Design", "unit_price_0")
+			p.set("unit_price_0", "1250.5")
+			p.Send(send)
+			p.shows("Design", "1,250.50")
+
+			p.at("/account/email")
+			p.Fill("#new_email", "nonsense")
+			p.Send("form[action$='/account/email'] button")
+			p.holds("new_email", "nonsense", "new_email")
+			p.set("new_email", "byron@payee.example")
+			p.Send("form[action$='/account/email'] button")
+			for _, address := range []string{"ada@payee.example", "byron@payee.example"} {
+				p.at(o.mailed(address, "/email/"))
+				p.shows("Use byron@payee.example to sign in")
+				p.Send("main form button")
+			}
+			p.shows("Sign in with your new address")
+			p.at("/account")
+			p.shows("byron@payee.example", "Download your data")
+		})
+	}
+}
+
+// A payee without an account opens the link of the company's reminder, certifies a tax form, enters a bank account, and
+// confirms it by a code. The bank says that the account is another person's, which the payee and the company learn.
+func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
+	t.Parallel()
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := openCompanyBrowser(t, dbtest.SQLite(t))
+			const who = "joan@payee.example"
+			joan, _ := o.d.ok("POST", "/api/company/"+o.d.seed.CompanyID+"/recipients/create",
+				`{"first_name":"Joan","last_name":"Clarke","country":"DE","email":"`+who+`"}`).read(t)["recipient_id"].(string)
+			b := webtest.Start(t)
+			p := &flow{T: t, Page: b.Open(o.s.Ready().BaseURL+"/sign-in", look), base: o.s.Ready().BaseURL, look: look}
+			p.Fill("#email", o.d.seed.Admin.Email)
+			p.Fill("#password", o.d.seed.Admin.Password)
+			p.Send("main form button")
+			p.at("/recipients/unpayable")
+			p.shows("Joan Clarke", "A reminder sends them a link")
+			p.Send("form[action$='/recipients/unpayable'] button")
+			link := o.mailed(who, "/payee/")
+
+			p.at(link)
+			p.shows("You don’t need an account.", "Missing")
+			p.Send("main a[href$='/tax']")
+			p.Send("main a[href$='form=w9']")
+			p.Fill("#tax_id", "000-12-3456")
+			p.Fill("#street_address", "1 Main Street")
+			p.Send("form[action$='/tax'] button")
+			p.holds("street_address", "1 Main Street", "tax_id")
+			p.set("tax_id", "536-90-4399")
+			p.set("city", "Springfield")
+			p.set("certified", "yes")
+			p.Send("form[action$='/tax'] button")
+			p.shows("Valid")
+			p.Send("main a.btn")
+			p.set("symbol", "EUR")
+			p.Send("main form button")
+			save := "form[action$='/destinations/new'] button"
+			p.set("d.iban", "DE00370400440000993002")
+			p.Send(save)
+			p.holds("d.iban", "DE00370400440000993002", "d.iban")
+			p.set("d.iban", "DE08370400440000993002")
+			p.Send(save)
+			p.shows("We sent a code")
+			code := ""
+			eventually(t, 60*time.Second, "the code is mailed", func() bool {
+				m := regexp.MustCompile(`Your code is (\d{6})`).FindStringSubmatch(o.Get("/sandbox/mails").Text)
+				if m != nil {
+					code = m[1]
+				}
+				return m != nil
+			})
+			p.Fill("#code", "nothing")
+			p.Send("form[action$='/code'] button")
+			p.holds("code", "nothing", "code")
+			p.set("code", code)
+			p.Send("form[action$='/code'] button")
+			p.shows("Your payment details are saved.")
+			p.waits("/recipients/"+joan, "the name does not match the account")
+			p.shows("Link in an email", "No payments yet.")
+			eventually(t, 60*time.Second, "the payee is mailed", func() bool {
+				text := o.Get("/sandbox/mails").Text
+				return strings.Contains(text, "A bank didn’t confirm your account") && strings.Contains(text, who)
+			})
+
+			made := o.d.create(pays("", "30", joan))
+			o.d.deposit(made.PayrollID, "exact", "")
+			o.d.fulfilled(made.PayrollID)
+			p.at("/recipients/" + joan)
+			p.shows("30.00", "Paid")
+			p.at("/payrolls")
+			p.Fill("#payee", "clarke")
+			p.Send("form.filterbar[method=get] button")
+			p.shows("30.30")
+			p.at("/reports")
+			p.shows("Joan Clarke", "Tax ID on file")
+		})
+	}
+}
+
+// A company skips a run of a schedule, changes another one, pauses and ends the schedule, and assigns account codes.
+func TestFlowsOfSchedulesAndReportsInABrowser(t *testing.T) {
+	t.Parallel()
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := openCompanyBrowser(t, dbtest.SQLite(t))
+			p := &flow{T: t, Page: webtest.Start(t).Open(o.s.Ready().BaseURL+"/sign-in", look), base: o.s.Ready().BaseURL,
+				look: look}
+			p.Fill("#email", o.d.seed.Admin.Email)
+			p.Fill("#password", o.d.seed.Admin.Password)
+			p.Send("main form button")
+			day := func(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
+			ada := o.d.seed.Workers[0].UserID
+			id, _ := o.d.ok("POST", "/api/company/payroll/schedule/create", `{"name":"Wages","frequency":"weekly",`+
+				`"start_date":"`+day(10)+`","calendar":"weekdays","working_day":"none","to_pay":[{"user_id":"`+ada+
+				`","amount_fiat":600}]}`).read(t)["schedule_id"].(string)
+			at := "/schedules/" + id
+			run := func(n int) string { return "form[action$='/runs/" + day(n) + "'] " }
+			p.at("/schedules")
+			p.shows("Wages", "Weekly", "Active")
+			p.at(at)
+			p.Send(run(10) + "button")
+			p.shows("Skipped", "Plan again")
+			p.Send(run(10) + "button")
+			p.shows("Planned")
+			p.Send(run(17) + "a")
+			amount := "amount.0"
+			p.set(amount, "12.345")
+			p.Send("button[value=this]")
+			p.holds(amount, "12.345", amount)
+			p.set(amount, "700")
+			p.Send("button[value=this]")
+			p.shows("changed", "600.00")
+			p.Send("button[value=paused]")
+			p.shows("Paused")
+			p.Send("button[value=active]")
+			p.Send("button[value=ended]")
+			p.shows("Ended")
+
+			made := o.d.create(pays("", "30", ada))
+			o.d.deposit(made.PayrollID, "exact", "")
+			o.d.fulfilled(made.PayrollID)
+			p.at("/reports")
+			p.shows("1099-NEC", "Ada Lovelace", "30.00", "Missing")
+			p.at("/reports/accounts")
+			p.set("code_0", strings.Repeat("1", 41))
+			p.set("name_0", "Cash")
+			p.Send("form[action$='/reports/accounts'] button")
+			p.holds("name_0", "Cash", "code_0")
+			p.set("code_0", "1010")
+			p.Send("form[action$='/reports/accounts'] button")
+			p.shows("Saved.")
+			p.at("/reports/accounts")
+			p.holds("code_0", "1010", "")
+		})
+	}
+}
