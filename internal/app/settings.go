@@ -157,8 +157,8 @@ var settings = map[string]setting{
 	"velocity-company-day": {"AMOUNT", "Total, such as '200000 USD', above which what a company pays out in a day needs " +
 		"two members of staff, as above --release-limit. Default: none."},
 	"velocity-company-week": {"AMOUNT", "The same for seven days."},
-	"velocity-payee-day": {"AMOUNT", "Total, such as '20000 USD', above which what one payee is paid in a day, whichever " +
-		"companies pay, needs two members of staff. Default: none."},
+	"velocity-payee-day": {"AMOUNT", "Total, such as '20000 USD', above which what one payee is paid in a day, " +
+		"whichever companies pay, needs two members of staff. Default: none."},
 	"velocity-payee-week": {"AMOUNT", "The same for seven days."},
 	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +
 		"for the risk of a fixed price."},

@@ -74,8 +74,8 @@ func (f *fixture) open() {
 	f.keys, f.evm = wallet.Deriver, tokens.Deriver
 	f.log = testkit.Must(signer.OpenLog(filepath.Join(f.dir, "log")))
 	service := testkit.Must(signer.New(signer.Options{
-		Policy: testkit.Must(signer.ParsePolicy([]byte(f.policy))), Log: f.log, Bitcoin: wallet, EVM: tokens, Alarm: slog.New(slog.NewTextHandler(&f.alarms, nil)),
-		Now: func() time.Time { return f.now },
+		Policy: testkit.Must(signer.ParsePolicy([]byte(f.policy))), Log: f.log, Bitcoin: wallet, EVM: tokens,
+		Alarm: slog.New(slog.NewTextHandler(&f.alarms, nil)), Now: func() time.Time { return f.now },
 	}))
 	l := testkit.Must(signer.Listen("unix:"+filepath.Join(f.dir, "s"), signer.TLSFiles{}))
 	done := make(chan error, 1)

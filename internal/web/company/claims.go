@@ -100,8 +100,8 @@ func claimTable(c *ui.Request, all []claim.Claim) ui.Table {
 	return t
 }
 
-// claimName returns what people call a claim: the order number, else the payer. The order number of a sale at a point of
-// sale is a random key.
+// claimName returns what people call a claim: the order number, else the payer. The order number of a sale at a point
+// of sale is a random key.
 func claimName(c *ui.Request, one claim.Claim) string {
 	switch {
 	case one.PayerID == claim.PointOfSale:
