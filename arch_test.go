@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"internal/apierr", "internal/country", "internal/docsite", "internal/mcp", "internal/testkit"},
 	{"internal/money", "internal/ratelimit"},
 	{"internal/db"},
-	{"internal/offering"},
+	{"internal/offering", "internal/legal"},
 	{"internal/metadata", "internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog",
 		"internal/securitylog", "internal/identity"},
 	{"internal/mail", "internal/auth/session"},

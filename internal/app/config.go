@@ -34,6 +34,7 @@ const (
 type Config struct {
 	Storage
 	Addresses    `group:"Addresses"`
+	Operator     `group:"Operator"`
 	Process      `group:"Service"`
 	Webhooks     `group:"Webhooks"`
 	Mail         `group:"Mail"`
@@ -64,6 +65,14 @@ type Addresses struct {
 	TrustedProxies  []string
 	Explorer        map[string]string `name:"explorer" mapsep:";"`
 	SecurityContact string
+}
+
+// Operator is how the operator presents the service.
+type Operator struct {
+	OperatorName string
+	OperatorLogo string
+	Languages    []string
+	LegalTexts   string
 }
 
 // Process describes the process itself.

@@ -77,8 +77,13 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	operator, err := s.cfg.operator()
+	if err != nil {
+		return err
+	}
 	pages := ui.Deps{
-		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
+		Operator: operator,
+		DB:       s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Vendor:  s.vendor,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,

@@ -27,6 +27,11 @@ var settings = map[string]setting{
 	"explorer": {"NETWORK=URL", "Block explorer to which the pages link transactions of a network (bitcoin, testnet, " +
 		"base, …): an https URL with {tx}, such as bitcoin=https://explorer.example/tx/{tx}; several separated by ;. It " +
 		"learns who looks at which transaction. Default: no links."},
+	"operator-name": {"NAME", "Name of the service on pages, in documents and mails. Default: Stipend."},
+	"operator-logo": {"FILE", "Logo beside that name, an SVG or a PNG of at most 256 KiB. Default: the mark of Stipend."},
+	"languages":     {"TAGS", "Languages of the pages, the default first, such as en,es. Default: en, es, pt, fr."},
+	"legal-texts": {"DIR", "Directory with terms.en.md, privacy.en.md and other languages, which users accept. Each " +
+		"file begins with a line such as 'Version: 2026-07-01'. Default: none."},
 	"security-contact": {"URL", "Where to report vulnerabilities, such as mailto:security@example.com, for " +
 		"/.well-known/security.txt. Default: no such file."},
 	"trusted-proxies": {"CIDR", "Networks of your own proxies, such as 10.2.0.0/24. Requests from them are limited by " +

@@ -137,7 +137,8 @@ func (s *Service) newMailer() (*mail.Mailer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mail.Mailer{From: from, Sealer: s.sealer, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox}
+	m := &mail.Mailer{From: from, Sealer: s.sealer, BaseURL: s.ready.BaseURL, Sandbox: s.cfg.Env == Sandbox,
+		Name: s.cfg.OperatorName}
 	m.Verified = func(ctx context.Context, tx *db.Tx, id string) (bool, error) {
 		if strings.HasPrefix(id, "usr_") {
 			u, err := identity.GetUser(ctx, tx, nil, id)

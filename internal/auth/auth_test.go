@@ -265,7 +265,7 @@ func TestSecondFactor(t *testing.T) {
 		x.write(enroll) // replaces the unconfirmed one
 		var pending auth.Enrollment
 		x.write(func(ctx context.Context, tx *db.Tx) (err error) {
-			pending, err = auth.PendingEnrollment(ctx, tx, x.sealer, p.User)
+			pending, err = auth.PendingEnrollment(ctx, tx, x.sealer, p.User, "Stipend")
 			return err
 		})
 		code := func(at time.Time) string {
@@ -455,7 +455,7 @@ func TestInvitations(t *testing.T) {
 func TestInvalidPasskeyResponsesAreRejected(t *testing.T) {
 	run(t, func(x *fixture) {
 		p := auth.Person{User: x.user("ada@example.com"), Language: "en"}
-		relying, err := auth.NewRelying("https://pay.example.com")
+		relying, err := auth.NewRelying("https://pay.example.com", "Example")
 		testkit.Check(t, err)
 		x.write(func(ctx context.Context, tx *db.Tx) error {
 			options, err := relying.BeginPasskey(ctx, tx, p.User)

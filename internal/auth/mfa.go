@@ -52,7 +52,8 @@ func Enroll(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User)
 	if has, err := HasFactor(ctx, tx, u.ID); err != nil || has {
 		return cmp.Or(err, error(ErrFactorExists))
 	}
-	key, err := totp.Generate(totp.GenerateOpts{Issuer: issuer, AccountName: u.Email, Digits: digits})
+	// Only the secret is kept; PendingEnrollment names the issuer.
+	key, err := totp.Generate(totp.GenerateOpts{Issuer: "Stipend", AccountName: u.Email, Digits: digits})
 	if err != nil {
 		return err
 	}
@@ -63,15 +64,14 @@ func Enroll(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User)
 	return upsertFactor(ctx, tx, u.ID, sealed)
 }
 
-// issuer is the name shown by authenticators.
-const issuer = "Stipend"
-
 func secretOf(userID string) identity.SealContext {
 	return identity.SealContext{Table: "second_factors", Column: "secret", Row: userID}
 }
 
-// PendingEnrollment returns the authenticator that is being set up, or apierr.NotFoundErr.
-func PendingEnrollment(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) (Enrollment, error) {
+// PendingEnrollment returns the authenticator that is being set up, or apierr.NotFoundErr. The issuer is the name of
+// the service, which the authenticator shows.
+func PendingEnrollment(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User, issuer string) (Enrollment,
+	error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	if err != nil {
 		return Enrollment{}, err

@@ -38,14 +38,14 @@ type Passkey struct {
 type Relying struct{ web *webauthn.WebAuthn }
 
 // NewRelying returns the relying party of an origin, such as https://pay.example.com. The host cannot be an IP
-// address.
-func NewRelying(origin string) (*Relying, error) {
+// address. The name of the service is what browsers show.
+func NewRelying(origin, name string) (*Relying, error) {
 	u, err := url.Parse(origin)
 	if err != nil {
 		return nil, err
 	}
 	web, err := webauthn.New(&webauthn.Config{
-		RPID: u.Hostname(), RPDisplayName: issuer, RPOrigins: []string{u.Scheme + "://" + u.Host},
+		RPID: u.Hostname(), RPDisplayName: name, RPOrigins: []string{u.Scheme + "://" + u.Host},
 		AttestationPreference: protocol.PreferNoAttestation,
 	})
 	return &Relying{web}, err

@@ -58,6 +58,7 @@ var permissions = map[string][]Role{
 	confirmHit:       {Compliance},
 	RetryJob:         {Support, Finance},
 	ChangeFees:       {Finance},
+	ExportCase:       {Compliance},
 	AddNote:          {Support, Finance, Compliance},
 	SignOut:          {Support, Compliance},
 	Unlock:           {Support},

@@ -162,6 +162,13 @@ func AuditAfter(ctx context.Context, tx *db.Tx, sequence int64, limit int) ([]Au
 	return collectAudit(rows, err)
 }
 
+// auditAbout returns the newest entries of the audit log about a company or a person, newest first.
+func auditAbout(ctx context.Context, tx *db.Tx, subjectID string, limit int) ([]AuditEntry, error) {
+	rows, err := tx.Query(ctx, auditColumns+` WHERE company_id = $1 OR object_id = $1 ORDER BY sequence DESC LIMIT $2`,
+		subjectID, int64(limit))
+	return collectAudit(rows, err)
+}
+
 // auditSequence is the setting with the number of the newest entry. Its row is locked from the addition of an entry to
 // the end of the transaction, so that entries have the order of their commits.
 const auditSequence = "audit.sequence"

@@ -171,6 +171,13 @@ func selectCase(ctx context.Context, tx *db.Tx, subjectID string) (Case, error) 
 		WHERE subject_id = $1 AND is_current = TRUE`, subjectID))
 }
 
+// Cases returns all attempts to verify a subject, newest first, for staff.
+func Cases(ctx context.Context, tx *db.Tx, subjectID string) ([]Case, error) {
+	rows, err := tx.Query(ctx, "SELECT "+caseColumns+` FROM verifications WHERE subject_id = $1
+		ORDER BY created_at DESC, case_id DESC`, subjectID)
+	return db.Collect(rows, err, func(r *db.Rows) (Case, error) { return scanCase(r) })
+}
+
 func selectCaseByRef(ctx context.Context, tx *db.Tx, provider, ref string) (Case, error) {
 	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+` FROM verifications
 		WHERE provider = $1 AND provider_ref = $2 AND provider_ref <> '' AND is_current = TRUE`, provider, ref))

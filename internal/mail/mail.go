@@ -508,6 +508,7 @@ type Mailer struct {
 	From    *mail.Address // sender; its domain is part of the Message-IDs
 	BaseURL string        // base URL of links, without a slash at the end
 	Sandbox bool          // marks every mail as one of a sandbox
+	Name    string        // name of the service in the texts; "" means Stipend
 	Sealer  *identity.Sealer
 	// Verified reports whether a company or a person is verified. Other companies may send fewer mails, and names in the
 	// mails of others are made harmless. If Verified is nil, none is verified.

@@ -95,7 +95,7 @@ func (x *Mailer) render(m row, unverified bool) (Content, error) {
 	_, i, _ := matcher.Match(language.Make(m.language))
 	c := catalogs[languages[i]]
 	w := c.Mails[m.template]
-	f := filler{data: data.Elem().Interface()}
+	f := filler{data: data.Elem().Interface(), name: x.Name}
 	f.subject = f.line(w.Subject)
 	p := page{Lang: languages[i].String(), Subject: f.subject, RightToLeft: languages[i] == language.Hebrew,
 		Hello: c.HelloNoName, Why: f.line(w.Why)}
@@ -143,6 +143,7 @@ func (x *Mailer) open(m row) ([]byte, error) {
 type filler struct {
 	data    any
 	subject string // result of {{subject}}
+	name    string // name of the service; "" means Stipend
 	err     error
 }
 
@@ -161,6 +162,9 @@ func (f *filler) functions() template.FuncMap {
 
 // line executes the template of a text. The result is one line without control characters, whatever the data contains.
 func (f *filler) line(text string) string {
+	if f.name != "" {
+		text = strings.ReplaceAll(text, "Stipend", f.name)
+	}
 	t, err := template.New("").Funcs(f.functions()).Option("missingkey=error").Parse(text)
 	var b strings.Builder
 	if err == nil {

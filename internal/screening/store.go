@@ -69,6 +69,13 @@ func selectHits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, 
 	return db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })
 }
 
+// HitsAbout returns the newest matches of a company and its payees, or of a person, for staff.
+func HitsAbout(ctx context.Context, tx *db.Tx, subjectID string, limit int) ([]Hit, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM screening_hits WHERE company_id = $1 OR subject_id = $1
+		ORDER BY created_at DESC, hit_id DESC LIMIT $2`, subjectID, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })
+}
+
 // decide stores a decision and returns the hit. Only an open hit can be confirmed; an open or confirmed one can be
 // cleared.
 func decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {

@@ -565,6 +565,17 @@ CREATE TABLE second_factors (
     PRIMARY KEY (user_id)
 );
 
+-- Versions of the operator's legal texts that users accepted.
+-- Shared: belongs to a user, whichever company they act for.
+-- Writer: internal/legal
+CREATE TABLE accepted_terms (
+    user_id     TEXT   NOT NULL,
+    document    TEXT   NOT NULL, -- terms or privacy
+    version     TEXT   NOT NULL,
+    accepted_at BIGINT NOT NULL,
+    PRIMARY KEY (user_id, document, version)
+);
+
 -- One-time codes for users who lost their authenticator.
 -- Shared: belongs to a user, whichever company they act for.
 -- Writer: internal/auth

@@ -109,7 +109,7 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if may, err := mayGrant(ctx, c, tx, c.Session.Company.ID, r.Scopes); err != nil || !may {
 		return ui.View{Redirect: c.ProofURL()}, err
 	}
-	publisher := identity.Company{Name: "Stipend", KYBStatus: identity.KYBApproved}
+	publisher := identity.Company{Name: c.OperatorName(), KYBStatus: identity.KYBApproved}
 	if !r.App.Public() {
 		if publisher, err = identity.CompanyByID(ctx, tx, r.App.CompanyID); err != nil {
 			return ui.View{}, err

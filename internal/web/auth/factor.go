@@ -217,7 +217,7 @@ func showFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if keys && !c.Session.ProvenFreshly(c.Time) || !keys && !c.Session.SignedInFreshly(c.Time) {
 		return ui.View{Template: "factor", Title: c.Text("factor.title"), Data: p}, nil
 	}
-	e, err := auth.PendingEnrollment(ctx, tx, c.Sealer, u)
+	e, err := auth.PendingEnrollment(ctx, tx, c.Sealer, u, c.OperatorName())
 	switch {
 	case errors.Is(err, apierr.NotFoundErr):
 	case err != nil:

@@ -39,7 +39,7 @@ func passkeys(c *ui.Request) *auth.Relying {
 	if _, err := netip.ParseAddr(u.Hostname()); err == nil || u.Hostname() != host {
 		return nil
 	}
-	r, err := auth.NewRelying(origin)
+	r, err := auth.NewRelying(origin, c.OperatorName())
 	if err != nil {
 		return nil
 	}

@@ -197,6 +197,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p.add(c, backoffice.AddNote, noteForm(c, at))
 	p.add(c, backoffice.ChangeFees, actionForm{ID: "fees", Title: c.Text("operations.fees"),
 		Lead: c.Text("operations.fees.lead"), Path: at + "/fees", Button: c.Text("operations.fees.ask"), Fields: fees})
+	p.add(c, backoffice.ExportCase, caseForm(c, at))
 	if company.Status == identity.CompanyActive {
 		p.add(c, backoffice.Freeze, actionForm{ID: "freeze", Title: c.Text("operations.freeze"), Tone: "danger",
 			Path: companiesPath + "/freeze", Button: c.Text("operations.freeze"),
@@ -281,6 +282,7 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	}
 	p.add(c, backoffice.AddNote, noteForm(c, at))
+	p.add(c, backoffice.ExportCase, caseForm(c, at))
 	for _, action := range []string{backoffice.SignOut, backoffice.Unlock, backoffice.RemoveFactor} {
 		if action == backoffice.RemoveFactor && !factor {
 			continue

@@ -287,3 +287,53 @@ func TestPaymentsAreFoundAcrossCompanies(t *testing.T) {
 		}
 	})
 }
+
+// TestCaseFileIsExported checks that compliance exports a case file with a reason, which the audit log has.
+func TestCaseFileIsExported(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d, "owner")
+		x.Write(func(ctx context.Context, tx *db.Tx) error {
+			for _, subject := range []string{x.Company.ID, x.Users["owner"].ID} {
+				if _, err := tx.Exec(ctx, `INSERT INTO verifications (subject_id, case_id, company_id, kind, state, provider,
+					provider_ref, reasons, is_current, expires_at, version, created_at, updated_at)
+					VALUES ($1, 'ver_1', $1, 'company', 'rejected', 'sandbox', '', 'document_expired', TRUE, 0, 1, 1, 1)`,
+					subject); err != nil {
+					return err
+				}
+				db.History(tx, subject, "ver_1", 1, "", "rejected", "document_expired")
+				if _, err := tx.Exec(ctx, `INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id,
+					entry_name, programs, score, state, reason, decided_by, version, created_at, decided_at)
+					VALUES ($1, $1, $1, 'name', 'digest', 'UN 1', 'Somebody', 'SDN', 90, 'cleared', 'born later', 'Dorothy', 1, 1, 2)`,
+					subject); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		v := x.SignInStaffAs("Katherine", backoffice.Compliance)
+		for _, at := range []string{"/operations/companies/" + x.Company.ID, "/operations/people/" + x.Users["owner"].ID} {
+			page := v.Get(at)
+			v.Submit(page, at+"/notes", "note", "called twice")
+			if got := v.Submit(page, at+"/case", "reason", " "); got.Status != http.StatusUnprocessableEntity {
+				t.Errorf("%s without a reason: %d", at, got.Status)
+			}
+			got := v.Submit(page, at+"/case", "reason", "asked by the regulator")
+			if got.Status != http.StatusOK || !strings.HasPrefix(got.Text, "%PDF-") ||
+				!strings.Contains(got.Header.Get("Content-Disposition"), ".pdf") {
+				t.Errorf("%s: %d %s", at, got.Status, got.Header.Get("Content-Disposition"))
+			}
+		}
+		if n := x.Count("SELECT COUNT(*) FROM staff_actions WHERE action = 'case.export' AND name = 'Katherine'"); n != 2 {
+			t.Errorf("%d exports in the audit log", n)
+		}
+		var f backoffice.CaseFile
+		x.Write(func(ctx context.Context, tx *db.Tx) (err error) {
+			f, err = x.Server.Backoffice.ExportCase(ctx, tx, backoffice.Session{}, x.Company.ID, "test")
+			return err
+		})
+		if len(f.Verifications) != 1 || len(f.Verifications[0].Changes) != 1 || len(f.Hits) != 1 || len(f.Notes) != 1 ||
+			f.Notes[0].Text != "called twice" || len(f.Actions) != 2 {
+			t.Errorf("%+v", f)
+		}
+	})
+}

@@ -104,6 +104,11 @@ const immutable = "public, max-age=31536000, immutable"
 // serveAsset sends an embedded file. The URL contains a hash of the content, so browsers may cache it forever.
 func (s *Server) serveAsset(w *responseWriter, r *http.Request) {
 	w.route = "/static/{name}"
+	if s.logo != nil && s.logo.url == r.URL.Path {
+		w.Header().Set("Cache-Control", immutable)
+		s.logo.send(w, r)
+		return
+	}
 	i := slices.IndexFunc(assets, func(a asset) bool { return a.url == r.URL.Path })
 	if i < 0 {
 		s.writeError(w, r, ErrNoPage)

@@ -176,7 +176,7 @@ func (c *Request) NewPDF(of, title, figure, id, now string, facts [][2]string) *
 	doc.SetFooterFunc(func() {
 		doc.SetY(-PDFMargin)
 		doc.Quiet(8)
-		doc.CellFormat(PDFWidth/2, PDFLine, "Stipend · "+id+" · "+now, "", 0, "L", false, 0, "")
+		doc.CellFormat(PDFWidth/2, PDFLine, c.OperatorName()+" · "+id+" · "+now, "", 0, "L", false, 0, "")
 		doc.CellFormat(PDFWidth/2, PDFLine, c.Text("pdf.page", c.FormatCount(int64(doc.PageNo())), "{nb}"), "", 0, "R", false,
 			0, "")
 	})

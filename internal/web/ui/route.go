@@ -81,6 +81,8 @@ type Route struct {
 	NeedsKYC bool
 	// Simulated marks forms that simulate deposits or advance the clock.
 	Simulated bool
+	// BeforeTerms marks pages that a user can use before accepting the legal texts.
+	BeforeTerms bool
 	// WhileFrozen marks forms that a member of a frozen company can send.
 	WhileFrozen bool
 	// Staff marks the sign-in pages of staff. Like routes with access StaffOnly, they require Deps.Backoffice.

@@ -103,11 +103,17 @@ func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (Vi
 	case StaffOnly:
 		return c.admitStaff(ctx, tx, rt, h)
 	}
-	signedIn, needs := false, PasswordOnly
+	signedIn, accepted, needs := false, true, PasswordOnly
 	look := func(ctx context.Context, tx *db.Tx) (err error) {
-		if signedIn, err = c.FindSession(ctx, tx); err == nil && signedIn {
-			needs, err = c.missingFactor(ctx, tx, rt)
+		if signedIn, err = c.FindSession(ctx, tx); err != nil || !signedIn {
+			return err
 		}
+		if !rt.BeforeTerms {
+			if accepted, err = c.Operator.Legal.Accepted(ctx, tx, c.Session.User.ID); err != nil {
+				return err
+			}
+		}
+		needs, err = c.missingFactor(ctx, tx, rt)
 		return err
 	}
 	var err error
@@ -120,6 +126,8 @@ func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (Vi
 		return View{Redirect: c.SignInURL()}, err
 	}
 	switch {
+	case !accepted:
+		return View{Redirect: c.acceptURL()}, nil
 	case c.HTTP.PostForm != nil && !c.HasFormToken():
 		return View{}, ErrFormToken
 	case rt.Access >= Member && c.Session.Company.ID == "":
@@ -145,6 +153,17 @@ func (c *Request) SignInURL() string {
 	}
 	return SignInPath(c.HTTP.URL.RequestURI())
 }
+
+// acceptURL returns the URL of the page on which the legal texts are accepted, and that then returns to this page.
+func (c *Request) acceptURL() string {
+	if c.HTTP.Method != http.MethodGet {
+		return AcceptPath
+	}
+	return AcceptPath + "?" + url.Values{"next": {c.HTTP.URL.RequestURI()}}.Encode()
+}
+
+// AcceptPath is the path of the page on which a user accepts the legal texts.
+const AcceptPath = "/legal/accept"
 
 // SignInPath returns the URL of the sign-in page that then redirects to next.
 func SignInPath(next string) string { return "/sign-in?" + url.Values{"next": {next}}.Encode() }

@@ -38,9 +38,16 @@ type Language struct {
 // RightToLeft reports whether the language is written from right to left.
 func (l Language) RightToLeft() bool { return l.Tag == "he" }
 
-// OfferLanguages limits the page to some languages; the first is the default. None is no limit.
+// OfferLanguages limits the page to some languages, out of those that the operator offers; the first is the default.
+// None is no limit.
 func (c *Request) OfferLanguages(tags []string) {
-	if c.offered = tags; len(tags) > 0 && !slices.Contains(tags, c.Language.Tag) {
+	if offered := c.Operator.Languages; len(offered) > 0 {
+		tags = slices.DeleteFunc(slices.Clone(tags), func(tag string) bool { return !slices.Contains(offered, tag) })
+	}
+	if len(tags) == 0 {
+		return
+	}
+	if c.offered = tags; !slices.Contains(tags, c.Language.Tag) {
 		c.Language = Language{Tag: tags[0]}
 	}
 }
@@ -125,6 +132,7 @@ func (c *Request) Text(key string, args ...any) string {
 	if !ok {
 		panic("web: no text for " + key)
 	}
+	text = c.named(text)
 	if len(args) == 0 || !strings.Contains(text, "%") {
 		return text // a text need not use its arguments
 	}

@@ -85,6 +85,8 @@ type Deps struct {
 	// KYC verifies people and companies. In a sandbox, users decide the verifications on pages. If nil, there are no
 	// verification pages.
 	KYC *kyc.Service
+	// Operator is how the operator presents the service.
+	Operator Operator
 	// Contract holds the fees and other terms of companies that sign up on the pages. The name and email come from the
 	// form.
 	Contract identity.NewCompany
@@ -136,6 +138,10 @@ func New(d Deps, routes []Route) *Server {
 		AnonymousLimiter: ratelimit.New(2, 120),
 		Passwords:        ratelimit.NewQueue(MaxPasswordChecks),
 		StaffPasswords:   ratelimit.NewQueue(maxStaffPasswordChecks)}
+	if len(d.Operator.Logo) > 0 {
+		logo := newAsset("operator"+d.Operator.LogoType, d.Operator.Logo)
+		s.logo = &logo
+	}
 	for _, text := range []string{d.BaseURL, d.AuthURL} {
 		if u, err := url.Parse(text); err == nil && text != "" {
 			// Behind a proxy, the Host header may differ from the origin that the browser sends.
@@ -205,6 +211,7 @@ type Server struct {
 	pages map[string]bool // paths with a GET route
 	// staffPages are the roles that may read each page of staff.
 	staffPages map[string][]backoffice.Role
+	logo       *asset // the operator's; nil for none
 	origins    *http.CrossOriginProtection
 	// Passwords and StaffPasswords limit concurrent password hashing, for staff separately.
 	Passwords, StaffPasswords *ratelimit.Queue
@@ -474,7 +481,8 @@ func (c *Request) account() string {
 
 // newRequest returns the Request of r, in the reader's language.
 func (s *Server) newRequest(w *responseWriter, r *http.Request) *Request {
-	c := &Request{Server: s, HTTP: r, ID: w.ID, Language: chooseLanguage(r)}
+	c := &Request{Server: s, HTTP: r, ID: w.ID, Language: s.offer(chooseLanguage(r))}
+	c.offered = s.Operator.Languages
 	if k, err := r.Cookie(languageCookie); c.Language.Explicit && (err != nil || k.Value != c.Language.Tag) {
 		http.SetCookie(w, s.preference(languageCookie, c.Language.Tag, 365*24*time.Hour))
 	}
