@@ -29,7 +29,7 @@ var settings = map[string]setting{
 		"learns who looks at which transaction. Default: no links."},
 	"operator-name": {"NAME", "Name of the service on pages, in documents and mails. Default: Stipend."},
 	"operator-logo": {"FILE", "Logo beside that name, an SVG or a PNG of at most 256 KiB. Default: the mark of Stipend."},
-	"languages":     {"TAGS", "Languages of the pages, the default first, such as en,es. Default: en, es, pt, fr."},
+	"languages":     {"TAGS", "Languages of the pages, the default first, such as en,es. Default: all of them."},
 	"legal-texts": {"DIR", "Directory with terms.en.md, privacy.en.md and other languages, which users accept. Each " +
 		"file begins with a line such as 'Version: 2026-07-01'. Default: none."},
 	"security-contact": {"URL", "Where to report vulnerabilities, such as mailto:security@example.com, for " +

@@ -1,6 +1,7 @@
 package screening
 
 import (
+	"bufio"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -65,10 +66,25 @@ const maxCached = 50_000
 //   - Designations: the UK Sanctions List;
 //   - swiss-sanctions-list: the list of the Swiss State Secretariat for Economic Affairs.
 //
+// A file that is not XML is a table of targets (targets.simple.csv) as OpenSanctions publishes it, for example of
+// politically exposed persons.
+//
 // Parse omits weak aliases ("weak", "Low", not "strong"), as the authorities recommend. It returns an error
 // if the file is truncated, has no entries, or has another number of entries than it states.
 func Parse(r io.Reader) (*List, error) {
-	dec := xml.NewDecoder(r)
+	buffered := bufio.NewReader(r)
+	if isTable(buffered) {
+		l := &List{}
+		if err := l.readTable(buffered); err != nil {
+			return nil, err
+		}
+		if len(l.entries) == 0 {
+			return nil, errors.New("the list has no entries")
+		}
+		l.index()
+		return l, nil
+	}
+	dec := xml.NewDecoder(buffered)
 	for {
 		token, err := dec.Token()
 		if err != nil {

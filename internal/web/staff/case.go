@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -92,7 +91,7 @@ func (p casePDF) section(title string, entries int, none string) {
 // entry writes an entry: when, whose or what, and its text.
 func (p casePDF) entry(at, what, text string) {
 	p.Strong(8)
-	p.MultiCell(ui.PDFWidth, 4.5, at+"   "+what, "", "L", false)
+	p.MultiCell(ui.PDFWidth, ui.PDFLine, at+"   "+what, "", "L", false)
 	p.line(text)
 }
 

@@ -181,7 +181,7 @@ func (c *Request) NewPDF(of, title, figure, id, now string, facts [][2]string) *
 			0, "")
 	})
 	doc.AddPage()
-	doc.letterhead(of)
+	doc.letterhead(c.Operator.Name, of)
 	doc.Strong(16)
 	doc.MultiCell(PDFWidth, 8, title, "", "L", false)
 	if figure != "" {
@@ -212,9 +212,27 @@ func (c *Request) NewPDF(of, title, figure, id, now string, facts [][2]string) *
 	return doc
 }
 
-// letterhead draws the mark and the name, and at the other side for whom the document is.
-func (d *Document) letterhead(of string) {
-	x, y := PDFMargin, PDFMargin
+// letterhead draws the operator's name, or the mark and the name of Stipend if operator is "", and at the other side
+// for whom the document is.
+func (d *Document) letterhead(operator, of string) {
+	left, y := PDFMargin, PDFMargin
+	if operator == "" {
+		operator, left = product, PDFMargin+pdfMark+3
+		d.mark(y)
+	}
+	d.SetXY(left, y)
+	d.Strong(13)
+	name := PDFWidth / 2
+	d.CellFormat(name, pdfMark, Shorten(d, operator, name), "", 0, "L", false, 0, "")
+	d.Plain(10)
+	rest := PDFMargin + PDFWidth - left - name
+	d.CellFormat(rest, pdfMark, Shorten(d, of, rest), "", 1, "R", false, 0, "")
+	d.Ln(8)
+}
+
+// mark draws the mark of Stipend at the margin, from y on.
+func (d *Document) mark(y float64) {
+	x := PDFMargin
 	if d.rightToLeft {
 		x = pdfPage - PDFMargin - pdfMark
 	}
@@ -246,12 +264,6 @@ func (d *Document) letterhead(of string) {
 	d.SetDrawColor(pdfHairline[0], pdfHairline[1], pdfHairline[2])
 	d.SetLineWidth(0.2)
 	d.SetLineCapStyle("butt")
-	d.SetXY(PDFMargin+pdfMark+3, y)
-	d.Strong(13)
-	d.CellFormat(40, pdfMark, "Stipend", "", 0, "L", false, 0, "")
-	d.Plain(10)
-	d.CellFormat(PDFWidth-43-pdfMark, pdfMark, Shorten(d, of, PDFWidth-43-pdfMark), "", 1, "R", false, 0, "")
-	d.Ln(8)
 }
 
 // Shorten truncates text to width millimeters and adds an ellipsis.
