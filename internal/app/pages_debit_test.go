@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,18 @@ func TestDirectDebitPages(t *testing.T) {
 			t.Errorf("cancel: %d\n%s", got.Status, got.Text)
 		}
 		o.silent(o.says(o.Get(later), ">Canceled<"), later+"/cancel")
+
+		// A payroll that is funded by direct debit is previewed with it, and both name each other. Canceling it cancels the
+		// debit.
+		ada := o.d.seed.Workers[0].UserID
+		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), `value="direct_debit"`), "/payrolls/new", "amount."+ada,
+			"5", "funding_method", "direct_debit"), "Direct debit from your bank account")
+		made := o.Submit(preview, "/payrolls").Location()
+		page = o.says(o.Get(made), "Payouts start when the money of the direct debit can be used.", ": Scheduled")
+		debit := regexp.MustCompile(at + `/ddb_[0-9a-z]+`).FindString(page.Text)
+		o.says(o.Get(debit), "Payroll prl_", `href="`+made+`"`)
+		o.Submit(page, made+"/cancel")
+		o.says(o.Get(debit), ">Canceled<")
 
 		form = o.Get(at)
 		first := o.Submit(form, at, "mandate_id", id, "amount", "100")
