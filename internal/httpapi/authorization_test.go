@@ -81,7 +81,7 @@ func newFullFixture(t testing.TB, d *db.DB) *fixture {
 // apiKeyOperations repeats the operations that require an API key, so that a route that lacks apiKeyOnly fails the
 // test.
 var apiKeyOperations = []string{
-	"list-security-events", "create-platform-company", "list-platform-companies", "get-platform-company",
+	"list-security-events", "list-members", "create-platform-company", "list-platform-companies", "get-platform-company",
 	"set-platform-fee", "invite-platform-owner", "create-platform-token", "create-onboarding-link",
 	"onboard-company", "add-ubo", "initiate-ubo-kyc", "upload-company-document", "initiate-kyb", "request-wallet",
 	"withdraw", "cancel-withdrawal", "revoke-mandate", "create-direct-debit", "cancel-direct-debit", "retry-direct-debit",

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/requestlog"
@@ -59,6 +60,30 @@ type (
 		Outcome  string `json:"outcome" doc:"Error code, or empty if the form succeeded." example:""`
 		Address  string `json:"address" doc:"IP address of the client." example:"192.0.2.10"`
 		Agent    string `json:"agent" doc:"User-Agent of the client." example:"Mozilla/5.0"`
+	}
+
+	memberList struct {
+		CompanyID string `query:"company_id"`
+	}
+
+	memberAll struct {
+		Data        []memberDetail     `json:"data" doc:"The members, oldest first."`
+		Invitations []memberInvitation `json:"invitations" doc:"Open invitations to become a member."`
+	}
+
+	memberDetail struct {
+		UserID       string `json:"user_id" doc:"ID of the member." example:"usr_06gf58g6w28xgvfnbjvbc8gg88"`
+		Name         string `json:"name" example:"Ada Byron"`
+		Email        string `json:"email" example:"ada@example.com"`
+		Role         string `json:"role" enum:"owner,admin,developer,viewer" doc:"What the member may do."`
+		SecondFactor bool   `json:"second_factor" doc:"Whether the member has a second factor."`
+	}
+
+	memberInvitation struct {
+		InvitationID string `json:"invitation_id" example:"mbi_06gf58g6w28xgvfnbjvbc8gg88"`
+		Email        string `json:"email" example:"grace@example.com"`
+		Role         string `json:"role" enum:"owner,admin,developer,viewer" doc:"What the person may do as a member."`
+		ExpiresAt    Time   `json:"expires_at" doc:"Until when it can be accepted, UTC."`
 	}
 
 	requestList struct {
@@ -133,6 +158,22 @@ func getCompany(ctx context.Context, tx *db.Tx, c *request, in *companyGet) (*co
 		})
 	}
 	return out, nil
+}
+
+func listMembers(ctx context.Context, tx *db.Tx, c *request, _ *memberList) (*memberAll, error) {
+	members, err := auth.Members(ctx, tx, c.company)
+	if err != nil {
+		return nil, err
+	}
+	invited, err := auth.Invitations(ctx, tx, c.company)
+	out := &memberAll{Data: make([]memberDetail, len(members)), Invitations: make([]memberInvitation, len(invited))}
+	for i, m := range members {
+		out.Data[i] = memberDetail{m.UserID, m.Name, m.Email, m.Role, m.Factor}
+	}
+	for i, v := range invited {
+		out.Invitations[i] = memberInvitation{v.ID, v.Email, v.Role, Time(v.Expires)}
+	}
+	return out, err
 }
 
 func listRequests(ctx context.Context, tx *db.Tx, c *request, in *requestList) (*loggedRequests, error) {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payee"
 )
@@ -14,6 +15,30 @@ type (
 		CompanyID string `json:"company_id,omitempty"`
 		Email     string `json:"email" format:"email" maxLength:"254"`
 		Role      string `json:"role,omitempty" enum:"contractor,employee" doc:"Default: contractor."`
+	}
+
+	inviteManyInput struct{ Body inviteManyBody }
+
+	inviteManyBody struct {
+		CompanyID   string      `json:"company_id,omitempty"`
+		Invitations []inviteOne `json:"invitations" minItems:"1" maxItems:"100" doc:"The people to invite."`
+	}
+
+	inviteOne struct {
+		Email string `json:"email" maxLength:"254" doc:"Address of the person."`
+		Role  string `json:"role,omitempty" doc:"contractor, which is the default, or employee."`
+	}
+
+	invitedMany struct {
+		Invited int             `json:"invited" doc:"How many were invited." example:"1"`
+		Results []invitedResult `json:"results" doc:"One result for each address, in the same order."`
+	}
+
+	invitedResult struct {
+		Email        string `json:"email" doc:"The address as sent." example:"ada@example.com"`
+		InvitationID string `json:"invitation_id" doc:"The invitation; empty if the person was not invited."`
+		Code         string `json:"code" doc:"Error code if the person was not invited, or empty." example:"\"\""`
+		Detail       string `json:"detail" doc:"Why the person was not invited, or empty." example:"\"\""`
 	}
 
 	invitedInput struct{ Body invitedBody }
@@ -68,6 +93,27 @@ func inviteWorker(ctx context.Context, tx *db.Tx, c *request, in *inviteInput) (
 	return invitationOrErr(payee.Invite(ctx, tx, c.Sealer, c.by, payee.InviteParams{
 		CompanyID: c.company, Email: in.Body.Email, Role: in.Body.Role,
 	}))
+}
+
+func inviteWorkers(ctx context.Context, tx *db.Tx, c *request, in *inviteManyInput) (*invitedMany, error) {
+	out := &invitedMany{Results: make([]invitedResult, len(in.Body.Invitations))}
+	for i, one := range in.Body.Invitations {
+		r := &out.Results[i]
+		r.Email = one.Email
+		v, err := payee.Invite(ctx, tx, c.Sealer, c.by, payee.InviteParams{CompanyID: c.company, Email: one.Email,
+			Role: one.Role})
+		fault, known := apierr.As(err)
+		switch {
+		case err == nil:
+			r.InvitationID = v.ID
+			out.Invited++
+		case known && (fault.Kind == apierr.Invalid || fault.Kind == apierr.Conflict):
+			r.Code, r.Detail = fault.Code, fault.Detail
+		default:
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func resendInvitation(ctx context.Context, tx *db.Tx, c *request, in *invitedInput) (*invitationItem, error) {

@@ -36,6 +36,7 @@ var tags = []struct{ part, name, doc string }{
 	{"/api/wallets", "Wallets", "Balances of a company and their transactions."},
 	{"/api/webhooks", "Webhooks", "Webhook endpoints and their deliveries."},
 	{"/api/events", "Events", "Events, to poll and to replay."},
+	{"/api/platform/", "Platforms", "Companies that an app creates for its own customers, and acts for."},
 	{"/api/credential", "Credential", "The credential of the request."},
 	{"/api/compan", "Company", "The company, its owners and its verification."},
 	{"/api/", "Reference", "Currencies and exchange rates. Public."},

@@ -267,6 +267,13 @@ var routes = []route{
 		description: "Returns the company's payrolls, newest first. Filters combine.",
 	},
 	{
+		method: "GET", path: "/api/company/members", name: "list-members", apiKeyOnly: true,
+		scope: identity.CompanyDetail, kind: read, handler: handle(listMembers),
+		summary: "List members",
+		description: "Returns the people who can act for the company, with their roles, and the open invitations to become " +
+			"members.",
+	},
+	{
 		method: "GET", path: "/api/company/security-events", name: "list-security-events", apiKeyOnly: true,
 		scope: identity.CompanyDetail, kind: read, handler: handle(listSecurityEvents),
 		summary: "List security events",
@@ -427,6 +434,14 @@ var routes = []route{
 		description: "Sends an invitation by email. The person becomes a worker of the company when they accept. An " +
 			"address with an open invitation, or of a worker, is rejected with `invalid_state`.",
 		errors: []string{"invalid_state", "resend_limit_reached"},
+	},
+	{
+		method: "POST", path: "/api/company/worker/invite/bulk", name: "invite-workers",
+		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(inviteWorkers),
+		summary: "Invite many workers",
+		description: "Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or " +
+			"why it was not invited; the others are invited all the same.",
+		example: `{"invitations":[{"email":"ada@example.com"},{"email":"grace@example.com","role":"employee"}]}`,
 	},
 	{
 		method: "POST", path: "/api/company/worker/invite/resend", name: "resend-invitation",
