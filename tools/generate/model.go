@@ -132,6 +132,7 @@ var methodNames = map[string]string{
 	"create-vendor-payroll":  "create_for_vendors",
 	"quote-vendor-payroll":   "quote_for_vendors",
 	"upload-vendor-document": "upload_vendor_document",
+	"invite-workers":         "invite_many",
 	"get-health":             "live",
 	"get-readiness":          "ready",
 }

@@ -301,8 +301,17 @@ func (x *Fixture) MailsTo(address string) []mail.StoredMail {
 	if err := runner.Drain(x.Context()); err != nil {
 		x.Fatal(err)
 	}
+	companies := []string{""}
+	if err := x.DB.Read(x.Context(), func(ctx context.Context, tx *db.Tx) error {
+		rows, err := tx.Query(ctx, "SELECT company_id FROM companies ORDER BY company_id")
+		found, err := db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+		companies = append(companies, found...)
+		return err
+	}); err != nil {
+		x.Fatal(err)
+	}
 	var mine []mail.StoredMail
-	for _, company := range []string{"", x.Company.ID} {
+	for _, company := range companies {
 		var all []mail.StoredMail
 		if err := x.DB.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
 			all, _, err = mail.List(ctx, tx, company, 0, 100)
