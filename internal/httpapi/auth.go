@@ -47,12 +47,45 @@ func visible(s string, limit int) bool {
 	return true
 }
 
-// authenticate returns the principal of a request and records from time to time that its credential is in use.
-func (s *server) authenticate(ctx context.Context, h http.Header) (by identity.Principal, err error) {
-	scheme, token, err := credential(h)
+// authenticate returns the principal of a request and records from time to time that its credential is in use. A token
+// that is bound to a key needs a proof of that key for the request.
+func (s *server) authenticate(r *http.Request) (by identity.Principal, err error) {
+	scheme, token, err := credential(r.Header)
 	if err != nil {
 		return by, err
 	}
+	if by, err = s.principalOf(r.Context(), scheme, token); err != nil || by.ProofKey == "" {
+		return by, err
+	}
+	key, err := s.proofKey(r, token)
+	if err == nil && key != by.ProofKey {
+		err = errNotProven
+	}
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	return by, nil
+}
+
+// proofKey returns the thumbprint of the key of the request's DPoP proof, which must be for the token, or for no token
+// if that is empty.
+func (s *server) proofKey(r *http.Request, token string) (string, error) {
+	proofs := r.Header["Dpop"]
+	if len(proofs) != 1 {
+		return "", errNotProven
+	}
+	key, err := s.proofs.Check(proofs[0], r.Method, s.BaseURL+r.URL.EscapedPath(), token, s.Now())
+	if err != nil {
+		return "", errNotProven
+	}
+	return key, nil
+}
+
+// errNotProven is returned for a request whose token is bound to a key, without a valid proof of that key.
+var errNotProven = identity.ErrInvalidToken.Detailf("The token is bound to a key, and the DPoP proof is missing, " +
+	"malformed, too old, already used, or made for another request, token or key.")
+
+func (s *server) principalOf(ctx context.Context, scheme, token string) (identity.Principal, error) {
 	return s.principals.get(scheme, token, s.Now(), func() (by identity.Principal, err error) {
 		var touch bool
 		err = s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {

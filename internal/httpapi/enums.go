@@ -112,5 +112,5 @@ func (oauthGrantType) Schema(huma.Registry) *huma.Schema {
 func (oauthErrorCode) Schema(huma.Registry) *huma.Schema {
 	return oneOf("invalid_request", "invalid_client", "invalid_grant", "invalid_scope", "invalid_target",
 		"unsupported_grant_type", "unsupported_response_type", "authorization_pending", "slow_down",
-		"access_denied", "expired_token", "rate_limited", "server_error")
+		"invalid_dpop_proof", "access_denied", "expired_token", "rate_limited", "server_error")
 }

@@ -92,7 +92,8 @@ func TestCommonErrorsOfEveryOperation(t *testing.T) {
 	for _, rt := range operationsRoutes {
 		all = append(all, &operation{route: rt})
 	}
-	by, err := b.server.authenticate(t.Context(), http.Header{"Authorization": {"Basic " + b.key}})
+	by, err := b.server.authenticate((&http.Request{Header: http.Header{"Authorization": {"Basic " + b.key}}}).
+		WithContext(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,9 @@ func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Req
 	}
 	return func(w *responseWriter, r *http.Request) {
 		w.route, w.reads = rt.path, rt.kind == read
+		if rt.deprecated != nil {
+			rt.deprecated.announce(w.Header(), s.BaseURL)
+		}
 		if rt.handler.paysBy402() && r.Method != rt.method { // HEAD, which would create claims
 			s.refuse(w, errMethod.Set("allow", rt.method))
 			return
@@ -131,7 +134,7 @@ func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) 
 	if s.rt.scope == public {
 		return nil
 	}
-	if c.by, err = s.authenticate(r.Context(), r.Header); err != nil {
+	if c.by, err = s.authenticate(r); err != nil {
 		return s.countWrong(r, err)
 	}
 	w.by = c.by

@@ -42,6 +42,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/paymentlink"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
@@ -164,10 +165,11 @@ type route struct {
 	sandboxOnly  bool           // absent outside the sandbox
 	perNetwork   bool           // public, and each network can send a few requests a second only
 	kind         kind
-	bodyLimit    int64 // in bytes; zero means defaultBodyLimit
-	keyRequired  bool  // an API key must send an Idempotency-Key
-	bodyOptional bool  // an empty body means {}
-	proposes     bool  // agents may use the operation although it writes, because a person decides on the result
+	bodyLimit    int64        // in bytes; zero means defaultBodyLimit
+	keyRequired  bool         // an API key must send an Idempotency-Key
+	bodyOptional bool         // an empty body means {}
+	proposes     bool         // agents may use the operation although it writes, because a person decides on the result
+	deprecated   *deprecation // nil if the operation stays
 	handler      handler
 	summary      string // one line without a final period
 	description  string // further rules; may be empty
@@ -175,6 +177,24 @@ type route struct {
 	// errors lists the error codes of the handler. Codes that follow from the other fields and from the types of
 	// the input are added to it by errorCodes.
 	errors []string
+}
+
+// deprecation says that an operation will be removed.
+type deprecation struct {
+	from, sunset time.Time // since when it is deprecated, and until when it works
+}
+
+// since returns the value of the header Deprecation (RFC 9745).
+func (d *deprecation) since() string { return "@" + strconv.FormatInt(d.from.Unix(), 10) }
+
+// until returns the value of the header Sunset (RFC 8594).
+func (d *deprecation) until() string { return d.sunset.UTC().Format(http.TimeFormat) }
+
+// announce adds the headers of a deprecated operation to a response.
+func (d *deprecation) announce(h http.Header, baseURL string) {
+	h.Set("Deprecation", d.since())
+	h.Set("Sunset", d.until())
+	h.Add("Link", "<"+baseURL+`/docs/versions>; rel="deprecation"; type="text/html"`)
 }
 
 // public marks a route that requires no credential.
@@ -284,6 +304,7 @@ type server struct {
 	wrongs        *ratelimit.Limiter // wrong credentials per network
 	denials       *ratelimit.Limiter // audit rows of cross-company requests per credential
 	principals    principals
+	proofs        oauth.Proofs // of tokens that are bound to keys
 	inflight      inflight
 	answered      answered
 	duplicateWait time.Duration
@@ -513,6 +534,8 @@ func (s *server) refuse(w *responseWriter, err error) {
 	}
 	if f.Kind == apierr.Unauthorized {
 		h.Add("WWW-Authenticate", `Basic realm="api", charset="UTF-8"`)
+		h.Add("WWW-Authenticate", `DPoP realm="api", error="invalid_token", algs="`+
+			strings.Join(oauth.ProofAlgorithms, " ")+`"`)
 		h.Add("WWW-Authenticate", `Bearer realm="api", error="invalid_token", resource_metadata="`+s.BaseURL+resourcePath+`"`)
 	}
 	if scope := f.Meta["scope"]; f.Code == errScope.Code && scope != "" {

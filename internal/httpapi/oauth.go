@@ -44,7 +44,7 @@ type (
 	oauthToken struct {
 		AccessToken  string `json:"access_token"`
 		RefreshToken string `json:"refresh_token" doc:"Exchange it for new tokens, once. It expires after 90 days."`
-		TokenType    string `json:"token_type" enum:"Bearer"`
+		TokenType    string `json:"token_type" enum:"Bearer,DPoP" doc:"DPoP if the request had a DPoP proof (RFC 9449)."`
 		ExpiresIn    int64  `json:"expires_in" doc:"Seconds: 3600 if a scope moves money. Tokens unused for 90 days expire."`
 		Scope        string `json:"scope" doc:"Granted scopes, separated by spaces."`
 		UserID       string `json:"user_id"`
@@ -61,6 +61,7 @@ type (
 		Challenge    string `json:"code_challenge,omitempty" doc:"SHA-256 digest of the code verifier, in base64url."`
 		Method       string `json:"code_challenge_method,omitempty" enum:"S256" doc:"Method of the challenge."`
 		Resource     string `json:"resource,omitempty" doc:"If given, a URL of this service (RFC 8707)."`
+		Thumbprint   string `json:"dpop_jkt,omitempty" doc:"Thumbprint of the key that must exchange the code (RFC 9449)."`
 	}
 
 	oauthPushed struct {
@@ -109,6 +110,7 @@ type (
 		TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
 		RevocationAuthMethods []string `json:"revocation_endpoint_auth_methods_supported"`
 		ChallengeMethods      []string `json:"code_challenge_methods_supported"`
+		ProofAlgorithms       []string `json:"dpop_signing_alg_values_supported"`
 		IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 
@@ -117,6 +119,7 @@ type (
 		Resource      string   `json:"resource" doc:"Address of the API."`
 		Servers       []string `json:"authorization_servers" doc:"Issuers whose tokens the API accepts."`
 		Scopes        []string `json:"scopes_supported,omitempty" doc:"The scopes. Absent for the MCP server."`
+		Proofs        []string `json:"dpop_signing_alg_values_supported" doc:"Algorithms of DPoP proofs (RFC 9449)."`
 		Methods       []string `json:"bearer_methods_supported" doc:"How a token is sent: in the Authorization header."`
 		Documentation string   `json:"resource_documentation" doc:"Address of the documentation."`
 	}
@@ -153,7 +156,7 @@ func (s *server) mountOAuth() {
 		ResponseTypes:        []string{"code"}, ResponseModes: []string{"query"},
 		GrantTypes: []string{"authorization_code", "refresh_token", oauth.DeviceGrant}, TokenAuthMethods: methods,
 		RevocationAuthMethods: methods,
-		ChallengeMethods:      []string{"S256"}, IssParameter: true,
+		ChallengeMethods:      []string{"S256"}, IssParameter: true, ProofAlgorithms: oauth.ProofAlgorithms,
 	})
 	if err != nil {
 		panic("httpapi: cannot write the OAuth metadata: " + err.Error())
@@ -169,6 +172,7 @@ func (s *server) mountOAuth() {
 func (s *server) mountResource(path string, scopes []identity.Scope) {
 	resource, err := json.Marshal(resourceMetadata{
 		Resource: s.BaseURL + path, Servers: []string{s.AuthURL}, Scopes: scopes, Methods: []string{"header"},
+		Proofs:        oauth.ProofAlgorithms,
 		Documentation: s.BaseURL + "/docs",
 	})
 	if err != nil {
@@ -176,6 +180,9 @@ func (s *server) mountResource(path string, scopes []identity.Scope) {
 	}
 	s.mount("GET", resourcePath+path, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, resource) })
 }
+
+// provenKey is the name under which the thumbprint of the key of a valid DPoP proof is with the parameters.
+const provenKey = "proven key"
 
 // serveOAuth decodes the parameters, identifies the client and writes the response of an endpoint.
 func (s *server) serveOAuth(
@@ -196,6 +203,16 @@ func (s *server) serveOAuth(
 		if refusal != nil {
 			s.refuseOAuth(w, status, refusal)
 			return
+		}
+		delete(params, provenKey)
+		if route == exchangePath && r.Header["Dpop"] != nil {
+			key, err := s.proofKey(r, "")
+			if err != nil {
+				s.refuseOAuth(w, http.StatusBadRequest, &oauth.Error{Code: "invalid_dpop_proof", Description: "The DPoP proof is " +
+					"malformed, too old, already used, or made for another request."})
+				return
+			}
+			params[provenKey] = key
 		}
 		var out any
 		err := s.DB.Write(r.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
@@ -257,11 +274,15 @@ func (s *server) exchange(ctx context.Context, tx *db.Tx, p map[string]string) (
 	t, refusal, err := oauth.Exchange(ctx, tx, s.Env, oauth.TokenRequest{
 		GrantType: p["grant_type"], Code: p["code"], ClientID: p["client_id"], ClientSecret: p["client_secret"],
 		RedirectURI: p["redirect_uri"], Verifier: p["code_verifier"], RefreshToken: p["refresh_token"], Scope: p["scope"],
-		DeviceCode: p["device_code"],
-		Resource:   p["resource"], Base: s.BaseURL,
+		DeviceCode: p["device_code"], ProofKey: p[provenKey],
+		Resource: p["resource"], Base: s.BaseURL,
 	})
+	kind := "Bearer"
+	if t.Bound {
+		kind = identity.ProofScheme
+	}
 	return oauthToken{
-		t.AccessToken, t.RefreshToken, "Bearer", int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID,
+		t.AccessToken, t.RefreshToken, kind, int64(t.Life.Seconds()), t.Scopes.String(), t.UserID, t.CompanyID,
 	}, refusal, err
 }
 
@@ -355,7 +376,7 @@ func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oau
 
 var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "redirect_uri", "code_verifier", "token",
 	"refresh_token", "scope", "resource", "state", "response_type", "code_challenge", "code_challenge_method",
-	"request_uri", "device_code"}
+	"request_uri", "device_code", "dpop_jkt"}
 
 // oauth adds the OAuth endpoints.
 func (c *contract) oauth() {

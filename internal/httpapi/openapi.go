@@ -211,6 +211,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		}
 		op.Parameters = append(op.Parameters, param)
 	}
+	op.Deprecated = rt.deprecated != nil
 	names := []string{"X-Request-Id", "Api-Version"}
 	switch {
 	case rt.kind == write && rt.keyRequired:

@@ -105,7 +105,10 @@ var responseHeaders = map[string]*huma.Header{
 	"Idempotent-Replayed": {Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}},
 		Description: "The response is the stored one of an earlier request with the same Idempotency-Key."},
 	"Content-Disposition": {Schema: text(`attachment; filename="recipients.csv"`), Description: "The name of the file."},
-	"RateLimit-Policy":    {Schema: text("1000;w=10"), Description: "Burst size and the seconds in which it refills."},
+	"RateLimit-Policy": {Schema: text(`"credential";q=1000;w=10`),
+		Description: "Burst size q and the seconds w in which it refills."},
+	"RateLimit": {Schema: text(`"credential";r=999;t=1`),
+		Description: "Requests r that remain of the burst, and the seconds t until it is fully available."},
 	"RateLimit-Limit":     {Schema: whole(1000), Description: "Burst size of the credential."},
 	"RateLimit-Remaining": {Schema: whole(999), Description: "Requests remaining of the burst."},
 	"RateLimit-Reset":     {Schema: whole(1), Description: "Seconds until the burst is fully available."},
@@ -122,7 +125,7 @@ var responseHeaders = map[string]*huma.Header{
 func headers(rt route, status int) map[string]*huma.Header {
 	names := []string{"X-Request-Id", "Api-Version"}
 	if rt.scope != public && status != 400 && status != 401 && status != 421 {
-		names = append(names, "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+		names = append(names, "RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 	}
 	switch status {
 	case 200:
@@ -145,6 +148,10 @@ func headers(rt route, status int) map[string]*huma.Header {
 	all := map[string]*huma.Header{}
 	for _, name := range names {
 		all[name] = &huma.Header{Ref: "#/components/headers/" + name}
+	}
+	if rt.deprecated != nil {
+		all["Deprecation"] = &huma.Header{Schema: text(rt.deprecated.since()), Description: "Since when (RFC 9745)."}
+		all["Sunset"] = &huma.Header{Schema: text(rt.deprecated.until()), Description: "Until when (RFC 8594)."}
 	}
 	return all
 }

@@ -64,6 +64,7 @@ type Principal struct {
 	CompanyID string // the company it acts for, "" for a user without one
 	UserID    string // the user it acts for, "" for an API key and a platform's token
 	Scopes    Scopes
+	ProofKey  string    // thumbprint of the key whose proof each request needs, "" for none (RFC 9449)
 	LastUsed  time.Time // last recorded use of the credential; zero before the first; see Touch
 }
 
@@ -339,6 +340,7 @@ type App struct {
 	CompanyID, ID, Name, ClientID, RedirectURI string
 	Scopes                                     Scopes
 	Created                                    time.Time
+	DPoP                                       bool // only tokens that are bound to a key of the app are valid
 	secretDigest                               string
 }
 
@@ -474,6 +476,7 @@ type NewAccessToken struct {
 	Scopes                   Scopes
 	GrantID                  string        // the consent; "" stores a new one
 	Life                     time.Duration // 0 means TokenLife
+	ProofKey                 string        // thumbprint of the key that the token is bound to; "" for none
 }
 
 // CreateAccessToken creates an access token and returns it. The token itself is not stored.
@@ -499,9 +502,13 @@ func RevokeToken(ctx context.Context, tx *db.Tx, env Environment, appID, token s
 	return revokeToken(ctx, tx, appID, Digest(token))
 }
 
+// ProofScheme is the scheme of access tokens that are bound to a key.
+const ProofScheme = "DPoP"
+
 // Authenticate returns the principal of a credential. Scheme and credential come from the Authorization header:
-// "Basic" with an API key (raw, or base64 of the key and a colon), or "Bearer" with an access token. Every rejected
-// credential is ErrInvalidToken, whatever the reason.
+// "Basic" with an API key (raw, or base64 of the key and a colon), "Bearer" with an access token, or ProofScheme with
+// one that is bound to a key: then the caller must check the proof. Every rejected credential is ErrInvalidToken,
+// whatever the reason.
 func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env Environment) (Principal, error) {
 	switch {
 	case strings.EqualFold(scheme, "Basic"):
@@ -510,11 +517,15 @@ func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env
 			return Principal{}, ErrInvalidToken
 		}
 		return selectAPIKey(ctx, tx, Digest(token))
-	case strings.EqualFold(scheme, "Bearer"):
+	case strings.EqualFold(scheme, "Bearer"), strings.EqualFold(scheme, ProofScheme):
 		if !wellFormed(credential, accessToken, env) {
 			return Principal{}, ErrInvalidToken
 		}
-		return selectAccessToken(ctx, tx, Digest(credential))
+		p, err := selectAccessToken(ctx, tx, Digest(credential))
+		if err == nil && (p.ProofKey != "") != strings.EqualFold(scheme, ProofScheme) {
+			return Principal{}, ErrInvalidToken
+		}
+		return p, err
 	}
 	return Principal{}, ErrInvalidToken
 }

@@ -211,9 +211,9 @@ func AppWithID(ctx context.Context, tx *db.Tx, appID string) (App, error) {
 func activeApp(ctx context.Context, tx *db.Tx, column, value string) (a App, err error) {
 	var scopes string
 	var created int64
-	err = tx.QueryRow(ctx, `SELECT company_id, app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at
-		FROM apps WHERE `+column+" = $1 AND status = 'active'", value).
-		Scan(&a.CompanyID, &a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created)
+	err = tx.QueryRow(ctx, `SELECT company_id, app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at,
+		dpop FROM apps WHERE `+column+" = $1 AND status = 'active'", value).
+		Scan(&a.CompanyID, &a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created, &a.DPoP)
 	if err != nil {
 		return App{}, missing(err)
 	}
@@ -234,8 +234,9 @@ func insertAPIKey(ctx context.Context, tx *db.Tx, keyID, token string, n NewAPIK
 
 func insertAccessToken(ctx context.Context, tx *db.Tx, tokenID, token string, n NewAccessToken) error {
 	return tx.Insert(ctx, "access_tokens", []string{"digest", "company_id", "token_id", "grant_id", "app_id", "user_id",
-		"scopes", "created_at", "expires_at", "revoked_at", "last_used_at"},
-		[][]any{{Digest(token), n.CompanyID, tokenID, n.GrantID, n.AppID, n.UserID, n.Scopes.String(), db.Micros(tx.Now()),
+		"scopes", "proof_key", "created_at", "expires_at", "revoked_at", "last_used_at"},
+		[][]any{{Digest(token), n.CompanyID, tokenID, n.GrantID, n.AppID, n.UserID, n.Scopes.String(), n.ProofKey,
+			db.Micros(tx.Now()),
 			db.Micros(tx.Now().Add(n.Life)), int64(0), int64(0)}})
 }
 
@@ -339,16 +340,18 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 	p := Principal{Kind: KindOAuth}
 	var scopes, allowed string
 	var used int64
-	err := tx.QueryRow(ctx, `SELECT t.token_id, t.company_id, t.app_id, t.user_id, t.scopes, a.scopes, t.last_used_at
+	err := tx.QueryRow(ctx, `SELECT t.token_id, t.company_id, t.app_id, t.user_id, t.scopes, a.scopes, t.proof_key,
+			t.last_used_at
 		FROM access_tokens t
 		JOIN app_grants g ON g.company_id = t.company_id AND g.grant_id = t.grant_id
 		JOIN apps a ON a.app_id = t.app_id
 		LEFT JOIN companies c ON c.company_id = t.company_id
 		WHERE t.digest = $4 AND t.revoked_at = 0 AND t.expires_at > $5 AND g.revoked_at = 0
 			AND (t.last_used_at > $6 OR t.last_used_at = 0 AND t.created_at > $6)
-			AND a.status = 'active' AND `+managedBy, RoleOwner, RoleAdmin, RoleDeveloper,
+			AND a.status = 'active' AND (NOT a.dpop OR t.proof_key <> '' OR t.user_id = '')
+			AND `+managedBy, RoleOwner, RoleAdmin, RoleDeveloper,
 		digest, db.Micros(tx.Now()), db.Micros(tx.Now().Add(-TokenIdle))).
-		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &used)
+		Scan(&p.ID, &p.CompanyID, &p.AppID, &p.UserID, &scopes, &allowed, &p.ProofKey, &used)
 	if err != nil {
 		return Principal{}, unknown(err)
 	}
@@ -587,14 +590,14 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 
 // selectApps returns the active apps of a company, or the one with an ID.
 func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App, error) {
-	rows, err := tx.Query(ctx, `SELECT app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at
+	rows, err := tx.Query(ctx, `SELECT app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at, dpop
 		FROM apps WHERE company_id = $1 AND (app_id = $2 OR $2 = '') AND status = 'active' ORDER BY created_at, app_id`,
 		companyID, appID)
 	return db.Collect(rows, err, func(r *db.Rows) (App, error) {
 		a := App{CompanyID: companyID}
 		var scopes string
 		var created int64
-		err := r.Scan(&a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created)
+		err := r.Scan(&a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created, &a.DPoP)
 		a.Scopes, a.Created = storedScopes(scopes), db.Time(created)
 		return a, err
 	})
@@ -609,6 +612,13 @@ func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
 func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) error {
 	return changed(tx.Exec(ctx, `UPDATE apps SET secret_digest = $3
 		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID, digest))
+}
+
+// SetDPoP makes the tokens of an app valid only if they are bound to a key of the app, or ends that.
+func SetDPoP(ctx context.Context, tx *db.Tx, companyID, appID string, required bool) error {
+	tx.Notify(NoticeRevoked)
+	return changed(tx.Exec(ctx, `UPDATE apps SET dpop = $3
+		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID, required))
 }
 
 // APIKeys returns the keys of an app, newest first, including expired and revoked ones.

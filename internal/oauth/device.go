@@ -101,8 +101,8 @@ func Answer(ctx context.Context, tx *db.Tx, u identity.User, companyID string, r
 
 // polled returns the tokens of a device, or why it must wait. A device that asks again with a used code revokes the
 // consent, because another one has its code.
-func polled(ctx context.Context, tx *db.Tx, env identity.Environment, app identity.App, code string) (Token, *Error,
-	error) {
+func polled(ctx context.Context, tx *db.Tx, env identity.Environment, app identity.App, code, key string) (
+	Token, *Error, error) {
 	d, known, err := deviceByCode(ctx, tx, identity.Digest(code))
 	switch {
 	case err != nil:
@@ -137,6 +137,6 @@ func polled(ctx context.Context, tx *db.Tx, env identity.Environment, app identi
 	if !first {
 		return Token{}, nil, db.ErrConflict // another poll got the tokens; the transaction runs again and sees it
 	}
-	t, err := issue(ctx, tx, env, g, g.Scopes)
+	t, err := issue(ctx, tx, env, g, g.Scopes, key)
 	return t, nil, err
 }

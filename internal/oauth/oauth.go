@@ -15,6 +15,8 @@
 //     that the user has at that time.
 //   - A device gets tokens once, and only after a signed-in person typed its code, saw the app and the scopes, and
 //     allowed them. A code lives ten minutes, and polling faster than allowed slows the device down.
+//   - A token that was requested with a DPoP proof (RFC 9449) is bound to the key of the proof, and works only with
+//     further proofs of that key. An app can require that of all its tokens.
 //   - Only digests of codes and tokens are stored.
 //   - A token has at most the scopes that its app registered and that the user was shown.
 //
@@ -80,6 +82,8 @@ var (
 	errScope        = &Error{"invalid_scope", "The scope is unknown or exceeds the scopes that the app registered."}
 	errChallenge    = &Error{"invalid_request",
 		"The code_challenge must be 43 characters of base64url, with code_challenge_method=S256."}
+	errThumbprint = &Error{"invalid_request",
+		"The dpop_jkt must be the SHA-256 thumbprint of a key, in base64url."}
 	// ErrDenied is the response if the user denies the request.
 	ErrDenied = &Error{"access_denied", "The user denied the request."}
 )
@@ -105,6 +109,7 @@ type Params struct {
 	Challenge       string // PKCE code challenge
 	Method          string // PKCE method
 	Resource        string // the service for which the token is, or ""
+	ProofKey        string // thumbprint of the key that must exchange the code, or ""
 	RequestURI      string // reference to a pushed request, which replaces all others except ClientID
 	UserCode        string // code that a device shows, which replaces all others
 
@@ -121,6 +126,7 @@ func ParseParams(v url.Values) Params {
 		ClientID: v.Get("client_id"), State: v.Get("state"), ResponseType: v.Get("response_type"),
 		RedirectURI: v.Get("redirect_uri"), Scope: v.Get("scope"), Challenge: v.Get("code_challenge"),
 		Method: v.Get("code_challenge_method"), Resource: v.Get("resource"), RequestURI: v.Get("request_uri"),
+		ProofKey: v.Get("dpop_jkt"),
 		UserCode: v.Get("user_code"),
 	}
 }
@@ -131,7 +137,7 @@ func (p Params) Values() url.Values {
 	for name, value := range map[string]string{
 		"client_id": p.ClientID, "state": p.State, "response_type": p.ResponseType, "redirect_uri": p.RedirectURI,
 		"scope": p.Scope, "code_challenge": p.Challenge, "code_challenge_method": p.Method, "resource": p.Resource,
-		"request_uri": p.RequestURI, "user_code": p.UserCode,
+		"request_uri": p.RequestURI, "user_code": p.UserCode, "dpop_jkt": p.ProofKey,
 	} {
 		if value != "" {
 			v.Set(name, value)
@@ -147,6 +153,7 @@ type Request struct {
 	Scopes    identity.Scopes
 	Device    bool // a device waits for the answer, and there is no redirect
 	challenge string
+	proofKey  string
 	device    string // digest of the device code
 }
 
@@ -175,7 +182,8 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 	if p.RedirectURI != "" && p.RedirectURI != app.RedirectURI {
 		return Request{}, ErrRedirectURI
 	}
-	r := Request{App: app, State: p.State, Scopes: app.Scopes & identity.GrantableScopes(), challenge: p.Challenge}
+	r := Request{App: app, State: p.State, Scopes: app.Scopes & identity.GrantableScopes(), challenge: p.Challenge,
+		proofKey: p.ProofKey}
 	if p.Scope != "" {
 		requested, known := identity.ParseScopes(p.Scope)
 		if !known || !requested.Within(r.Scopes) || requested == 0 {
@@ -192,6 +200,8 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 		return r, errResponseType
 	case p.Challenge == "" && p.Method != "", p.Challenge != "" && (p.Method != "S256" || !isDigest(p.Challenge)):
 		return r, errChallenge
+	case p.ProofKey != "" && !isDigest(p.ProofKey):
+		return r, errThumbprint
 	}
 	return r, nil
 }
@@ -269,7 +279,8 @@ func (r Request) back(v url.Values) string {
 // ErrRole if the user's role may not authorize apps.
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string,
 	r Request) (code string, err error) {
-	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge}
+	g := grant{companyID: companyID, appID: r.App.ID, userID: u.ID, scopes: r.Scopes, challenge: r.challenge,
+		proofKey: r.proofKey}
 	code = identity.NewAuthorizationCode(env)
 	if err := insertCode(ctx, tx, code, g); err != nil {
 		return "", err
@@ -317,6 +328,7 @@ type TokenRequest struct {
 	ClientID, ClientSecret string
 	RedirectURI            string // redirect URI; if not empty, it must be the registered one
 	Verifier               string // of PKCE
+	ProofKey               string // thumbprint of the key of a DPoP proof that was checked, or ""
 }
 
 // Token is the result of a token request.
@@ -327,6 +339,7 @@ type Token struct {
 	CompanyID    string
 	Scopes       identity.Scopes
 	Life         time.Duration
+	Bound        bool // to the key of the request's proof
 }
 
 // Exchange returns tokens for a code or a refresh token, or an *Error. The transaction must be committed in both cases,
@@ -338,10 +351,12 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, refusal, err
 	case !isTarget(r.Base, r.Resource):
 		return Token{}, errTarget, nil
+	case app.DPoP && r.ProofKey == "":
+		return Token{}, errProof, nil
 	case r.GrantType == "refresh_token":
 		return refreshed(ctx, tx, env, app, r)
 	case r.GrantType == DeviceGrant:
-		return polled(ctx, tx, env, app, r.DeviceCode)
+		return polled(ctx, tx, env, app, r.DeviceCode, r.ProofKey)
 	case r.GrantType != "authorization_code":
 		return Token{}, errGrantType, nil
 	case r.Code == "":
@@ -373,6 +388,8 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, errRedirect, nil
 	case !g.proves(r.Verifier):
 		return Token{}, errVerifier, nil
+	case g.proofKey != "" && g.proofKey != r.ProofKey:
+		return Token{}, errProof, nil
 	}
 	consent, err := identity.CreateGrant(ctx, tx, identity.Grant{
 		CompanyID: g.companyID, AppID: app.ID, UserID: g.userID,
@@ -384,7 +401,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 	if err := setGrant(ctx, tx, g.companyID, digest, consent.ID); err != nil {
 		return Token{}, nil, err
 	}
-	t, err := issue(ctx, tx, env, consent, consent.Scopes)
+	t, err := issue(ctx, tx, env, consent, consent.Scopes, r.ProofKey)
 	return t, nil, err
 }
 
@@ -414,6 +431,8 @@ func refreshed(ctx context.Context, tx *db.Tx, env identity.Environment, app ide
 		return Token{}, nil, err
 	case !requested.Within(g.Scopes):
 		return Token{}, errScope, nil
+	case old.proofKey != "" && app.Public() && old.proofKey != r.ProofKey:
+		return Token{}, errProof, nil
 	}
 	first, err := useRefresh(ctx, tx, old.companyID, digest)
 	if err == nil && !first {
@@ -428,16 +447,17 @@ func refreshed(ctx context.Context, tx *db.Tx, env identity.Environment, app ide
 	if requested == 0 {
 		requested = g.Scopes
 	}
-	t, err := issue(ctx, tx, env, g, requested)
+	t, err := issue(ctx, tx, env, g, requested, r.ProofKey)
 	return t, nil, err
 }
 
-// issue creates an access token with the scopes, and a refresh token, for a consent.
-func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.Grant, scopes identity.Scopes) (
-	t Token, err error) {
+// issue creates an access token with the scopes, and a refresh token, for a consent. It binds the access token, and the
+// refresh token of a public client, to the key, if there is one.
+func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.Grant, scopes identity.Scopes,
+	key string) (t Token, err error) {
 	t = Token{
 		UserID: g.UserID, CompanyID: g.CompanyID, Scopes: scopes, Life: g.Expires.Sub(tx.Now()),
-		RefreshToken: identity.NewRefreshToken(env),
+		RefreshToken: identity.NewRefreshToken(env), Bound: key != "",
 	}
 	for _, s := range scopes.List() {
 		if GroupOf(s) == MoveMoney {
@@ -446,6 +466,7 @@ func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.
 	}
 	_, t.AccessToken, err = identity.CreateAccessToken(ctx, tx, env, identity.NewAccessToken{
 		CompanyID: g.CompanyID, AppID: g.AppID, UserID: g.UserID, Scopes: scopes, GrantID: g.ID, Life: t.Life,
+		ProofKey: key,
 	})
 	if err != nil {
 		return Token{}, err
@@ -454,7 +475,7 @@ func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.
 	if g.Expires.Before(expires) {
 		expires = g.Expires
 	}
-	return t, insertRefresh(ctx, tx, t.RefreshToken, g, expires)
+	return t, insertRefresh(ctx, tx, t.RefreshToken, g, key, expires)
 }
 
 // proves reports whether a verifier matches the challenge. A verifier without a stored challenge is rejected, because

@@ -14,15 +14,16 @@ import (
 type grant struct {
 	companyID, appID, userID string
 	scopes                   identity.Scopes
-	challenge                string
+	challenge, proofKey      string
 	expires                  time.Time
 	grantID                  string // set by the first exchange
 }
 
 func insertCode(ctx context.Context, tx *db.Tx, code string, g grant) error {
 	return tx.Insert(ctx, "authorization_codes", []string{"digest", "company_id", "app_id", "user_id", "scopes",
-		"challenge", "created_at", "expires_at", "used_at", "grant_id"},
-		[][]any{{identity.Digest(code), g.companyID, g.appID, g.userID, g.scopes.String(), g.challenge, db.Micros(tx.Now()),
+		"challenge", "proof_key", "created_at", "expires_at", "used_at", "grant_id"},
+		[][]any{{identity.Digest(code), g.companyID, g.appID, g.userID, g.scopes.String(), g.challenge, g.proofKey,
+			db.Micros(tx.Now()),
 			db.Micros(tx.Now().Add(CodeLife)), int64(0), ""}})
 }
 
@@ -30,9 +31,9 @@ func insertCode(ctx context.Context, tx *db.Tx, code string, g grant) error {
 func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known bool, err error) {
 	var scopes string
 	var expires int64
-	err = tx.QueryRow(ctx, `SELECT company_id, app_id, user_id, scopes, challenge, expires_at, grant_id
+	err = tx.QueryRow(ctx, `SELECT company_id, app_id, user_id, scopes, challenge, proof_key, expires_at, grant_id
 		FROM authorization_codes WHERE digest = $1`, digest).
-		Scan(&g.companyID, &g.appID, &g.userID, &scopes, &g.challenge, &expires, &g.grantID)
+		Scan(&g.companyID, &g.appID, &g.userID, &scopes, &g.challenge, &g.proofKey, &expires, &g.grantID)
 	if errors.Is(err, db.ErrNoRows) {
 		return g, false, nil
 	}
@@ -70,24 +71,25 @@ func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) error {
 	return nil
 }
 
-func insertRefresh(ctx context.Context, tx *db.Tx, token string, g identity.Grant, expires time.Time) error {
-	return tx.Insert(ctx, "refresh_tokens", []string{"digest", "company_id", "grant_id", "expires_at", "used_at",
-		"created_at"},
-		[][]any{{identity.Digest(token), g.CompanyID, g.ID, db.Micros(expires), int64(0), db.Micros(tx.Now())}})
+func insertRefresh(ctx context.Context, tx *db.Tx, token string, g identity.Grant, key string,
+	expires time.Time) error {
+	return tx.Insert(ctx, "refresh_tokens", []string{"digest", "company_id", "grant_id", "proof_key", "expires_at",
+		"used_at", "created_at"},
+		[][]any{{identity.Digest(token), g.CompanyID, g.ID, key, db.Micros(expires), int64(0), db.Micros(tx.Now())}})
 }
 
 // refresh is a row of refresh_tokens.
 type refresh struct {
-	companyID, grantID, appID string
-	expires                   time.Time
+	companyID, grantID, appID, proofKey string
+	expires                             time.Time
 }
 
 // selectRefresh returns a refresh token. known is false if there is none.
 func selectRefresh(ctx context.Context, tx *db.Tx, digest string) (r refresh, known bool, err error) {
 	var expires int64
-	err = tx.QueryRow(ctx, `SELECT r.company_id, r.grant_id, g.app_id, r.expires_at FROM refresh_tokens r
+	err = tx.QueryRow(ctx, `SELECT r.company_id, r.grant_id, g.app_id, r.proof_key, r.expires_at FROM refresh_tokens r
 		JOIN app_grants g ON g.company_id = r.company_id AND g.grant_id = r.grant_id
-		WHERE r.digest = $1`, digest).Scan(&r.companyID, &r.grantID, &r.appID, &expires)
+		WHERE r.digest = $1`, digest).Scan(&r.companyID, &r.grantID, &r.appID, &r.proofKey, &expires)
 	if errors.Is(err, db.ErrNoRows) {
 		return r, false, nil
 	}

@@ -19,6 +19,9 @@ import (
 var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited",
 	"Too many requests with this credential. Retry after the seconds in Retry-After.")
 
+// policy is the name of the policy in the fields RateLimit and RateLimit-Policy.
+const policy = "credential"
+
 // Limiter limits the requests of each key with a token bucket.
 type Limiter struct {
 	perSecond float64
@@ -81,10 +84,15 @@ func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	l.mu.Unlock()
 
 	tokens = max(0, tokens)
-	h.Set("RateLimit-Policy", strconv.Itoa(l.burst)+";w="+strconv.Itoa(int(math.Ceil(float64(l.burst)/l.perSecond))))
-	h.Set("RateLimit-Limit", strconv.Itoa(l.burst))
-	h.Set("RateLimit-Remaining", strconv.Itoa(int(tokens)))
-	h.Set("RateLimit-Reset", strconv.Itoa(int(math.Ceil((float64(l.burst)-tokens)/l.perSecond))))
+	burst, left := strconv.Itoa(l.burst), strconv.Itoa(int(tokens))
+	reset := strconv.Itoa(int(math.Ceil((float64(l.burst) - tokens) / l.perSecond)))
+	window := strconv.Itoa(int(math.Ceil(float64(l.burst) / l.perSecond)))
+	// The fields of the IETF draft "RateLimit header fields for HTTP", and the headers of its earlier versions.
+	h.Set("RateLimit-Policy", `"`+policy+`";q=`+burst+";w="+window)
+	h.Set("RateLimit", `"`+policy+`";r=`+left+";t="+reset)
+	h.Set("RateLimit-Limit", burst)
+	h.Set("RateLimit-Remaining", left)
+	h.Set("RateLimit-Reset", reset)
 	if allowed {
 		return nil
 	}

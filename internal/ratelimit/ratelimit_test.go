@@ -39,7 +39,8 @@ func TestAllow(t *testing.T) {
 	} {
 		h := http.Header{}
 		err := l.Allow(start.Add(c.after), c.key, h)
-		if h.Get("RateLimit-Limit") != "3" || h.Get("RateLimit-Policy") != "3;w=2" ||
+		if h.Get("RateLimit-Limit") != "3" || h.Get("RateLimit-Policy") != `"credential";q=3;w=2` ||
+			!strings.HasPrefix(h.Get("RateLimit"), `"credential";r=`+c.remaining+";t=") ||
 			h.Get("RateLimit-Remaining") != c.remaining {
 			t.Errorf("request %d: headers %v, want %s remaining", i, h, c.remaining)
 		}

@@ -329,6 +329,7 @@ CREATE TABLE apps (
     redirect_uri  TEXT   NOT NULL,
     scopes        TEXT   NOT NULL,
     status        TEXT   NOT NULL CHECK (status IN ('active', 'disabled')),
+    dpop          BOOLEAN NOT NULL DEFAULT FALSE, -- its tokens must be bound to a key of the app (RFC 9449)
     name_skeleton TEXT   NOT NULL DEFAULT '', -- the name with similar-looking characters folded, to detect imitations
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (company_id, app_id)
@@ -414,6 +415,7 @@ CREATE TABLE access_tokens (
     app_id       TEXT   NOT NULL,
     user_id      TEXT   NOT NULL,
     scopes       TEXT   NOT NULL,
+    proof_key    TEXT   NOT NULL DEFAULT '', -- thumbprint of the key that it is bound to, '' for none
     expires_at   BIGINT NOT NULL,
     revoked_at   BIGINT NOT NULL,
     last_used_at BIGINT NOT NULL,
@@ -432,6 +434,7 @@ CREATE TABLE refresh_tokens (
     digest     TEXT   NOT NULL,
     company_id TEXT   NOT NULL,
     grant_id   TEXT   NOT NULL,
+    proof_key  TEXT   NOT NULL DEFAULT '', -- thumbprint of the key that it was issued for, '' for none
     expires_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -481,6 +484,7 @@ CREATE TABLE authorization_codes (
     user_id    TEXT   NOT NULL,
     scopes     TEXT   NOT NULL,
     challenge  TEXT   NOT NULL, -- PKCE challenge, '' for none
+    proof_key  TEXT   NOT NULL DEFAULT '', -- thumbprint of the key that must exchange it, '' for any
     expires_at BIGINT NOT NULL,
     used_at    BIGINT NOT NULL,
     grant_id   TEXT   NOT NULL, -- consent recorded by the first exchange, which a second exchange revokes

@@ -241,6 +241,12 @@ func rotateSecret(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		notifyOfApp(ctx, c, tx, mail.SecretCreated)
 }
 
+// requireDPoP makes only tokens of an app valid that are bound to its key, or ends that.
+func requireDPoP(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return ui.View{Redirect: appPath(c.HTTP.PathValue("app"))},
+		identity.SetDPoP(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"), c.Form.Has("require"))
+}
+
 // notifyOfApp emails the owners and administrators that an app has a new key or secret.
 func notifyOfApp(ctx context.Context, c *ui.Request, tx *db.Tx, change string) error {
 	app, err := identity.AppByID(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("app"))
