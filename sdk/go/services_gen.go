@@ -22,6 +22,7 @@ type Client struct {
 	Invoices        *InvoicesService
 	Payers          *PayersService
 	Payrolls        *PayrollsService
+	Platforms       *PlatformsService
 	Proposals       *ProposalsService
 	Recipients      *RecipientsService
 	Reference       *ReferenceService
@@ -46,6 +47,7 @@ func newClient(t *transport) *Client {
 		Invoices:        &InvoicesService{t},
 		Payers:          &PayersService{t},
 		Payrolls:        &PayrollsService{t},
+		Platforms:       &PlatformsService{t},
 		Proposals:       &ProposalsService{t},
 		Recipients:      &RecipientsService{t},
 		Reference:       &ReferenceService{t},
@@ -485,6 +487,19 @@ func (s *CompaniesService) AllInvoices(
 		}
 		return got.Data, got.Meta, nil
 	})
+}
+
+// ListMembers calls GET /api/company/members: list members.
+//
+// Returns the people who can act for the company, with their roles, and the open invitations to become members.
+//
+// Requires the scope `c_company_detail`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *CompaniesService) ListMembers(
+	ctx context.Context, params *CompanyListMembersParams, options ...RequestOption,
+) (*MemberAll, error) {
+	return call[MemberAll](ctx, s.t, request{"GET", "/api/company/members", params.values(), nil, options})
 }
 
 // ListPayments calls GET /api/company/payments: list payments.
@@ -1320,6 +1335,125 @@ func (s *PayrollsService) QuoteForVendors(
 	return call[PayrollPreview](ctx, s.t, request{"POST", "/api/vendor/payroll/quotes", nil, params, options})
 }
 
+// PlatformsService has the operations on platforms.
+type PlatformsService struct{ t *transport }
+
+// ListCompanies calls GET /api/platform/companies: list the companies of a platform.
+//
+// Returns the companies that your app created, newest first, also those that disconnected it.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) ListCompanies(
+	ctx context.Context, params *PlatformListCompaniesParams, options ...RequestOption,
+) (*PlatformPage, error) {
+	return call[PlatformPage](ctx, s.t, request{"GET", "/api/platform/companies", params.values(), nil, options})
+}
+
+// AllCompanies iterates over the items of all pages of ListCompanies. It stops after the first error.
+func (s *PlatformsService) AllCompanies(
+	ctx context.Context, params *PlatformListCompaniesParams, options ...RequestOption,
+) iter.Seq2[PlatformCompany, error] {
+	var next PlatformListCompaniesParams
+	if params != nil {
+		next = *params
+	}
+	return eachPage(next.Page, func(page int64) ([]PlatformCompany, Meta, error) {
+		next.Page = page
+		got, err := s.ListCompanies(ctx, &next, options...)
+		if err != nil {
+			return nil, Meta{}, err
+		}
+		return got.Data, got.Meta, nil
+	})
+}
+
+// CreateCompany calls POST /api/platform/companies: create a company.
+//
+// Creates a company that is connected to your platform, and mails an invitation to its first owner. You act for
+// it with a token, until it disconnects the platform.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) CreateCompany(
+	ctx context.Context, params *PlatformCreateParams, options ...RequestOption,
+) (*PlatformCompany, error) {
+	return call[PlatformCompany](ctx, s.t, request{"POST", "/api/platform/companies", nil, params, options})
+}
+
+// GetCompany calls GET /api/platform/companies/{company}: get a company of a platform.
+//
+// Returns a company that your app created.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) GetCompany(
+	ctx context.Context, company string, options ...RequestOption,
+) (*PlatformCompany, error) {
+	return call[PlatformCompany](ctx, s.t, request{"GET", "/api/platform/companies/" + url.PathEscape(company), nil, nil, options})
+}
+
+// SetFee calls POST /api/platform/companies/{company}/fee: set the fee of a platform.
+//
+// Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is
+// credited to your balance when payments have reached their payees. The company's owners and administrators get a
+// mail.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) SetFee(
+	ctx context.Context, company string, params *PlatformFeeParams, options ...RequestOption,
+) (*PlatformCompany, error) {
+	return call[PlatformCompany](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/fee", nil, params, options})
+}
+
+// InviteOwner calls POST /api/platform/companies/{company}/invite: invite the first owner again.
+//
+// Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
+// company has a member.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) InviteOwner(
+	ctx context.Context, company string, params *PlatformInviteParams, options ...RequestOption,
+) (*PlatformInvitation, error) {
+	return call[PlatformInvitation](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/invite", nil, params, options})
+}
+
+// CreateOnboardingLink calls POST /api/platform/companies/{company}/onboarding-link: get a link to the onboarding
+// pages.
+//
+// Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and sets
+// up its funding, and then returns to you. The person must sign in.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) CreateOnboardingLink(
+	ctx context.Context, company string, params *OnboardingLinkParams, options ...RequestOption,
+) (*OnboardingLink, error) {
+	return call[OnboardingLink](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/onboarding-link", nil, params, options})
+}
+
+// CreateToken calls POST /api/platform/companies/{company}/token: get a token for a company.
+//
+// Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can hand
+// in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change members.
+//
+// Requires the scope `p_companies`.
+//
+// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+func (s *PlatformsService) CreateToken(
+	ctx context.Context, company string, params *PlatformTokenParams, options ...RequestOption,
+) (*PlatformToken, error) {
+	return call[PlatformToken](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/token", nil, params, options})
+}
+
 // ProposalsService has the operations on proposals.
 type ProposalsService struct{ t *transport }
 
@@ -1653,123 +1787,6 @@ type ReferenceService struct{ t *transport }
 // Requires no credential.
 func (s *ReferenceService) ListCurrencies(ctx context.Context, options ...RequestOption) (*CurrencyList, error) {
 	return call[CurrencyList](ctx, s.t, request{"GET", "/api/currencies", nil, nil, options})
-}
-
-// ListPlatformCompanies calls GET /api/platform/companies: list the companies of a platform.
-//
-// Returns the companies that your app created, newest first, also those that disconnected it.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) ListPlatformCompanies(
-	ctx context.Context, params *ReferenceListPlatformCompaniesParams, options ...RequestOption,
-) (*PlatformPage, error) {
-	return call[PlatformPage](ctx, s.t, request{"GET", "/api/platform/companies", params.values(), nil, options})
-}
-
-// AllPlatformCompanies iterates over the items of all pages of ListPlatformCompanies. It stops after the first
-// error.
-func (s *ReferenceService) AllPlatformCompanies(
-	ctx context.Context, params *ReferenceListPlatformCompaniesParams, options ...RequestOption,
-) iter.Seq2[PlatformCompany, error] {
-	var next ReferenceListPlatformCompaniesParams
-	if params != nil {
-		next = *params
-	}
-	return eachPage(next.Page, func(page int64) ([]PlatformCompany, Meta, error) {
-		next.Page = page
-		got, err := s.ListPlatformCompanies(ctx, &next, options...)
-		if err != nil {
-			return nil, Meta{}, err
-		}
-		return got.Data, got.Meta, nil
-	})
-}
-
-// CreatePlatformCompany calls POST /api/platform/companies: create a company.
-//
-// Creates a company that is connected to your platform, and mails an invitation to its first owner. You act for
-// it with a token, until it disconnects the platform.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) CreatePlatformCompany(
-	ctx context.Context, params *PlatformCreateParams, options ...RequestOption,
-) (*PlatformCompany, error) {
-	return call[PlatformCompany](ctx, s.t, request{"POST", "/api/platform/companies", nil, params, options})
-}
-
-// GetPlatformCompany calls GET /api/platform/companies/{company}: get a company of a platform.
-//
-// Returns a company that your app created.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) GetPlatformCompany(
-	ctx context.Context, company string, options ...RequestOption,
-) (*PlatformCompany, error) {
-	return call[PlatformCompany](ctx, s.t, request{"GET", "/api/platform/companies/" + url.PathEscape(company), nil, nil, options})
-}
-
-// SetPlatformFee calls POST /api/platform/companies/{company}/fee: set the fee of a platform.
-//
-// Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is
-// credited to your balance when payments have reached their payees. The company's owners and administrators get a
-// mail.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) SetPlatformFee(
-	ctx context.Context, company string, params *PlatformFeeParams, options ...RequestOption,
-) (*PlatformCompany, error) {
-	return call[PlatformCompany](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/fee", nil, params, options})
-}
-
-// InvitePlatformOwner calls POST /api/platform/companies/{company}/invite: invite the first owner again.
-//
-// Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
-// company has a member.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) InvitePlatformOwner(
-	ctx context.Context, company string, params *PlatformInviteParams, options ...RequestOption,
-) (*PlatformInvitation, error) {
-	return call[PlatformInvitation](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/invite", nil, params, options})
-}
-
-// CreateOnboardingLink calls POST /api/platform/companies/{company}/onboarding-link: get a link to the onboarding
-// pages.
-//
-// Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and sets
-// up its funding, and then returns to you. The person must sign in.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) CreateOnboardingLink(
-	ctx context.Context, company string, params *OnboardingLinkParams, options ...RequestOption,
-) (*OnboardingLink, error) {
-	return call[OnboardingLink](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/onboarding-link", nil, params, options})
-}
-
-// CreatePlatformToken calls POST /api/platform/companies/{company}/token: get a token for a company.
-//
-// Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can hand
-// in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change members.
-//
-// Requires the scope `p_companies`.
-//
-// Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-func (s *ReferenceService) CreatePlatformToken(
-	ctx context.Context, company string, params *PlatformTokenParams, options ...RequestOption,
-) (*PlatformToken, error) {
-	return call[PlatformToken](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/token", nil, params, options})
 }
 
 // ListRates calls GET /api/rates: list exchange rates.
@@ -2525,6 +2542,18 @@ func (s *WorkersService) Invite(
 	ctx context.Context, params *InviteParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite", nil, params, options})
+}
+
+// InviteMany calls POST /api/company/worker/invite/bulk: invite many workers.
+//
+// Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or why it was
+// not invited; the others are invited all the same.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *WorkersService) InviteMany(
+	ctx context.Context, params *InviteManyParams, options ...RequestOption,
+) (*InvitedMany, error) {
+	return call[InvitedMany](ctx, s.t, request{"POST", "/api/company/worker/invite/bulk", nil, params, options})
 }
 
 // ResendInvitation calls POST /api/company/worker/invite/resend: resend an invitation.

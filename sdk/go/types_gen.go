@@ -719,7 +719,7 @@ type ClaimRefund struct {
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Network on which the payer receives the refund, or lightning.
+	// Network of the refund, or lightning.
 	Network string `json:"network"`
 	// ID of the refund.
 	RefundID string `json:"refund_id"`
@@ -768,7 +768,7 @@ type ClaimRefunded struct {
 	DenominationCurrency string `json:"denomination_currency,omitzero"`
 	// When the link expires, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Network on which the payer receives the refund, or lightning.
+	// Network of the refund, or lightning.
 	Network string `json:"network"`
 	// Address to which the link was mailed; empty if it was not.
 	NotificationEmail string `json:"notification_email"`
@@ -1129,6 +1129,23 @@ func (p *CompanyListInvoicesParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
+// CompanyListMembersParams are query parameters. Zero values are not sent.
+type CompanyListMembersParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *CompanyListMembersParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
 	}
 	return v
 }
@@ -2368,6 +2385,22 @@ type InvitationPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// InviteManyParams is part of requests.
+type InviteManyParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// The people to invite.
+	Invitations []InviteOne `json:"invitations"`
+}
+
+// InviteOne is part of requests.
+type InviteOne struct {
+	// Address of the person.
+	Email string `json:"email"`
+	// contractor, which is the default, or employee.
+	Role string `json:"role,omitzero"`
+}
+
 // InviteParams is part of requests.
 type InviteParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -2378,12 +2411,32 @@ type InviteParams struct {
 	Role string `json:"role,omitzero"`
 }
 
+// InvitedMany is part of responses.
+type InvitedMany struct {
+	// How many were invited.
+	Invited int64 `json:"invited"`
+	// One result for each address, in the same order.
+	Results []InvitedResult `json:"results"`
+}
+
 // InvitedParams is part of requests.
 type InvitedParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
 	// Email address.
 	Email string `json:"email"`
+}
+
+// InvitedResult is part of responses.
+type InvitedResult struct {
+	// Error code if the person was not invited, or empty.
+	Code string `json:"code"`
+	// Why the person was not invited, or empty.
+	Detail string `json:"detail"`
+	// The address as sent.
+	Email string `json:"email"`
+	// The invitation; empty if the person was not invited.
+	InvitationID string `json:"invitation_id"`
 }
 
 // InvoiceCreateParams is part of requests.
@@ -2886,6 +2939,40 @@ type MandateRevokeParams struct {
 type Mandates struct {
 	// The company's mandates, newest first.
 	Mandates []MandateAnswer `json:"mandates"`
+}
+
+// MemberAll is part of responses.
+type MemberAll struct {
+	// The members, oldest first.
+	Data []MemberDetail `json:"data"`
+	// Open invitations to become a member.
+	Invitations []MemberInvitation `json:"invitations"`
+}
+
+// MemberDetail is part of responses.
+type MemberDetail struct {
+	// Email address.
+	Email string `json:"email"`
+	// Full name.
+	Name string `json:"name"`
+	// What the member may do. One of: owner, admin, developer, viewer.
+	Role string `json:"role"`
+	// Whether the member has a second factor.
+	SecondFactor bool `json:"second_factor"`
+	// ID of the member.
+	UserID string `json:"user_id"`
+}
+
+// MemberInvitation is part of responses.
+type MemberInvitation struct {
+	// Email address.
+	Email string `json:"email"`
+	// Until when it can be accepted, UTC.
+	ExpiresAt time.Time `json:"expires_at"`
+	// ID of the invitation.
+	InvitationID string `json:"invitation_id"`
+	// What the person may do as a member. One of: owner, admin, developer, viewer.
+	Role string `json:"role"`
 }
 
 // MerchantBranding is part of responses.
@@ -4333,6 +4420,43 @@ type PlatformInviteParams struct {
 	OwnerEmail string `json:"owner_email"`
 }
 
+// PlatformListCompaniesParams are query parameters. Zero values are not sent.
+type PlatformListCompaniesParams struct {
+	// State of the object. One of: connected, disconnected.
+	Status string
+	// Only companies in this state of verification.
+	KYBStatus string
+	// Only the company with this reference.
+	ExternalID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *PlatformListCompaniesParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.Status != "" {
+		v.Set("status", p.Status)
+	}
+	if p.KYBStatus != "" {
+		v.Set("kyb_status", p.KYBStatus)
+	}
+	if p.ExternalID != "" {
+		v.Set("external_id", p.ExternalID)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
 // PlatformPage is part of responses.
 type PlatformPage struct {
 	// Companies of the page.
@@ -5061,43 +5185,6 @@ type RedeliverStarted struct {
 	Status string `json:"status"`
 	// ID of the webhook endpoint.
 	WebhookID string `json:"webhook_id"`
-}
-
-// ReferenceListPlatformCompaniesParams are query parameters. Zero values are not sent.
-type ReferenceListPlatformCompaniesParams struct {
-	// State of the object. One of: connected, disconnected.
-	Status string
-	// Only companies in this state of verification.
-	KYBStatus string
-	// Only the company with this reference.
-	ExternalID string
-	// Page number, from 1.
-	Page int64
-	// At most 100; larger values mean 100.
-	PerPage int64
-}
-
-func (p *ReferenceListPlatformCompaniesParams) values() url.Values {
-	v := url.Values{}
-	if p == nil {
-		return v
-	}
-	if p.Status != "" {
-		v.Set("status", p.Status)
-	}
-	if p.KYBStatus != "" {
-		v.Set("kyb_status", p.KYBStatus)
-	}
-	if p.ExternalID != "" {
-		v.Set("external_id", p.ExternalID)
-	}
-	if p.Page != 0 {
-		v.Set("page", strconv.FormatInt(p.Page, 10))
-	}
-	if p.PerPage != 0 {
-		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
-	}
-	return v
 }
 
 // RefundData is part of responses.

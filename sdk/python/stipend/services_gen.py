@@ -26,6 +26,7 @@ class Services:
     invoices: InvoicesService
     payers: PayersService
     payrolls: PayrollsService
+    platforms: PlatformsService
     proposals: ProposalsService
     recipients: RecipientsService
     reference: ReferenceService
@@ -48,6 +49,7 @@ class Services:
         self.invoices = InvoicesService(t)
         self.payers = PayersService(t)
         self.payrolls = PayrollsService(t)
+        self.platforms = PlatformsService(t)
         self.proposals = ProposalsService(t)
         self.recipients = RecipientsService(t)
         self.reference = ReferenceService(t)
@@ -379,6 +381,18 @@ class CompaniesService(Service):
     def all_invoices(self, **params: Unpack[t.CompanyListInvoicesParams]) -> Iterator[t.CompanyInvoice]:
         """Iterates over the items of all pages of `list_invoices`."""
         return self._each(self.list_invoices, **params)
+
+    def list_members(self, **params: Unpack[t.CompanyListMembersParams]) -> t.MemberAll:
+        """List members.
+
+        Returns the people who can act for the company, with their roles, and the open invitations to become
+        members.
+
+        Requires the scope `c_company_detail`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.MemberAll, "GET", "/api/company/members", query=params)
 
     def list_payments(self, **params: Unpack[t.CompanyListPaymentsParams]) -> t.PaymentPage:
         """List payments.
@@ -1008,6 +1022,98 @@ class PayrollsService(Service):
         return self._call(t.PayrollPreview, "POST", "/api/vendor/payroll/quotes", body=params, key=idempotency_key)
 
 
+class PlatformsService(Service):
+    """The operations on platforms."""
+
+    def list_companies(self, **params: Unpack[t.PlatformListCompaniesParams]) -> t.PlatformPage:
+        """List the companies of a platform.
+
+        Returns the companies that your app created, newest first, also those that disconnected it.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformPage, "GET", "/api/platform/companies", query=params)
+
+    def all_companies(self, **params: Unpack[t.PlatformListCompaniesParams]) -> Iterator[t.PlatformCompany]:
+        """Iterates over the items of all pages of `list_companies`."""
+        return self._each(self.list_companies, **params)
+
+    def create_company(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateParams]) -> t.PlatformCompany:
+        """Create a company.
+
+        Creates a company that is connected to your platform, and mails an invitation to its first owner. You act
+        for it with a token, until it disconnects the platform.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformCompany, "POST", "/api/platform/companies", body=params, key=idempotency_key)
+
+    def get_company(self, company: str, /) -> t.PlatformCompany:
+        """Get a company of a platform.
+
+        Returns a company that your app created.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformCompany, "GET", self._path("/api/platform/companies/{company}", company=company))
+
+    def set_fee(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformFeeParams]) -> t.PlatformCompany:
+        """Set the fee of a platform.
+
+        Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is
+        credited to your balance when payments have reached their payees. The company's owners and administrators
+        get a mail.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformCompany, "POST", self._path("/api/platform/companies/{company}/fee", company=company), body=params, key=idempotency_key)
+
+    def invite_owner(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformInviteParams]) -> t.PlatformInvitation:
+        """Invite the first owner again.
+
+        Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
+        company has a member.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformInvitation, "POST", self._path("/api/platform/companies/{company}/invite", company=company), body=params, key=idempotency_key)
+
+    def create_onboarding_link(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OnboardingLinkParams]) -> t.OnboardingLink:
+        """Get a link to the onboarding pages.
+
+        Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and
+        sets up its funding, and then returns to you. The person must sign in.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.OnboardingLink, "POST", self._path("/api/platform/companies/{company}/onboarding-link", company=company), body=params, key=idempotency_key)
+
+    def create_token(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformTokenParams]) -> t.PlatformToken:
+        """Get a token for a company.
+
+        Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can
+        hand in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change
+        members.
+
+        Requires the scope `p_companies`.
+
+        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+        """
+        return self._call(t.PlatformToken, "POST", self._path("/api/platform/companies/{company}/token", company=company), body=params, key=idempotency_key)
+
+
 class ProposalsService(Service):
     """The operations on proposals."""
 
@@ -1249,94 +1355,6 @@ class ReferenceService(Service):
         Requires no credential.
         """
         return self._call(t.CurrencyList, "GET", "/api/currencies")
-
-    def list_platform_companies(self, **params: Unpack[t.ReferenceListPlatformCompaniesParams]) -> t.PlatformPage:
-        """List the companies of a platform.
-
-        Returns the companies that your app created, newest first, also those that disconnected it.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.PlatformPage, "GET", "/api/platform/companies", query=params)
-
-    def all_platform_companies(self, **params: Unpack[t.ReferenceListPlatformCompaniesParams]) -> Iterator[t.PlatformCompany]:
-        """Iterates over the items of all pages of `list_platform_companies`."""
-        return self._each(self.list_platform_companies, **params)
-
-    def create_platform_company(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateParams]) -> t.PlatformCompany:
-        """Create a company.
-
-        Creates a company that is connected to your platform, and mails an invitation to its first owner. You act
-        for it with a token, until it disconnects the platform.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.PlatformCompany, "POST", "/api/platform/companies", body=params, key=idempotency_key)
-
-    def get_platform_company(self, company: str, /) -> t.PlatformCompany:
-        """Get a company of a platform.
-
-        Returns a company that your app created.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.PlatformCompany, "GET", self._path("/api/platform/companies/{company}", company=company))
-
-    def set_platform_fee(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformFeeParams]) -> t.PlatformCompany:
-        """Set the fee of a platform.
-
-        Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is
-        credited to your balance when payments have reached their payees. The company's owners and administrators
-        get a mail.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.PlatformCompany, "POST", self._path("/api/platform/companies/{company}/fee", company=company), body=params, key=idempotency_key)
-
-    def invite_platform_owner(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformInviteParams]) -> t.PlatformInvitation:
-        """Invite the first owner again.
-
-        Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
-        company has a member.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.PlatformInvitation, "POST", self._path("/api/platform/companies/{company}/invite", company=company), body=params, key=idempotency_key)
-
-    def create_onboarding_link(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OnboardingLinkParams]) -> t.OnboardingLink:
-        """Get a link to the onboarding pages.
-
-        Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and
-        sets up its funding, and then returns to you. The person must sign in.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.OnboardingLink, "POST", self._path("/api/platform/companies/{company}/onboarding-link", company=company), body=params, key=idempotency_key)
-
-    def create_platform_token(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformTokenParams]) -> t.PlatformToken:
-        """Get a token for a company.
-
-        Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can
-        hand in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change
-        members.
-
-        Requires the scope `p_companies`.
-
-        Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-        """
-        return self._call(t.PlatformToken, "POST", self._path("/api/platform/companies/{company}/token", company=company), body=params, key=idempotency_key)
 
     def list_rates(self) -> t.RateList:
         """List exchange rates.
@@ -1915,6 +1933,16 @@ class WorkersService(Service):
         Requires the scope `c_company_workers_invite`.
         """
         return self._call(t.InvitationItem, "POST", "/api/company/worker/invite", body=params, key=idempotency_key)
+
+    def invite_many(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.InviteManyParams]) -> t.InvitedMany:
+        """Invite many workers.
+
+        Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or why it
+        was not invited; the others are invited all the same.
+
+        Requires the scope `c_company_workers_invite`.
+        """
+        return self._call(t.InvitedMany, "POST", "/api/company/worker/invite/bulk", body=params, key=idempotency_key)
 
     def resend_invitation(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.InvitedParams]) -> t.InvitationItem:
         """Resend an invitation.

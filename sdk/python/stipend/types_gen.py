@@ -21,37 +21,39 @@ __all__ = [
     "ClaimQuoteData", "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus",
     "ClaimSummary", "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams",
     "CompanyExportYearReportParams", "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice",
-    "CompanyInvoicePage", "CompanyListInvoicesParams", "CompanyListPaymentsParams", "CompanyListRequestsParams",
-    "CompanyListSecurityEventsParams", "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData",
-    "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer",
-    "DebitChangeParams", "DebitPage", "DebitParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage",
-    "DeliveryRequest", "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData",
-    "DestinationDeleted", "DestinationGetFieldsParams", "DestinationGetParams", "DestinationHistory",
-    "DestinationListChangesParams", "DestinationListParams", "DestinationShare", "DirectDebitData",
-    "DirectDebitMandateData", "DocumentItem", "DocumentList", "DocumentListParams", "DocumentListTypesParams",
-    "DocumentType", "DocumentTypes", "EndpointData", "EventItem", "EventListParams", "EventPage",
-    "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams",
-    "FundingAccountListParams", "FundingDetails", "FundingDetectedData", "FundingList", "FundingOpenParams",
-    "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail",
-    "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem",
-    "InvitationPage", "InviteParams", "InvitedParams", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail",
+    "CompanyInvoicePage", "CompanyListInvoicesParams", "CompanyListMembersParams", "CompanyListPaymentsParams",
+    "CompanyListRequestsParams", "CompanyListSecurityEventsParams", "CompanyUploadParams", "CompanyVerification",
+    "CompanyVerificationData", "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList",
+    "DebitAnswer", "DebitChangeParams", "DebitPage", "DebitParams", "DeliveryDetail", "DeliveryItem",
+    "DeliveryPage", "DeliveryRequest", "DeliveryTry", "DestinationActor", "DestinationChange",
+    "DestinationChangeData", "DestinationDeleted", "DestinationGetFieldsParams", "DestinationGetParams",
+    "DestinationHistory", "DestinationListChangesParams", "DestinationListParams", "DestinationShare",
+    "DirectDebitData", "DirectDebitMandateData", "DocumentItem", "DocumentList", "DocumentListParams",
+    "DocumentListTypesParams", "DocumentType", "DocumentTypes", "EndpointData", "EventItem", "EventListParams",
+    "EventPage", "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData",
+    "FundingAccountGetTermsParams", "FundingAccountListParams", "FundingDetails", "FundingDetectedData",
+    "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow",
+    "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary",
+    "InvitationData", "InvitationItem", "InvitationPage", "InviteManyParams", "InviteOneParams", "InviteParams",
+    "InvitedMany", "InvitedParams", "InvitedResult", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail",
     "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage",
     "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams",
     "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
     "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
-    "MandateProof", "MandateRevokeParams", "Mandates", "MerchantBranding", "MerchantBrandingData",
-    "MerchantBrandingParams", "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta",
-    "MoneyOwed", "OnboardParams", "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail",
-    "OwnerKYCParams", "OwnerParams", "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData",
-    "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams",
-    "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData",
-    "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput",
-    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated",
-    "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollGetParams", "PayrollGetScheduleParams",
-    "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollProposeParams",
-    "PayrollQuote", "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
-    "PayrollUpdateParams", "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams", "PlatformFeeParams",
-    "PlatformInvitation", "PlatformInviteParams", "PlatformPage", "PlatformToken", "PlatformTokenParams",
+    "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll", "MemberDetail", "MemberInvitation",
+    "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
+    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OnboardingLink",
+    "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
+    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
+    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
+    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
+    "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
+    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
+    "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
+    "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary", "PayrollUpdateParams",
+    "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams", "PlatformFeeParams", "PlatformInvitation",
+    "PlatformInviteParams", "PlatformListCompaniesParams", "PlatformPage", "PlatformToken", "PlatformTokenParams",
     "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams",
     "ProposalPage", "ProposalRefParams", "RateItem", "RateList", "RecipientAllocationsParams",
     "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated", "RecipientData",
@@ -60,15 +62,15 @@ __all__ = [
     "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
-    "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted",
-    "ReferenceListPlatformCompaniesParams", "RefundData", "RefundRefParams", "RequiredField", "RequiredFields",
-    "RequiredSubfield", "SandboxClock", "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams",
-    "SandboxDepositParams", "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams",
-    "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage",
-    "SandboxMailsParams", "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData",
-    "ScheduleDetail", "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData",
-    "ScheduleRunParams", "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecurityEvent",
-    "SecurityEventPage", "SettleParams", "Settlement", "SettlementData", "SettlementPage", "SettlementStatement",
+    "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
+    "RefundRefParams", "RequiredField", "RequiredFields", "RequiredSubfield", "SandboxClock",
+    "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams", "SandboxDepositParams",
+    "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams",
+    "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
+    "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData", "ScheduleDetail",
+    "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleRunParams",
+    "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecurityEvent", "SecurityEventPage",
+    "SettleParams", "Settlement", "SettlementData", "SettlementPage", "SettlementStatement",
     "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TaxFormParams", "TestData", "ToPayItemParams",
     "TransferData", "UploadParams", "UserAllocationsParams", "UserAllocationsUpdated", "UserCreateParams",
     "UserCreated", "UserData", "UserDestination", "UserDestinationCorrectParams", "UserDestinationCreateParams",
@@ -605,7 +607,7 @@ class ClaimRefund:
     expires_at: datetime
     """When the link expires, UTC."""
     network: str
-    """Network on which the payer receives the refund, or lightning."""
+    """Network of the refund, or lightning."""
     refund_id: str
     """ID of the refund."""
     status: Literal["awaiting_approval", "offered", "accepted", "paid", "withdrawn"]
@@ -658,7 +660,7 @@ class ClaimRefunded:
     expires_at: datetime
     """When the link expires, UTC."""
     network: str
-    """Network on which the payer receives the refund, or lightning."""
+    """Network of the refund, or lightning."""
     notification_email: str
     """Address to which the link was mailed; empty if it was not."""
     refund_id: str
@@ -939,6 +941,11 @@ class CompanyListInvoicesParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+
+
+class CompanyListMembersParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
 
 
 class CompanyListPaymentsParams(TypedDict, total=False):
@@ -1900,6 +1907,20 @@ class InvitationPage:
     """Position of the page in the list."""
 
 
+class InviteManyParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    invitations: Required[Sequence[InviteOneParams]]
+    """The people to invite."""
+
+
+class InviteOneParams(TypedDict, total=False):
+    email: Required[str]
+    """Address of the person."""
+    role: str
+    """contractor, which is the default, or employee."""
+
+
 class InviteParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -1909,11 +1930,31 @@ class InviteParams(TypedDict, total=False):
     """Default: contractor."""
 
 
+@dataclass(frozen=True)
+class InvitedMany:
+    invited: int
+    """How many were invited."""
+    results: list[InvitedResult]
+    """One result for each address, in the same order."""
+
+
 class InvitedParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     email: Required[str]
     """Email address."""
+
+
+@dataclass(frozen=True)
+class InvitedResult:
+    code: str
+    """Error code if the person was not invited, or empty."""
+    detail: str
+    """Why the person was not invited, or empty."""
+    email: str
+    """The address as sent."""
+    invitation_id: str
+    """The invitation; empty if the person was not invited."""
 
 
 class InvoiceCreateParams(TypedDict, total=False):
@@ -2365,6 +2406,40 @@ class MandateRevokeParams(TypedDict, total=False):
 class Mandates:
     mandates: list[MandateAnswer]
     """The company's mandates, newest first."""
+
+
+@dataclass(frozen=True)
+class MemberAll:
+    data: list[MemberDetail]
+    """The members, oldest first."""
+    invitations: list[MemberInvitation]
+    """Open invitations to become a member."""
+
+
+@dataclass(frozen=True)
+class MemberDetail:
+    email: str
+    """Email address."""
+    name: str
+    """Full name."""
+    role: Literal["owner", "admin", "developer", "viewer"]
+    """What the member may do."""
+    second_factor: bool
+    """Whether the member has a second factor."""
+    user_id: str
+    """ID of the member."""
+
+
+@dataclass(frozen=True)
+class MemberInvitation:
+    email: str
+    """Email address."""
+    expires_at: datetime
+    """Until when it can be accepted, UTC."""
+    invitation_id: str
+    """ID of the invitation."""
+    role: Literal["owner", "admin", "developer", "viewer"]
+    """What the person may do as a member."""
 
 
 @dataclass(frozen=True)
@@ -3719,6 +3794,19 @@ class PlatformInviteParams(TypedDict, total=False):
     """Address of the first owner."""
 
 
+class PlatformListCompaniesParams(TypedDict, total=False):
+    status: Literal["connected", "disconnected"]
+    """State of the object."""
+    kyb_status: str
+    """Only companies in this state of verification."""
+    external_id: str
+    """Only the company with this reference."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
+
+
 @dataclass(frozen=True)
 class PlatformPage:
     data: list[PlatformCompany]
@@ -4300,19 +4388,6 @@ class RedeliverStarted:
     """started: the events are queued in the background."""
     webhook_id: str
     """ID of the webhook endpoint."""
-
-
-class ReferenceListPlatformCompaniesParams(TypedDict, total=False):
-    status: Literal["connected", "disconnected"]
-    """State of the object."""
-    kyb_status: str
-    """Only companies in this state of verification."""
-    external_id: str
-    """Only the company with this reference."""
-    page: int
-    """Page number, from 1."""
-    per_page: int
-    """At most 100; larger values mean 100."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ export class Stipend {
 	readonly invoices: InvoicesService;
 	readonly payers: PayersService;
 	readonly payrolls: PayrollsService;
+	readonly platforms: PlatformsService;
 	readonly proposals: ProposalsService;
 	readonly recipients: RecipientsService;
 	readonly reference: ReferenceService;
@@ -39,6 +40,7 @@ export class Stipend {
 		this.invoices = new InvoicesService(t);
 		this.payers = new PayersService(t);
 		this.payrolls = new PayrollsService(t);
+		this.platforms = new PlatformsService(t);
 		this.proposals = new ProposalsService(t);
 		this.recipients = new RecipientsService(t);
 		this.reference = new ReferenceService(t);
@@ -424,6 +426,19 @@ export class CompaniesService extends Service {
 	/** Iterates over the items of all pages of `listInvoices`. */
 	allInvoices(params: T.CompanyListInvoicesParams = {}, options?: RequestOptions): AsyncGenerator<T.CompanyInvoice, void, undefined> {
 		return each((next) => this.listInvoices({ ...params, ...next }, options));
+	}
+
+	/**
+	 * List members.
+	 *
+	 * Returns the people who can act for the company, with their roles, and the open invitations to become members.
+	 *
+	 * Requires the scope `c_company_detail`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	listMembers(params: T.CompanyListMembersParams = {}, options?: RequestOptions): Promise<T.MemberAll> {
+		return this.t.call("GET", "/api/company/members", { query: params }, options);
 	}
 
 	/**
@@ -1159,6 +1174,110 @@ export class PayrollsService extends Service {
 	}
 }
 
+/** The operations on platforms. */
+export class PlatformsService extends Service {
+	/**
+	 * List the companies of a platform.
+	 *
+	 * Returns the companies that your app created, newest first, also those that disconnected it.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	listCompanies(params: T.PlatformListCompaniesParams = {}, options?: RequestOptions): Promise<T.PlatformPage> {
+		return this.t.call("GET", "/api/platform/companies", { query: params }, options);
+	}
+
+	/** Iterates over the items of all pages of `listCompanies`. */
+	allCompanies(params: T.PlatformListCompaniesParams = {}, options?: RequestOptions): AsyncGenerator<T.PlatformCompany, void, undefined> {
+		return each((next) => this.listCompanies({ ...params, ...next }, options));
+	}
+
+	/**
+	 * Create a company.
+	 *
+	 * Creates a company that is connected to your platform, and mails an invitation to its first owner. You act for it
+	 * with a token, until it disconnects the platform.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	createCompany(params: T.PlatformCreateParams, options?: RequestOptions): Promise<T.PlatformCompany> {
+		return this.t.call("POST", "/api/platform/companies", { body: params }, options);
+	}
+
+	/**
+	 * Get a company of a platform.
+	 *
+	 * Returns a company that your app created.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	getCompany(company: string, options?: RequestOptions): Promise<T.PlatformCompany> {
+		return this.t.call("GET", path`/api/platform/companies/${company}`, {}, options);
+	}
+
+	/**
+	 * Set the fee of a platform.
+	 *
+	 * Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is credited
+	 * to your balance when payments have reached their payees. The company's owners and administrators get a mail.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	setFee(company: string, params: T.PlatformFeeParams, options?: RequestOptions): Promise<T.PlatformCompany> {
+		return this.t.call("POST", path`/api/platform/companies/${company}/fee`, { body: params }, options);
+	}
+
+	/**
+	 * Invite the first owner again.
+	 *
+	 * Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
+	 * company has a member.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	inviteOwner(company: string, params: T.PlatformInviteParams, options?: RequestOptions): Promise<T.PlatformInvitation> {
+		return this.t.call("POST", path`/api/platform/companies/${company}/invite`, { body: params }, options);
+	}
+
+	/**
+	 * Get a link to the onboarding pages.
+	 *
+	 * Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and sets up
+	 * its funding, and then returns to you. The person must sign in.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	createOnboardingLink(company: string, params: T.OnboardingLinkParams, options?: RequestOptions): Promise<T.OnboardingLink> {
+		return this.t.call("POST", path`/api/platform/companies/${company}/onboarding-link`, { body: params }, options);
+	}
+
+	/**
+	 * Get a token for a company.
+	 *
+	 * Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can hand
+	 * in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change members.
+	 *
+	 * Requires the scope `p_companies`.
+	 *
+	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
+	 */
+	createToken(company: string, params: T.PlatformTokenParams, options?: RequestOptions): Promise<T.PlatformToken> {
+		return this.t.call("POST", path`/api/platform/companies/${company}/token`, { body: params }, options);
+	}
+}
+
 /** The operations on proposals. */
 export class ProposalsService extends Service {
 	/**
@@ -1444,107 +1563,6 @@ export class ReferenceService extends Service {
 	 */
 	listCurrencies(options?: RequestOptions): Promise<T.CurrencyList> {
 		return this.t.call("GET", "/api/currencies", {}, options, "CurrencyList");
-	}
-
-	/**
-	 * List the companies of a platform.
-	 *
-	 * Returns the companies that your app created, newest first, also those that disconnected it.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	listPlatformCompanies(params: T.ReferenceListPlatformCompaniesParams = {}, options?: RequestOptions): Promise<T.PlatformPage> {
-		return this.t.call("GET", "/api/platform/companies", { query: params }, options);
-	}
-
-	/** Iterates over the items of all pages of `listPlatformCompanies`. */
-	allPlatformCompanies(params: T.ReferenceListPlatformCompaniesParams = {}, options?: RequestOptions): AsyncGenerator<T.PlatformCompany, void, undefined> {
-		return each((next) => this.listPlatformCompanies({ ...params, ...next }, options));
-	}
-
-	/**
-	 * Create a company.
-	 *
-	 * Creates a company that is connected to your platform, and mails an invitation to its first owner. You act for it
-	 * with a token, until it disconnects the platform.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	createPlatformCompany(params: T.PlatformCreateParams, options?: RequestOptions): Promise<T.PlatformCompany> {
-		return this.t.call("POST", "/api/platform/companies", { body: params }, options);
-	}
-
-	/**
-	 * Get a company of a platform.
-	 *
-	 * Returns a company that your app created.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	getPlatformCompany(company: string, options?: RequestOptions): Promise<T.PlatformCompany> {
-		return this.t.call("GET", path`/api/platform/companies/${company}`, {}, options);
-	}
-
-	/**
-	 * Set the fee of a platform.
-	 *
-	 * Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is credited
-	 * to your balance when payments have reached their payees. The company's owners and administrators get a mail.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	setPlatformFee(company: string, params: T.PlatformFeeParams, options?: RequestOptions): Promise<T.PlatformCompany> {
-		return this.t.call("POST", path`/api/platform/companies/${company}/fee`, { body: params }, options);
-	}
-
-	/**
-	 * Invite the first owner again.
-	 *
-	 * Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
-	 * company has a member.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	invitePlatformOwner(company: string, params: T.PlatformInviteParams, options?: RequestOptions): Promise<T.PlatformInvitation> {
-		return this.t.call("POST", path`/api/platform/companies/${company}/invite`, { body: params }, options);
-	}
-
-	/**
-	 * Get a link to the onboarding pages.
-	 *
-	 * Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and sets up
-	 * its funding, and then returns to you. The person must sign in.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	createOnboardingLink(company: string, params: T.OnboardingLinkParams, options?: RequestOptions): Promise<T.OnboardingLink> {
-		return this.t.call("POST", path`/api/platform/companies/${company}/onboarding-link`, { body: params }, options);
-	}
-
-	/**
-	 * Get a token for a company.
-	 *
-	 * Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can hand
-	 * in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change members.
-	 *
-	 * Requires the scope `p_companies`.
-	 *
-	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
-	 */
-	createPlatformToken(company: string, params: T.PlatformTokenParams, options?: RequestOptions): Promise<T.PlatformToken> {
-		return this.t.call("POST", path`/api/platform/companies/${company}/token`, { body: params }, options);
 	}
 
 	/**
@@ -2224,6 +2242,18 @@ export class WorkersService extends Service {
 	 */
 	invite(params: T.InviteParams, options?: RequestOptions): Promise<T.InvitationItem> {
 		return this.t.call("POST", "/api/company/worker/invite", { body: params }, options);
+	}
+
+	/**
+	 * Invite many workers.
+	 *
+	 * Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or why it was
+	 * not invited; the others are invited all the same.
+	 *
+	 * Requires the scope `c_company_workers_invite`.
+	 */
+	inviteMany(params: T.InviteManyParams, options?: RequestOptions): Promise<T.InvitedMany> {
+		return this.t.call("POST", "/api/company/worker/invite/bulk", { body: params }, options);
 	}
 
 	/**

@@ -515,7 +515,7 @@ export interface ClaimRefund {
 	denomination_currency?: string;
 	/** When the link expires, UTC. */
 	expires_at: string;
-	/** Network on which the payer receives the refund, or lightning. */
+	/** Network of the refund, or lightning. */
 	network: string;
 	/** ID of the refund. */
 	refund_id: string;
@@ -568,7 +568,7 @@ export interface ClaimRefunded {
 	denomination_currency?: string;
 	/** When the link expires, UTC. */
 	expires_at: string;
-	/** Network on which the payer receives the refund, or lightning. */
+	/** Network of the refund, or lightning. */
 	network: string;
 	/** Address to which the link was mailed; empty if it was not. */
 	notification_email: string;
@@ -834,6 +834,11 @@ export interface CompanyListInvoicesParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+}
+
+export interface CompanyListMembersParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
 }
 
 export interface CompanyListPaymentsParams {
@@ -1734,6 +1739,20 @@ export interface InvitationPage {
 	meta: Meta;
 }
 
+export interface InviteManyParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** The people to invite. */
+	invitations: InviteOne[];
+}
+
+export interface InviteOne {
+	/** Address of the person. */
+	email: string;
+	/** contractor, which is the default, or employee. */
+	role?: string;
+}
+
 export interface InviteParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -1743,11 +1762,29 @@ export interface InviteParams {
 	role?: "contractor" | "employee";
 }
 
+export interface InvitedMany {
+	/** How many were invited. */
+	invited: number;
+	/** One result for each address, in the same order. */
+	results: InvitedResult[];
+}
+
 export interface InvitedParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
 	/** Email address. */
 	email: string;
+}
+
+export interface InvitedResult {
+	/** Error code if the person was not invited, or empty. */
+	code: string;
+	/** Why the person was not invited, or empty. */
+	detail: string;
+	/** The address as sent. */
+	email: string;
+	/** The invitation; empty if the person was not invited. */
+	invitation_id: string;
 }
 
 export interface InvoiceCreateParams {
@@ -2169,6 +2206,37 @@ export interface MandateRevokeParams {
 export interface Mandates {
 	/** The company's mandates, newest first. */
 	mandates: MandateAnswer[];
+}
+
+export interface MemberAll {
+	/** The members, oldest first. */
+	data: MemberDetail[];
+	/** Open invitations to become a member. */
+	invitations: MemberInvitation[];
+}
+
+export interface MemberDetail {
+	/** Email address. */
+	email: string;
+	/** Full name. */
+	name: string;
+	/** What the member may do. */
+	role: "owner" | "admin" | "developer" | "viewer";
+	/** Whether the member has a second factor. */
+	second_factor: boolean;
+	/** ID of the member. */
+	user_id: string;
+}
+
+export interface MemberInvitation {
+	/** Email address. */
+	email: string;
+	/** Until when it can be accepted, UTC. */
+	expires_at: string;
+	/** ID of the invitation. */
+	invitation_id: string;
+	/** What the person may do as a member. */
+	role: "owner" | "admin" | "developer" | "viewer";
 }
 
 export interface MerchantBranding {
@@ -3507,6 +3575,19 @@ export interface PlatformInviteParams {
 	owner_email: string;
 }
 
+export interface PlatformListCompaniesParams {
+	/** State of the object. */
+	status?: "connected" | "disconnected";
+	/** Only companies in this state of verification. */
+	kyb_status?: string;
+	/** Only the company with this reference. */
+	external_id?: string;
+	/** Page number, from 1. */
+	page?: number;
+	/** At most 100; larger values mean 100. */
+	per_page?: number;
+}
+
 export interface PlatformPage {
 	/** Companies of the page. */
 	data: PlatformCompany[];
@@ -4078,19 +4159,6 @@ export interface RedeliverStarted {
 	status: "started";
 	/** ID of the webhook endpoint. */
 	webhook_id: string;
-}
-
-export interface ReferenceListPlatformCompaniesParams {
-	/** State of the object. */
-	status?: "connected" | "disconnected";
-	/** Only companies in this state of verification. */
-	kyb_status?: string;
-	/** Only the company with this reference. */
-	external_id?: string;
-	/** Page number, from 1. */
-	page?: number;
-	/** At most 100; larger values mean 100. */
-	per_page?: number;
 }
 
 export interface RefundData {
