@@ -22,7 +22,7 @@ import (
 // other tokens, and those that it has stop working.
 func TestTokensAreBoundToKeys(t *testing.T) {
 	t.Parallel()
-	testkit.NotQuick(t)
+	testkit.NotQuick(t, "it runs a client in Node.js")
 	s := boot(t, dbtest.SQLite(t))
 	seed := s.Ready().Seed
 	browser := webtest.NewVisitor(t, s.Ready().AuthURL)
