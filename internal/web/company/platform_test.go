@@ -2,6 +2,7 @@ package company_test
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"strings"
 	"testing"
@@ -80,11 +81,11 @@ func TestOnboardingOfAPlatformsCompany(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, page.Text)
 		}
 	}
-	if list := visitor.Get("/settings/api"); !list.Contains(app.Name) {
+	if list := visitor.Get("/settings/api"); !list.Contains(html.EscapeString(app.Name)) {
 		t.Errorf("the platform is not on the page of apps:\n%s", list.Text)
 	}
 	page = visitor.Get("/settings/platform")
-	if !page.Contains(app.Name) || !page.Contains("0.50") {
+	if !page.Contains(html.EscapeString(app.Name)) || !page.Contains("0.50") {
 		t.Errorf("%d\n%s", page.Status, page.Text)
 	}
 	x.Enroll(visitor, "/settings/platform")
