@@ -354,3 +354,44 @@ func TestProductionProtectsConnections(t *testing.T) {
 		}
 	}
 }
+
+// TestOperatorSettingsAreChecked checks the operator's name, logo, languages and legal texts.
+func TestOperatorSettingsAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	logo := filepath.Join(dir, "logo.svg")
+	testkit.Check(t, os.WriteFile(logo, []byte("<svg/>"), 0o600))
+	empty := filepath.Join(dir, "empty.png")
+	testkit.Check(t, os.WriteFile(empty, nil, 0o600))
+	texts := filepath.Join(dir, "legal")
+	testkit.Check(t, os.Mkdir(texts, 0o700))
+	testkit.Check(t, os.WriteFile(filepath.Join(texts, "terms.en.md"), []byte("Version: 1\nHello\n"), 0o600))
+	for name, c := range map[string]struct {
+		operator app.Operator
+		want     string // of the error; "" for none
+	}{
+		"all": {app.Operator{OperatorName: "Harbor Pay", OperatorLogo: logo, Languages: []string{"fr", "en"},
+			LegalTexts: texts}, ""},
+		"markup":            {app.Operator{OperatorName: "<b>"}, "--operator-name"},
+		"a template":        {app.Operator{OperatorName: "{{.Company}}"}, "--operator-name"},
+		"no such file":      {app.Operator{OperatorLogo: filepath.Join(dir, "none.svg")}, "--operator-logo"},
+		"an empty file":     {app.Operator{OperatorLogo: empty}, "--operator-logo"},
+		"another type":      {app.Operator{OperatorLogo: filepath.Join(texts, "terms.en.md")}, "--operator-logo"},
+		"a language":        {app.Operator{Languages: []string{"en", "xx"}}, "--languages"},
+		"no texts":          {app.Operator{LegalTexts: filepath.Join(dir, "none")}, "--legal-texts"},
+		"other files there": {app.Operator{LegalTexts: dir}, "--legal-texts"},
+	} {
+		config := defaults(t)
+		config.Operator = c.operator
+		err := config.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	for _, limit := range []string{"20000", "20000 BTC", "-1 USD", "x USD"} {
+		config := defaults(t)
+		config.VelocityPayeeWeek = limit
+		if err := config.Check(); err == nil || !strings.Contains(err.Error(), "--velocity-payee-week") {
+			t.Errorf("%q: %v", limit, err)
+		}
+	}
+}

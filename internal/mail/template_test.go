@@ -235,3 +235,19 @@ func TestTheBestMatchingLanguageIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestMailsHaveTheNameOfTheService checks that mails name the service as the operator does, and leave the names of
+// companies as they are.
+func TestMailsHaveTheNameOfTheService(t *testing.T) {
+	data, err := json.Marshal(MemberInvitedData{Company: "Stipend Imports", Token: "t"})
+	testkit.Check(t, err)
+	for _, tag := range languages {
+		m := row{id: "mail_1", template: MemberInvited, language: tag.String(), data: string(data)}
+		l, err := (&Mailer{BaseURL: "https://pay.example.com", Name: "Harbor Pay"}).render(m, false)
+		testkit.Check(t, err)
+		if !strings.Contains(l.Text, "Harbor Pay") || !strings.Contains(l.Text, "Stipend Imports") ||
+			strings.Count(l.Text, "Stipend") != strings.Count(l.Text, "Stipend Imports") {
+			t.Errorf("%s:\n%s", tag, l.Text)
+		}
+	}
+}
