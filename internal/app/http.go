@@ -79,7 +79,7 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 	}
 	operator, err := s.cfg.operator()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	pages := ui.Deps{
 		Operator: operator,
