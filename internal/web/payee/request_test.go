@@ -224,3 +224,23 @@ func TestARequestForADestinationInABrowser(t *testing.T) {
 		b.Open(a.URL+link+"/destinations/new?symbol=BTC", webtest.Look{Width: width, Dark: true}).Audit()
 	}
 }
+
+// A fixed amount that is no number is shown at its field, which is open then.
+func TestAProblemOfAFixedAmountIsShownAtItsField(t *testing.T) {
+	a := newAsked(t, pagetest.SQLite(t))
+	page := "/recipients/" + a.id
+	owner := a.SignIn(identity.RoleOwner)
+	for _, address := range []string{firstAddress, secondAddress} {
+		form := page + "/destinations/new"
+		if got := owner.Submit(owner.Get(form+"?symbol=BTC"), form, "d.address", address); got.Location() != page {
+			t.Fatalf("%d\n%s", got.Status, got.Text)
+		}
+	}
+	shown := owner.Get(page)
+	field := regexp.MustCompile(`f\.dst_\w+`).FindAllString(shown.Text, -1)
+	got := owner.Submit(shown, page+"/allocations", field[len(field)-1], "1x")
+	if got.Status != 422 || !strings.Contains(got.Text, `id="`+field[len(field)-1]+`-problem"`) ||
+		!strings.Contains(got.Text, `value="1x"`) || !strings.Contains(got.Text, `<details class="more" open>`) {
+		t.Errorf("%d, no problem at %s\n%s", got.Status, field[len(field)-1], got.Text)
+	}
+}
