@@ -34,9 +34,9 @@ var bugs = []planted{
 		"for _, b := range t.buffers {\n\t\tif b.len() > 0 {\n\t\t\tif err := b.write(ctx, t); err != nil {",
 		"for _, b := range t.buffers {\n\t\tif b.len() == 1 {\n\t\t\tif err := b.write(ctx, t); err != nil {"},
 	{"forget that the outputs of a transaction are assigned to it", "internal/payout/bitcoin/bitcoin.go",
-		"return payout.Assign(ctx, tx, outs, b.ID, txid, 0)", "return nil"},
+		"return payout.Assign(ctx, tx, outs, b.ID, b.TxID, 0)", "return nil"},
 	{"never send a signed transaction", "internal/payout/bitcoin/bitcoin.go",
-		"payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), txid)\n\treturn payout.Assign",
+		"payout.EnqueueSend(tx, companyID, r.Name(), tx.Now(), t.TxID)\n\treturn payout.Assign",
 		"return payout.Assign"},
 	{"pay one satoshi too much", "internal/payout/bitcoin/compose.go",
 		"tx.AddTxOut(wire.NewTxOut(r.Amount, r.Script))", "tx.AddTxOut(wire.NewTxOut(r.Amount+1, r.Script))"},
@@ -123,7 +123,11 @@ func findPlanted(t *testing.T, b planted) {
 	dir := t.TempDir()
 	root := testkit.Must(testkit.Root())
 	changed := filepath.Join(dir, "changed.go")
-	text := strings.Replace(read(t, b.file), b.old, b.new, 1)
+	original := read(t, b.file)
+	text := strings.Replace(original, b.old, b.new, 1)
+	if text == original {
+		t.Fatalf("%s does not have the text to replace", b.file)
+	}
 	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
