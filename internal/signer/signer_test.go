@@ -225,7 +225,7 @@ func TestAThiefCannotExceedThePolicy(t *testing.T) {
 	// Whatever they ask for, restarts included, at most the limit of the hour leaves, and then that of the day.
 	taken := int64(btc / 10)
 	steal := func() {
-		for range 20 {
+		for range 12 {
 			if pay(btc/5-1000) == nil {
 				taken += btc / 5
 			}

@@ -36,18 +36,19 @@ const Policy = `{
 
 // Signer is a signer behind a Unix socket.
 type Signer struct {
-	Client *signer.Client
-	Alarms *bytes.Buffer
-	Stop   func() // stops the signer as a crash does
-	Start  func() // starts it again, with the same log
+	Address string // for signer.NewClient
+	Client  *signer.Client
+	Alarms  *bytes.Buffer
+	Stop    func() // stops the signer as a crash does
+	Start   func() // starts it again, with the same log
 }
 
 // Start starts a signer with the keys, a policy, and the clock. It stops with the test.
 func Start(t testing.TB, bitcoinKey, evmKey, policy string, now func() time.Time) *Signer {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Signer{Alarms: &bytes.Buffer{}}
-	s.Client = testkit.Must(signer.NewClient("unix:"+filepath.Join(dir, "s"), signer.TLSFiles{}))
+	s := &Signer{Alarms: &bytes.Buffer{}, Address: "unix:" + filepath.Join(dir, "s")}
+	s.Client = testkit.Must(signer.NewClient(s.Address, signer.TLSFiles{}))
 	s.Start = func() {
 		o := signer.Options{Policy: testkit.Must(signer.ParsePolicy([]byte(policy))),
 			Log:   testkit.Must(signer.OpenLog(filepath.Join(dir, "log"))),
@@ -59,7 +60,7 @@ func Start(t testing.TB, bitcoinKey, evmKey, policy string, now func() time.Time
 			o.EVM = testkit.Must(signer.EVMWallet(evmKey))
 		}
 		service := testkit.Must(signer.New(o))
-		l := testkit.Must(signer.Listen("unix:"+filepath.Join(dir, "s"), signer.TLSFiles{}))
+		l := testkit.Must(signer.Listen(s.Address, signer.TLSFiles{}))
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
