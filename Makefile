@@ -33,9 +33,10 @@ quick: ## run the tests that need no PostgreSQL, node or browser, on SQLite (PKG
 	@go test -short -vet=off -trimpath -ldflags="-s -w" -timeout 5m $(PKG)
 
 .PHONY: screenshots
-screenshots: ## take the pictures of docs/ again, from a running sandbox in Chromium
+screenshots: ## take the pictures of docs/ again, and of every page in both themes and widths into bin/screenshots, in Chromium
 	@tools/install.sh chromium axe
-	@go test -count=1 -run 'TestPayrollInABrowser|TestCheckoutInABrowser' ./internal/app -args -screenshots=$(CURDIR)/docs/images
+	@go test -count=1 -timeout 60m -run 'TestPayrollInABrowser|TestCheckoutInABrowser|TestPicturesOfEveryPage' ./internal/app \
+		-args -screenshots=$(CURDIR)/docs/images -pages=$(CURDIR)/bin/screenshots
 
 .PHONY: test-lnd
 test-lnd: ## run the tests of Lightning against two real nodes with a channel; the first run builds lnd, minutes

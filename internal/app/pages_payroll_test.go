@@ -68,3 +68,81 @@ func TestPayrollIsRepeatedSearchedAndExported(t *testing.T) {
 		}
 	})
 }
+
+// Lists are sorted by their columns, and a member pays or deactivates the people that are ticked.
+func TestListsAreSortedAndActedOn(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openCompanyBrowser(t, database)
+		ada, grace := o.d.seed.Workers[0].UserID, o.d.seed.Workers[1].UserID
+		for name, amount := range map[string]string{"april": "20", "march": "300", "zulu": "10"} {
+			o.d.create(`{"external_id":"` + name + `","to_pay":[{"user_id":"` + ada + `","amount_fiat":` + amount + `}]}`)
+		}
+		for query, order := range map[string][]string{
+			"sort=name": {"april", "march", "zulu"}, "sort=-name": {"zulu", "march", "april"},
+			"sort=total": {"zulu", "april", "march"}, "sort=-total": {"march", "april", "zulu"},
+		} {
+			page := o.says(o.Get("/payrolls?"+query), "aria-sort=")
+			last := -1
+			for _, name := range order {
+				at := strings.Index(page.Text, ">"+name+"</a>")
+				if at < last {
+					t.Errorf("%s: %s is not where it belongs", query, name)
+				}
+				last = at
+			}
+		}
+		o.silent(o.Get("/payrolls?sort=secret"), "aria-sort=")
+		o.says(o.Get("/payrolls?sort=name"), `href="?sort=-name"`)
+
+		people := o.says(o.Get("/recipients?sort=-name"), `aria-sort="descending"`,
+			`value="`+ada+`" aria-label="Select Ada Lovelace"`)
+		if got := o.Submit(people, "/recipients", "do", "pay"); !got.Contains("Select at least one person first.") {
+			t.Errorf("nobody is ticked: status %d\n%s", got.Status, got.Text)
+		}
+		paid := o.Submit(people, "/recipients", "do", "pay", "to", grace)
+		if paid.Status != http.StatusSeeOther || !strings.HasPrefix(paid.Location(), "/payrolls/new?to="+grace) {
+			t.Fatalf("pay the ticked people: status %d to %q", paid.Status, paid.Location())
+		}
+		o.silent(o.says(o.Get(paid.Location()), "Grace Hopper"), `name="amount.`+ada)
+		if got := o.Submit(people, "/recipients", "do", "deactivate", "to", grace); got.Location() != "/recipients" {
+			t.Errorf("deactivate the ticked people: status %d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		o.says(o.Get("/recipients?status=inactive"), "Grace Hopper")
+	})
+}
+
+// A member saves the entered amounts as a draft, continues it later, and creates the payroll, which removes the draft.
+func TestDraftOfAPayroll(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openCompanyBrowser(t, database)
+		ada := o.d.seed.Workers[0].UserID
+		save := func(page webtest.Visit, pairs ...string) {
+			_, values := webtest.Form(t, page.Text, "/payrolls/new")
+			for i := 0; i < len(pairs); i += 2 {
+				values.Set(pairs[i], pairs[i+1])
+			}
+			if got := o.Post("/payrolls/drafts", values); got.Location() != "/payrolls" {
+				t.Fatalf("save a draft: status %d\n%s", got.Status, got.Text)
+			}
+		}
+		save(o.Get("/payrolls/new"), "external_id", "June", "amount."+ada, "12.x")
+		o.says(o.Get("/payrolls"), "Drafts", ">June</a>", "Saved.")
+		again := o.says(o.Get("/payrolls/new?draft=June"), `value="12.x"`, `name="saved" value="June"`)
+		save(again, "amount."+ada, "600")
+		made := o.Submit(o.Submit(o.Get("/payrolls/new?draft=June"), "/payrolls/new"), "/payrolls")
+		if made.Status != http.StatusSeeOther || !strings.HasSuffix(made.Location(), "/fund") {
+			t.Fatalf("create the payroll: status %d to %q\n%s", made.Status, made.Location(), made.Text)
+		}
+		o.silent(o.Get("/payrolls"), "Drafts")
+		if got := o.Get("/payrolls/new?draft=June"); got.Status != http.StatusNotFound {
+			t.Errorf("the draft is still there: status %d", got.Status)
+		}
+
+		save(o.Get("/payrolls/new"), "amount."+ada, "5")
+		page := o.says(o.Get("/payrolls"), "Draft of ")
+		o.Submit(page, "/payrolls/drafts/delete")
+		o.silent(o.Get("/payrolls"), "Draft of ")
+	})
+}

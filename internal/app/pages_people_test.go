@@ -58,6 +58,15 @@ func TestRecipientPages(t *testing.T) {
 		if made.Status != http.StatusSeeOther || !strings.HasPrefix(at, "/recipients/rec_") {
 			t.Fatalf("%d to %q\n%s", made.Status, at, made.Text)
 		}
+		edit := o.says(o.Get(at+"/edit"), `value="Joan"`, `value="US" selected`)
+		if got := o.Submit(edit, at+"/edit", "country", "XX"); got.Status != http.StatusUnprocessableEntity ||
+			!got.Contains(`id="country-problem"`) {
+			t.Errorf("an unknown country: %d\n%s", got.Status, got.Text)
+		}
+		if got := o.Submit(edit, at+"/edit", "country", "MX", "last_name", "Clark"); got.Location() != at {
+			t.Errorf("edit a person: %d\n%s", got.Status, got.Text)
+		}
+		o.says(o.Get(at), "Joan Clark", "<dd>MX</dd>")
 		twice := []string{"first_name", "Ada", "last_name", "Byron", "country", "GB", "email", "ADA@sandbox.example"}
 		again := o.Submit(form, "/recipients/new", twice...)
 		if again.Status != http.StatusConflict || !again.Contains("already has this email address") {

@@ -19,6 +19,12 @@ const (
 var ErrTooManySearches = apierr.New(apierr.Conflict, "too_many_searches",
 	"You have saved 20 searches for this list. Delete one first.")
 
+// DraftList is the list of the drafts of payrolls: searches whose query is the values of the form of a new payroll.
+const DraftList = "/payrolls/new"
+
+// maxDraft is the largest query of a draft, in bytes.
+const maxDraft = 512 << 10
+
 // Search is the filter of a list that a member saved. List is the path of the list, Query the URL query of the filter.
 type Search struct{ List, Name, Query string }
 
@@ -36,7 +42,11 @@ func Searches(ctx context.Context, tx *db.Tx, by Actor, list string) ([]Search, 
 func SaveSearch(ctx context.Context, tx *db.Tx, by Actor, s Search) error {
 	var problems apierr.List
 	s.Name = identity.Line(&problems, "/name", s.Name, 1, MaxSearchName)
-	if len(s.Query) > maxQuery {
+	limit := maxQuery
+	if s.List == DraftList {
+		limit = maxDraft
+	}
+	if len(s.Query) > limit {
 		problems.Add("invalid_parameter", "/query", "This filter is too long to be saved.")
 	}
 	if err := problems.Err(); err != nil {

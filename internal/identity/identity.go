@@ -170,12 +170,23 @@ type User struct {
 	Complete     bool   // the profile has all fields that payouts require
 	CompanyID    string // ID of the company that created the user; "" for a user who signed up
 	KYCStatus    string // not_started, pending, in_review, approved, resubmission_required, rejected, expired
+	Locale       Locale
 	Version      int64
 	Created      time.Time
 	signsIn      bool // whether the user signs in with the email address and a password
 	passwordHash string
 	sealed       string // the encrypted details
 }
+
+// Locale is how pages and mails are written for a user. An empty field leaves the choice to the browser or language.
+type Locale struct {
+	Language     string // BCP 47 tag of a language of the pages
+	TimeZone     string // name in the IANA time zone database
+	NumberFormat string // one of NumberFormats
+}
+
+// NumberFormats are the separators of groups of digits and of decimals that a user can choose.
+var NumberFormats = []string{"comma_point", "point_comma", "space_comma", "apostrophe_point"}
 
 // The states of a person's verification.
 const (

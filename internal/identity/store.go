@@ -97,15 +97,30 @@ func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, err
 	var signIn string
 	var created int64
 	err := tx.QueryRow(ctx, `SELECT user_id, email, sign_in_key, company_id, kyc_status, password_hash, first_name,
-		last_name, country, details, complete, version, created_at
+		last_name, country, details, complete, language, time_zone, number_format, version, created_at
 		FROM users WHERE `+column+` = $1 AND `+column+` <> ''`, value).
 		Scan(&u.ID, &u.Email, &signIn, &u.CompanyID, &u.KYCStatus, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country,
-			&u.sealed, &u.Complete, &u.Version, &created)
+			&u.sealed, &u.Complete, &u.Locale.Language, &u.Locale.TimeZone, &u.Locale.NumberFormat, &u.Version, &created)
 	if err != nil {
 		return User{}, missing(err)
 	}
 	u.Created, u.signsIn = db.Time(created), signIn != ""
 	return u, nil
+}
+
+// SetLocale stores how pages and mails are written for a user.
+func SetLocale(ctx context.Context, tx *db.Tx, userID string, l Locale) error {
+	return changed(tx.Exec(ctx, `UPDATE users SET language = $2, time_zone = $3, number_format = $4, updated_at = $5
+		WHERE user_id = $1`, userID, l.Language, l.TimeZone, l.NumberFormat, db.Micros(tx.Now())))
+}
+
+// LanguageAt returns the language that the user who signs in with an email address has chosen, or "".
+func LanguageAt(ctx context.Context, tx *db.Tx, address string) (language string, err error) {
+	err = tx.QueryRow(ctx, "SELECT language FROM users WHERE sign_in_key = $1", EmailKey(address)).Scan(&language)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", nil
+	}
+	return language, err
 }
 
 // AddMember adds a member to a company or changes their role.

@@ -13,6 +13,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -436,7 +437,7 @@ type Message struct {
 	CompanyID string // tenant of the row; "" for a mail that no company caused
 	To        string
 	Template  string // one of the constants above
-	Language  string // language as a BCP 47 tag; "" means English
+	Language  string // language as a BCP 47 tag, unless the recipient has chosen one; "" means English
 	Data      any    // data of the type that belongs to the template
 	Key       string // prevents duplicates: one mail is sent per company, template and key
 	// Sealer encrypts Data. It is required if Data has a Token.
@@ -453,7 +454,7 @@ type sendPayload struct {
 // Enqueue stores a mail and the job that sends it. It drops a second mail with the same company, template and key. It
 // returns ErrAddress unless To is valid; see [Valid]. An unknown template, data of another type and a token without a
 // sealer are programming errors and returned as internal errors.
-func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
+func Enqueue(ctx context.Context, tx *db.Tx, m Message) error {
 	if !Valid(m.To) {
 		return ErrAddress
 	}
@@ -465,8 +466,12 @@ func Enqueue(_ context.Context, tx *db.Tx, m Message) error {
 	if err != nil {
 		return fmt.Errorf("mail: %s: %w", m.Template, err)
 	}
+	chosen, err := identity.LanguageAt(ctx, tx, m.To)
+	if err != nil {
+		return err
+	}
 	r := row{companyID: m.CompanyID, id: tx.NewID("mail"), template: m.Template, key: m.Key, to: m.To,
-		language: m.Language, data: string(data)}
+		language: cmp.Or(chosen, m.Language), data: string(data)}
 	if _, secret := want.FieldByName("Token"); secret {
 		if r.data, err = m.Sealer.Seal(dataPlace(r.id), data); err != nil {
 			return err

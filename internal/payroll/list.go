@@ -23,7 +23,11 @@ const (
 	maxPerPage     = 100
 )
 
-// List returns a page of the company's payrolls, newest first, and their total number.
+// sortColumns maps the fields by which payrolls are sorted to columns. Totals are sorted within their currency.
+var sortColumns = map[string][]string{"created": {"payroll_id"}, "name": {"external_id", "payroll_id"},
+	"payees": {"payees", "payroll_id"}, "total": {"currency", "total", "payroll_id"}}
+
+// List returns a page of the company's payrolls, newest first unless the filter sorts them, and their total number.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Payroll,
 	int64, error) {
 	company, err := by.Company(companyID)
@@ -37,6 +41,13 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	f.PerPage = min(f.PerPage, maxPerPage)
 	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page,
 		PerPage: f.PerPage}
+	if columns := sortColumns[f.Sort]; columns != nil {
+		direction := " ASC"
+		if f.Descending {
+			direction = " DESC"
+		}
+		l.Order = strings.Join(columns, direction+", ") + direction
+	}
 	l.Where("company_id = ?", company)
 	if f.Status != "" {
 		l.Where("state = ?", string(f.Status))

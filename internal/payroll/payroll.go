@@ -283,8 +283,10 @@ type Filter struct {
 	Amount     string    // selects payrolls with this total or volume, or with a payment of this amount
 	Text       string    // selects payrolls whose reference, or the texts of a payment, contain it in any letter case
 	Metadata   map[string]string
-	Page       int // number of the page, from 1
-	PerPage    int // payrolls on a page, 1 to 100
+	Sort       string // created, name, payees or total; "" for the newest first
+	Descending bool   // ignored without Sort
+	Page       int    // number of the page, from 1
+	PerPage    int    // payrolls on a page, 1 to 100
 }
 
 // Config configures how payrolls are priced, funded and paid.

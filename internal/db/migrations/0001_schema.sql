@@ -284,6 +284,10 @@ CREATE TABLE users (
     details       TEXT    NOT NULL,
     complete      BOOLEAN NOT NULL, -- the profile has all required fields
     kyc_status    TEXT    NOT NULL DEFAULT 'not_started',
+    -- How pages and mails are written, '' for what the browser or the language prefers.
+    language      TEXT    NOT NULL DEFAULT '',
+    time_zone     TEXT    NOT NULL DEFAULT '',
+    number_format TEXT    NOT NULL DEFAULT '',
 
     password_hash TEXT    NOT NULL, -- '' without a password
     version       BIGINT  NOT NULL,
@@ -665,14 +669,14 @@ CREATE TABLE unmailed_notifications (
     PRIMARY KEY (user_id, kind)
 );
 
--- Filters of lists that members saved. Each member sees only their own.
+-- Filters of lists, and drafts of payrolls, that members saved. Each member sees only their own.
 -- Writer: internal/auth
 CREATE TABLE saved_searches (
     company_id TEXT   NOT NULL,
     user_id    TEXT   NOT NULL,
     list       TEXT   NOT NULL, -- path of the list
     name       TEXT   NOT NULL,
-    query      TEXT   NOT NULL, -- URL query of the filter
+    query      TEXT   NOT NULL, -- URL query of the filter, or the values of the form of a draft
     created_at BIGINT NOT NULL,
     PRIMARY KEY (company_id, user_id, list, name)
 );

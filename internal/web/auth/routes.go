@@ -41,6 +41,8 @@ var Routes = []ui.Route{
 		FormPage: showAcceptance},
 	{Method: "GET", Path: "/account", Access: ui.SignedIn, Handler: showAccount},
 	{Method: "POST", Path: "/account/company", Access: ui.SignedIn, Handler: actFor},
+	{Method: "POST", Path: "/account/locale", Access: ui.SignedIn, Handler: changeLocale, FormPage: showAccount,
+		Notice: "saved"},
 
 	{Method: "GET", Path: "/account/password", Access: ui.SignedIn, Factor: ui.FreshFactor, Handler: showPassword},
 	{Method: "POST", Path: "/account/password", Kind: ui.MultiStep, Access: ui.SignedIn, Factor: ui.FreshFactor,

@@ -2,9 +2,13 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/url"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
@@ -155,13 +159,61 @@ type accountPage struct {
 	Verifies                   bool // users can verify their identity
 	Name, Email, Company, Role string
 	Companies                  []ui.Option
+	Locale                     []ui.Field
 }
+
+// localeFields returns the fields of the language, the time zone and the number format.
+func localeFields(c *ui.Request) []ui.Field {
+	languages := []ui.Option{{Label: c.Text("locale.automatic")}}
+	for _, l := range ui.Languages {
+		languages = append(languages, ui.Option{Value: l.Tag, Label: l.Name})
+	}
+	formats := []ui.Option{{Label: c.Text("locale.of_language")}}
+	examples := map[string]string{"comma_point": "1,234.56", "point_comma": "1.234,56",
+		"space_comma": "1\u202f234,56", "apostrophe_point": "1’234.56"}
+	for _, f := range identity.NumberFormats {
+		formats = append(formats, ui.Option{Value: f, Label: examples[f]})
+	}
+	own := c.Session.User.Locale
+	return []ui.Field{
+		c.Field(ui.Field{Name: "language", Type: "select", Options: languages, Value: own.Language}),
+		c.Field(ui.Field{Name: "time_zone", MaxLength: 64, Value: cmp.Or(own.TimeZone, "UTC")}),
+		c.Field(ui.Field{Name: "number_format", Type: "select", Options: formats, Value: own.NumberFormat}),
+	}
+}
+
+// changeLocale stores the language, time zone and number format of the user.
+func changeLocale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	l := identity.Locale{Language: c.Form.Get("language"), TimeZone: strings.TrimSpace(c.Form.Get("time_zone")),
+		NumberFormat: c.Form.Get("number_format")}
+	known := l.Language == "" || slices.ContainsFunc(ui.Languages, func(one struct{ Tag, Name string }) bool {
+		return one.Tag == l.Language
+	})
+	if !known || l.NumberFormat != "" && !slices.Contains(identity.NumberFormats, l.NumberFormat) {
+		return ui.View{}, ui.ErrForm
+	}
+	if _, err := time.LoadLocation(l.TimeZone); err != nil || l.TimeZone == "Local" {
+		return ui.View{}, errTimeZone.At("body", "/time_zone")
+	}
+	if l.TimeZone == "UTC" {
+		l.TimeZone = ""
+	}
+	if l.Language != "" {
+		c.Language = ui.Language{Tag: l.Language, Explicit: c.Language.Explicit}
+	}
+	c.Session.User.Locale = l
+	return ui.View{Redirect: "/account"}, identity.SetLocale(ctx, tx, c.Session.User.ID, l)
+}
+
+// errTimeZone is returned for a name that is not in the time zone database.
+var errTimeZone = apierr.New(apierr.Invalid, "invalid_parameter",
+	"Enter the name of a time zone, such as Europe/Berlin.")
 
 // showAccount renders the account page: the user, their companies, and links to the other account pages.
 func showAccount(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	s := c.Session
 	p := accountPage{Verifies: c.KYC != nil, Name: s.User.Name(), Email: s.User.Email, Company: s.Company.Name,
-		Role: c.RoleName(s.Role)}
+		Role: c.RoleName(s.Role), Locale: localeFields(c)}
 	for _, m := range s.Members {
 		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
 		if err != nil {

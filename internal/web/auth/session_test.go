@@ -403,3 +403,43 @@ func TestAccountPagesInABrowser(t *testing.T) {
 	}
 	b.Check(x.URL + "/account")
 }
+
+// A user's language, time zone and number format are kept with the account: they apply in another browser, too.
+func TestLocaleIsRememberedPerPerson(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := pagetest.NewFixture(t, d, "admin")
+		v := x.SignIn("admin")
+		page := v.Get("/account")
+		for _, problem := range [][]string{{"time_zone", "Europe/Atlantis"}, {"time_zone", "Local"}} {
+			if got := v.Submit(page, "/account/locale", problem...); got.Status != 422 ||
+				!strings.Contains(got.Text, `id="time_zone-problem"`) {
+				t.Errorf("%v: status %d\n%s", problem, got.Status, got.Text)
+			}
+		}
+		for _, wrong := range [][]string{{"language", "xx"}, {"number_format", "roman"}} {
+			if got := v.Submit(page, "/account/locale", wrong...); got.Status != 400 {
+				t.Errorf("%v: status %d", wrong, got.Status)
+			}
+		}
+		got := v.Submit(page, "/account/locale", "language", "de", "time_zone", "Europe/Berlin", "number_format",
+			"apostrophe_point")
+		if got.Status != 303 || got.Location() != "/account" {
+			t.Fatalf("status %d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		other := x.SignIn("admin")
+		account := other.Get("/account").Text
+		for _, want := range []string{`<html lang="de">`, "Angemeldet als", `value="Europe/Berlin"`,
+			`value="apostrophe_point" selected`} {
+			if !strings.Contains(account, want) {
+				t.Errorf("no %s in\n%s", want, account)
+			}
+		}
+
+		// A language that the user chooses on a page is kept as well.
+		other.Get("/account?lang=he")
+		if text := v.Get("/account").Text; !strings.Contains(text, `<html lang="he" dir="rtl">`) ||
+			!strings.Contains(text, `value="Europe/Berlin"`) {
+			t.Errorf("the language that was chosen is not kept:\n%s", text)
+		}
+	})
+}

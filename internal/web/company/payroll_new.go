@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -43,6 +44,7 @@ var (
 type draft struct {
 	ExternalID string `json:"external_id,omitempty"`
 	Currency   string `json:"currency,omitempty"`
+	Saved      string `json:"saved,omitempty"` // name of the saved draft, which is deleted when the payroll is created
 	// such as "crypto", or "crypto/USDC/base" with currency and network
 	Method string      `json:"funding_method,omitempty"`
 	PayDay payDay      `json:"pay_day,omitzero"`
@@ -161,8 +163,9 @@ func timeZoneField(c *ui.Request) ui.Field {
 }
 
 func draftTerms(c *ui.Request) draft {
-	return draft{ExternalID: strings.TrimSpace(c.Form.Get("external_id")), Currency: c.Form.Get("currency"),
-		Method: c.Form.Get("funding_method"), PayDay: payDay{Date: c.Form.Get("pay_date"),
+	return draft{Saved: c.Form.Get("saved"), ExternalID: strings.TrimSpace(c.Form.Get("external_id")),
+		Currency: c.Form.Get("currency"),
+		Method:   c.Form.Get("funding_method"), PayDay: payDay{Date: c.Form.Get("pay_date"),
 			WorkingDay: c.Form.Get("working_day"), TimeZone: strings.TrimSpace(c.Form.Get("time_zone"))}}
 }
 
@@ -176,6 +179,7 @@ type newPayrollPage struct {
 	Searches bool    // the company has more payees than the form lists
 	More     string  // says that only some payees are listed
 	Copy     ui.Cell // link that copies the amounts of the latest payroll; without a path, there is none
+	Saved    string  // name of the draft that is continued
 	Copied   string  // says which payroll's amounts were copied
 }
 
@@ -231,6 +235,10 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			return ui.View{}, err
 		}
 		p.Copied = copied
+	} else if name := c.Query("draft"); c.Form == nil && name != "" {
+		if err := openDraft(ctx, tx, c, name); err != nil {
+			return ui.View{}, err
+		}
 	} else if c.Form == nil {
 		latest, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{Page: 1, PerPage: 1})
 		if err != nil {
@@ -246,6 +254,9 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		ids = slices.DeleteFunc(ids, func(id string) bool {
 			return c.Form.Get("amount."+id) == "" && c.Form.Get("note."+id) == ""
 		})
+	}
+	if ticked := c.HTTP.URL.Query()["to"]; c.Form == nil && len(ticked) > 0 { // the people ticked in the list
+		ids, searches, p.Searches = ticked[:min(len(ticked), maxTicked)], search != "", true
 	}
 	known, err := payee.Payees(ctx, tx, c.Session.Company.ID, ids)
 	if err != nil {
@@ -272,7 +283,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			p.More = c.Text("new.more", c.FormatCount(int64(len(found.Items))), c.FormatCount(int64(found.Total)))
 		}
 	}
-	p.Searches = p.More != "" || search != ""
+	p.Searches = p.Searches || p.More != "" || search != ""
 	c.Labels = map[string]string{}
 	for _, who := range payees {
 		c.Labels["amount."+who.ID], c.Labels["note."+who.ID] = who.Name, c.Text("new.note", who.Name)
@@ -300,6 +311,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	if p.Terms, err = terms(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
+	p.Saved = c.Form.Get("saved")
 	p.PayDay = payDayFields(c)
 	p.Later = p.PayDay[0].Value != "" || p.PayDay[0].Problem.Text != ""
 	p.Search = c.Field(ui.Field{Name: "search", MaxLength: 100, Value: search})
@@ -507,6 +519,12 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	case p.Total.String() != c.Form.Get("seen"):
 		return ui.View{}, errChangedPreview.At("body", "")
+	case d.Saved != "":
+		err = auth.DeleteSearch(ctx, tx, by(c), auth.DraftList, d.Saved)
+	}
+	switch {
+	case err != nil:
+		return ui.View{}, err
 	case p.FromOutside():
 		return ui.View{Redirect: payrollPath(p.ID) + "/fund"}, nil
 	}

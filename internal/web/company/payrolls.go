@@ -31,6 +31,9 @@ var payrollStates = []string{
 	string(payroll.OnHold), string(payroll.ExpiredUnfunded), string(payroll.Cancelled),
 }
 
+// payrollSorts are the keys by which the columns of the list are sorted.
+var payrollSorts = []string{"name", "", "payees", "total", "created"}
+
 func payrollPath(id string) string { return "/payrolls/" + id }
 
 type payrollsPage struct {
@@ -38,6 +41,7 @@ type payrollsPage struct {
 	Payrolls ui.Table
 	Pager    ui.Pager
 	Month    ui.Field
+	Drafts   []savedDraft
 }
 
 // listPayrolls lists the company's payrolls, newest first.
@@ -52,6 +56,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
+	f.Sort, f.Descending = c.SortedBy(payrollSorts...)
 	named := strings.TrimSpace(c.Query("payee"))
 	if named != "" {
 		found, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Search: named,
@@ -87,7 +92,11 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			c.Filter(ui.Field{Name: "amount", Label: c.Text("payment.amount"), MaxLength: 30,
 				InputMode: "decimal"}),
 		)}
+	p.Payrolls.Heads = c.Sortable(p.Payrolls.Heads, payrollSorts...)
 	p.Month.Value = cmp.Or(p.Month.Value, tx.Now().Format("2006-01"))
+	if p.Drafts, err = savedDrafts(ctx, tx, c); err != nil {
+		return ui.View{}, err
+	}
 	err = addSearches(ctx, tx, c, &p.Filters)
 	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Data: p}, err
 }

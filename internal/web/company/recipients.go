@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ func recipientPath(id string) string { return "/recipients/" + id }
 
 type recipientsPage struct {
 	Filters    ui.Filters
+	Bulk       bool // the reader can act on several people at once
 	Recipients ui.Table
 	Pager      ui.Pager
 }
@@ -53,6 +55,12 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	if code := strings.ToUpper(c.Query("country")); country.Exists(code) {
 		params.Country = code
 	}
+	if key, descending := c.SortedBy(recipientSorts...); key != "" {
+		params.SortBy, params.SortDir = key, "asc"
+		if descending {
+			params.SortDir = "desc"
+		}
+	}
 	found, err := payee.List(ctx, tx, c.Session.Principal(), params)
 	if err != nil {
 		return ui.View{}, err
@@ -73,6 +81,15 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), Type: "select", Options: countries}),
 			c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
 		)}
+	p.Recipients.Heads = c.Sortable(p.Recipients.Heads, "name", "", "", "", "", "", "created")
+	if c.Session.Manages() && len(found.Items) > 0 {
+		p.Bulk = true
+		p.Recipients.Heads = append([]ui.Column{{Text: c.Text("form.choose"), Class: "hide"}}, p.Recipients.Heads...)
+		for i, r := range found.Items {
+			tick := ui.Cell{Kind: "tick", Path: "to", ID: r.ID, Text: c.Text("recipients.tick", r.Name)}
+			p.Recipients.Rows[i] = append([]ui.Cell{tick}, p.Recipients.Rows[i]...)
+		}
+	}
 	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, nil
 }
 
@@ -327,3 +344,26 @@ func reactivateRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	r, err := payee.Reactivate(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"))
 	return ui.View{Redirect: recipientPath(r.ID)}, err
 }
+
+// maxTicked is the number of people on whom one action acts.
+const maxTicked = 100
+
+// actOnTicked pays or deactivates the people that are ticked in the list.
+func actOnTicked(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	ids := c.Form["to"]
+	if len(ids) == 0 {
+		return ui.View{}, errNobodyTicked.At("body", "")
+	}
+	ids = ids[:min(len(ids), maxTicked)]
+	if c.Form.Get("do") != "deactivate" {
+		return ui.View{Redirect: "/payrolls/new?" + url.Values{"to": ids}.Encode()}, nil
+	}
+	for _, id := range ids {
+		if _, err := payee.Deactivate(ctx, tx, c.Session.Principal(), "", id); err != nil {
+			return ui.View{}, err
+		}
+	}
+	return ui.View{Redirect: "/recipients"}, nil
+}
+
+var errNobodyTicked = apierr.New(apierr.Invalid, "nobody_ticked", "Tick at least one person first.")

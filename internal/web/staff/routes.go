@@ -79,6 +79,7 @@ var Routes = []ui.Route{
 	{Method: "POST", Path: ui.StaffPath + "/hits/{id}", Access: ui.StaffOnly, Roles: compliance, Factor: ui.FreshFactor,
 		Handler: decideHit, FormPage: showOperations, Notice: "requested"},
 
+	{Method: "GET", Path: ComponentsPath, Access: ui.Anyone, SandboxOnly: true, Handler: showComponents},
 	{Method: "GET", Path: "/sandbox/mails", Access: ui.Anyone, SandboxOnly: true, Handler: showMails},
 	{Method: "GET", Path: "/sandbox/verifications", Access: ui.Anyone, SandboxOnly: true, DecidesKYC: true,
 		Handler: listVerifications},

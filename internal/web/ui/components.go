@@ -3,6 +3,7 @@ package ui
 import (
 	"hash/fnv"
 	"html/template"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -95,4 +96,19 @@ type Task struct{ Tone, Icon, Text, Do, Path string }
 // Task returns a task. The key do is that of its button.
 func (c *Request) Task(tone, icon, text, do, path string) Task {
 	return Task{Tone: tone, Icon: icon, Text: text, Do: c.Text(do), Path: c.URL(path)}
+}
+
+// iconNames finds the names of the icons in the sprite.
+var iconNames = regexp.MustCompile(`<symbol[^>]* id="([a-z0-9-]+)"`)
+
+// Icons returns the names of all icons.
+func Icons() (all []string) {
+	sprite, err := files.ReadFile("static/icons.svg")
+	if err != nil {
+		panic(err) // cannot happen, because the file is embedded
+	}
+	for _, match := range iconNames.FindAllSubmatch(sprite, -1) {
+		all = append(all, string(match[1]))
+	}
+	return all
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -41,8 +42,18 @@ func (c *Request) FormatMoney(a money.Amount) string {
 // FormatCount formats a whole number for the reader's language.
 func (c *Request) FormatCount(n int64) string { return c.FormatNumber(strconv.FormatInt(n, 10)) }
 
-// separators returns the decimal separator and the group separator of the reader's language.
+// separators returns the decimal separator and the group separator that the reader chose, or those of the language.
 func (c *Request) separators() (point, group string) {
+	switch c.locale().NumberFormat {
+	case "comma_point":
+		return ".", ","
+	case "point_comma":
+		return ",", "."
+	case "space_comma":
+		return ",", "\u202f"
+	case "apostrophe_point":
+		return ".", "’"
+	}
 	switch c.Language.Tag {
 	case "es", "pt", "de":
 		return ",", "."
@@ -115,7 +126,7 @@ func (c *Request) FormatNumber(plain string) string {
 		sign, plain = "\u2212", plain[1:]
 	}
 	whole, rest, hasRest := strings.Cut(plain, ".")
-	if c.Language.Tag == "es" && len(whole) == 4 {
+	if c.Language.Tag == "es" && len(whole) == 4 && c.locale().NumberFormat == "" {
 		group = "" // Spanish does not group four digits
 	}
 	var b strings.Builder
@@ -131,18 +142,42 @@ func (c *Request) FormatNumber(plain string) string {
 	return sign + b.String()
 }
 
-// FormatTime formats a time in UTC for the reader's language. It returns "" for the zero time.
+// FormatTime formats a time for the reader's language, in the reader's time zone, else in UTC. It returns "" for the
+// zero time.
 func (c *Request) FormatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return c.FormatDate(t) + ", " + t.UTC().Format("15:04") + " UTC"
+	t = t.In(c.zone())
+	name, _ := t.Zone()
+	if strings.HasPrefix(name, "+") || strings.HasPrefix(name, "-") { // a zone without an abbreviation
+		name = "UTC" + name
+	}
+	return c.formatDay(t) + ", " + t.Format("15:04") + " " + name
+}
+
+// locale returns what the signed-in user chose, or the zero value.
+func (c *Request) locale() identity.Locale {
+	if c.Session == nil {
+		return identity.Locale{}
+	}
+	return c.Session.User.Locale
+}
+
+// zone returns the time zone of the signed-in user, or UTC.
+func (c *Request) zone() *time.Location {
+	zone, err := time.LoadLocation(c.locale().TimeZone) // "" is UTC
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }
 
 // FormatDate formats a date in UTC for the reader's language.
-func (c *Request) FormatDate(t time.Time) string {
+func (c *Request) FormatDate(t time.Time) string { return c.formatDay(t.UTC()) }
+
+func (c *Request) formatDay(t time.Time) string {
 	months := strings.Fields(c.Text("time.months"))
-	t = t.UTC()
 	switch c.Language.Tag {
 	case "en":
 		return months[t.Month()-1] + " " + strconv.Itoa(t.Day()) + ", " + strconv.Itoa(t.Year())

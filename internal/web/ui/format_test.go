@@ -2,7 +2,10 @@ package ui_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -36,6 +39,53 @@ func TestPlainAmount(t *testing.T) {
 		r := ui.Request{Language: ui.Language{Tag: c.language}}
 		if got := r.PlainAmount(c.typed, c.currency); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.language, c.typed, got, c.want)
+		}
+	}
+}
+
+func TestTimesAndNumbersAreWrittenAsTheUserChose(t *testing.T) {
+	at := time.Date(2030, 7, 1, 23, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		language string
+		locale   identity.Locale
+		when     string
+		number   string
+	}{
+		{"en", identity.Locale{}, "Jul 1, 2030, 23:30 UTC", "1,234.50"},
+		{"en", identity.Locale{TimeZone: "Europe/Berlin", NumberFormat: "point_comma"}, "Jul 2, 2030, 01:30 CEST",
+			"1.234,50"},
+		{"de", identity.Locale{TimeZone: "America/Sao_Paulo"}, "1. Juli 2030, 20:30 UTC-03", "1.234,50"},
+		{"es", identity.Locale{NumberFormat: "space_comma"}, "1 jul 2030, 23:30 UTC", "1\u202f234,50"},
+		{"he", identity.Locale{TimeZone: "nowhere", NumberFormat: "apostrophe_point"}, "1 ביולי 2030, 23:30 UTC",
+			"1’234.50"},
+	} {
+		r := &ui.Request{Language: ui.Language{Tag: c.language},
+			Session: &session.Session{User: identity.User{Locale: c.locale}}}
+		if got := r.FormatTime(at); got != c.when {
+			t.Errorf("%s %v: %q, want %q", c.language, c.locale, got, c.when)
+		}
+		if got := r.FormatNumber("1234.50"); got != c.number {
+			t.Errorf("%s %v: %q, want %q", c.language, c.locale, got, c.number)
+		}
+		if got := r.PlainAmount(c.number, "USD"); got != "1234.50" {
+			t.Errorf("%s %v: %q is read as %q", c.language, c.locale, c.number, got)
+		}
+	}
+}
+
+func TestPluralForms(t *testing.T) {
+	for _, c := range []struct {
+		language string
+		n        int64
+		want     string
+	}{
+		{"en", 1, "1 minute left"}, {"en", 2, "2 minutes left"}, {"en", 0, "0 minutes left"},
+		{"fr", 0, "il reste 0 minute"}, {"de", 1, "noch 1 Minute"}, {"de", 21, "noch 21 Minuten"},
+		{"he", 20, "נותרו \u206820\u2069 דקות"},
+	} {
+		r := &ui.Request{Language: ui.Language{Tag: c.language}}
+		if got := r.Plural("fund.left", c.n, r.FormatCount(c.n)); got != c.want {
+			t.Errorf("%s %d: %q, want %q", c.language, c.n, got, c.want)
 		}
 	}
 }

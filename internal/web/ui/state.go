@@ -1,5 +1,10 @@
 package ui
 
+import (
+	"maps"
+	"slices"
+)
+
 // look is the tone and the icon of a badge.
 type look struct{ tone, icon string }
 
@@ -87,4 +92,22 @@ func (c *Request) StateCell(prefix, value string) Cell {
 func (s Cell) WithText(text string) Cell {
 	s.Text = text
 	return s
+}
+
+// StateGroup is the badges of all states of one kind.
+type StateGroup struct {
+	Name   string
+	States []Cell
+}
+
+// States returns the badges of every state that has a look, for the page of components.
+func (c *Request) States() (all []StateGroup) {
+	for _, prefix := range slices.Sorted(maps.Keys(looks)) {
+		g := StateGroup{Name: prefix}
+		for _, state := range slices.Sorted(maps.Keys(looks[prefix])) {
+			g.States = append(g.States, c.StateCell(prefix, state))
+		}
+		all = append(all, g)
+	}
+	return all
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,47 @@ func (t Table) List() bool {
 // Column is a column heading. Number aligns the column to the right. Class places it in a narrow window: "a" is the
 // name and "b" the amount in the first line, "c" the state and "d" the time in the second, "e" a line of its own, and
 // "hide" leaves it out.
+// Sort is the URL of the list sorted by the column, "" if it cannot be. Sorted is "ascending" or "descending" if it is.
 type Column struct {
 	Text   string
 	Number bool
 	Class  string
+	Sort   string
+	Sorted string
+}
+
+// sortField is the URL parameter with the key of the column by which a list is sorted, after "-" if it falls.
+const sortField = "sort"
+
+// Sortable returns headings by which the list can be sorted. keys has the key of each column, "" for none.
+func (c *Request) Sortable(heads []Column, keys ...string) []Column {
+	key, descending := c.SortedBy(keys...)
+	for i, k := range keys {
+		if k == "" {
+			continue
+		}
+		query, next := c.HTTP.URL.Query(), k
+		if k == key {
+			heads[i].Sorted = "descending"
+			if !descending {
+				heads[i].Sorted, next = "ascending", "-"+k
+			}
+		}
+		query.Del("page")
+		query.Set(sortField, next)
+		heads[i].Sort = "?" + query.Encode()
+	}
+	return heads
+}
+
+// SortedBy returns the key of the column by which the reader sorts a list, and whether it falls. It returns "" for a
+// key that is none of keys.
+func (c *Request) SortedBy(keys ...string) (key string, descending bool) {
+	key, descending = strings.CutPrefix(c.Query(sortField), "-")
+	if key == "" || !slices.Contains(keys, key) {
+		return "", false
+	}
+	return key, descending
 }
 
 // Cell is one value of a row.
@@ -54,7 +92,7 @@ func (c *Request) Columns(keys ...string) (all []Column) {
 	for _, key := range keys {
 		key, class, _ := strings.Cut(key, "|")
 		name, number := strings.CutSuffix(key, "#")
-		all = append(all, Column{c.Text(name), number, class})
+		all = append(all, Column{Text: c.Text(name), Number: number, Class: class})
 	}
 	return all
 }

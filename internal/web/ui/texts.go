@@ -126,9 +126,13 @@ func readCatalogs() map[string]map[string]string {
 // HasText reports whether there is a text for key in the reader's language.
 func (c *Request) HasText(key string) bool { return Catalogs[c.Language.Tag][key] != "" }
 
-// Text returns the text for key in the reader's language, formatted with args. It panics if there is none.
+// Text returns the text for key in the reader's language, else in English, formatted with args. It panics if there is
+// none.
 func (c *Request) Text(key string, args ...any) string {
 	text, ok := Catalogs[c.Language.Tag][key]
+	if !ok {
+		text, ok = Catalogs[Languages[0].Tag][key]
+	}
 	if !ok {
 		panic("web: no text for " + key)
 	}
@@ -157,7 +161,7 @@ func isolated(value any) any {
 // Plural returns the text for key in the plural form that the reader's language uses for n, formatted with args.
 func (c *Request) Plural(key string, n int64, args ...any) string {
 	form := key + "#" + PluralCategory(c.Language.Tag, n)
-	if !c.HasText(form) {
+	if !c.HasText(form) && c.HasText(key+"#other") {
 		form = key + "#other"
 	}
 	return c.Text(form, args...)
