@@ -303,7 +303,7 @@ func TestErrors(t *testing.T) {
 			}
 			switch c.status {
 			case 401:
-				if len(got.header.Values("WWW-Authenticate")) != 2 {
+				if len(got.header.Values("WWW-Authenticate")) != 3 {
 					t.Error("401 without WWW-Authenticate")
 				}
 			case 405:

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -25,8 +26,8 @@ type (
 	}
 
 	inviteOne struct {
-		Email string `json:"email" maxLength:"254" doc:"Address of the person."`
-		Role  string `json:"role,omitempty" doc:"contractor, which is the default, or employee."`
+		Email string `json:"email" format:"email" maxLength:"254" doc:"Address of the person."`
+		Role  string `json:"role,omitempty" enum:"contractor,employee" doc:"Default: contractor."`
 	}
 
 	invitedMany struct {
@@ -107,8 +108,12 @@ func inviteWorkers(ctx context.Context, tx *db.Tx, c *request, in *inviteManyInp
 		case err == nil:
 			r.InvitationID = v.ID
 			out.Invited++
-		case known && (fault.Kind == apierr.Invalid || fault.Kind == apierr.Conflict):
+		case known && fault.Kind == apierr.Conflict:
 			r.Code, r.Detail = fault.Code, fault.Detail
+		case known && fault.Kind == apierr.Invalid:
+			whole := *fault
+			whole.Fields = nil
+			return nil, whole.At("body", "/invitations/"+strconv.Itoa(i)+"/email")
 		default:
 			return nil, err
 		}

@@ -440,7 +440,7 @@ var routes = []route{
 		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(inviteWorkers),
 		summary: "Invite many workers",
 		description: "Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or " +
-			"why it was not invited; the others are invited all the same.",
+			"why it was not invited: it is a worker, or has an open invitation. The others are invited all the same.",
 		example: `{"invitations":[{"email":"ada@example.com"},{"email":"grace@example.com","role":"employee"}]}`,
 	},
 	{
