@@ -71,14 +71,15 @@ func (f *flow) holds(id, value, problem string) {
 	}
 }
 
-// A payee confirms the first address of a wallet, and adds a Lightning address and a bank account.
+// A payee confirms the first address of a wallet, adds a Lightning address and a bank account, and divides the pay by
+// percentage, fixed amount and remainder. After a payment they accept the bank's correction. They send an invoice.
 func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 	t.Parallel()
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) { c.LndURL = app.SimulatedLnd })
-			page, _ := o.payee(webtest.Start(t), "ada@payee.example", look)
+			page, user := o.payee(webtest.Start(t), "ada@payee.example", look)
 			p := &flow{T: t, Page: page, base: o.s.Ready().BaseURL, look: look}
 
 			const wallet = "tpubDD7tXK8KeQ3YY83yWq755fHY2JW8Ha8Q765tknUM5rSvjPcGWfUppDFMpQ1ScziKfW3ZNtZvAD7M3u7bSs7Hof" +
@@ -113,6 +114,48 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			p.set("d.routing_number", "091000019")
 			p.Send(add)
 			p.shows("Added.", "USD ••••1001")
+
+			const parts = `[...document.querySelectorAll('input[name^="%s."]')][%d].id`
+			share := func(kind string, n int) string { return webtest.Evaluate[string](p.Page, fmt.Sprintf(parts, kind, n)) }
+			p.set(share("a", 0), "70")
+			p.set(share("a", 1), "20")
+			p.set(share("f", 2), "1x")
+			preview := "button[formaction$='/allocations/preview']"
+			p.Send(preview)
+			p.holds(share("f", 2), "1x", share("f", 2))
+			p.set(share("f", 2), "100")
+			p.set("rest", strings.TrimPrefix(share("a", 1), "a."))
+			p.set("preview_amount", "200")
+			p.Send(preview)
+			p.shows("100.00", "70.00", "30.00")
+			p.Send("form[action$='/allocations'] .btn.primary")
+			p.shows("Saved.", "70%", "30%", "100.00")
+
+			made := o.d.create(pays("", "200", user))
+			o.d.deposit(made.PayrollID, "exact", "")
+			o.d.fulfilled(made.PayrollID)
+			p.at("/account/payments")
+			p.Send("main table a")
+			p.shows("Your money has arrived.", "70.00", "ada@wallet.example", "Transaction", "1 BTC =")
+			p.waits("/account/destinations", "The bank reported a correction for USD ••••1001")
+			p.Send("form[action$='/correct'] button")
+			p.shows("Saved.", "USD ••••1614")
+			if text := p.Text(); strings.Contains(text, "reported a correction") {
+				t.Errorf("the correction is still shown:\n%s", text)
+			}
+
+			send := "main form[action$='/invoices/new'] button"
+			p.at("/account/invoices/new")
+			p.Fill("#description_0", "Design")
+			p.Fill("#unit_price_0", "1.005")
+			p.Send(send)
+			p.holds("description_0", "Design", "bill_to")
+			p.set("bill_to", o.d.seed.CompanyID)
+			p.Send(send)
+			p.holds("description_0", "Design", "unit_price_0")
+			p.set("unit_price_0", "1250.5")
+			p.Send(send)
+			p.shows("Design", "1,250.50")
 		})
 	}
 }
