@@ -2397,7 +2397,7 @@ type InviteManyParams struct {
 type InviteOne struct {
 	// Address of the person.
 	Email string `json:"email"`
-	// contractor, which is the default, or employee.
+	// Default: contractor. One of: contractor, employee.
 	Role string `json:"role,omitzero"`
 }
 

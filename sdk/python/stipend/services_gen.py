@@ -1938,7 +1938,7 @@ class WorkersService(Service):
         """Invite many workers.
 
         Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or why it
-        was not invited; the others are invited all the same.
+        was not invited: it is a worker, or has an open invitation. The others are invited all the same.
 
         Requires the scope `c_company_workers_invite`.
         """

@@ -1917,8 +1917,8 @@ class InviteManyParams(TypedDict, total=False):
 class InviteOneParams(TypedDict, total=False):
     email: Required[str]
     """Address of the person."""
-    role: str
-    """contractor, which is the default, or employee."""
+    role: Literal["contractor", "employee"]
+    """Default: contractor."""
 
 
 class InviteParams(TypedDict, total=False):

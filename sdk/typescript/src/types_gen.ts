@@ -1749,8 +1749,8 @@ export interface InviteManyParams {
 export interface InviteOne {
 	/** Address of the person. */
 	email: string;
-	/** contractor, which is the default, or employee. */
-	role?: string;
+	/** Default: contractor. */
+	role?: "contractor" | "employee";
 }
 
 export interface InviteParams {
