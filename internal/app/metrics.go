@@ -191,7 +191,7 @@ var (
 	oldest   = gauge("payout_oldest_seconds",
 		"When the oldest unfinished payout of a rail and state was queued, in seconds since 1970.", "rail", "state")
 	paused          = gauge("payouts_paused", "1 while payouts are paused.")
-	refusals        = gauge("signer_refusals", "Payouts and transactions that the signer refuses at present.")
+	refusals        = gauge("signer_refusals", "Payouts and transactions that the signer currently refuses.")
 	webhooksWaiting = gauge("webhooks_waiting", "Deliveries of events that wait for an attempt.")
 	webhookOldest   = gauge("webhook_oldest_seconds",
 		"When the oldest waiting delivery was created, in seconds since 1970.")

@@ -75,7 +75,7 @@ func TestDirectDebitPages(t *testing.T) {
 		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), `value="direct_debit"`), "/payrolls/new", "amount."+ada,
 			"5", "funding_method", "direct_debit"), "Direct debit from your bank account")
 		made := o.Submit(preview, "/payrolls").Location()
-		page = o.says(o.Get(made), "Payouts start when the money of the direct debit can be used.", ": Scheduled")
+		page = o.says(o.Get(made), "Payouts start when the money from the direct debit is available.", ": Scheduled")
 		debit := regexp.MustCompile(at + `/ddb_[0-9a-z]+`).FindString(page.Text)
 		o.says(o.Get(debit), "Payroll prl_", `href="`+made+`"`)
 		o.Submit(page, made+"/cancel")

@@ -26,16 +26,17 @@ const minInvoiceLife = 10 * time.Minute
 
 var (
 	errLightningAmount = apierr.New(apierr.Invalid, "lightning_amount",
-		"A refund of this amount is not paid over Lightning. Enter a Bitcoin address.")
+		"A refund of this amount cannot be paid over Lightning. Enter a Bitcoin address.")
 	errLightningOnly = apierr.New(apierr.Invalid, "lightning_only",
 		"Sending this refund to a Bitcoin address costs too much at the moment. Enter a Lightning address or an invoice.")
 	errInvoiceAmount = apierr.New(apierr.Invalid, "invoice_amount",
-		"The invoice is for another amount. Create one for exactly what you get.")
+		"The invoice is for another amount. Create one for exactly the amount you receive.")
 	errInvoiceExpires = apierr.New(apierr.Invalid, "invoice_expired",
 		"This invoice has expired, or is about to. Create one that is valid for at least an hour.")
 	errInvoice = apierr.New(apierr.Invalid, "invoice_invalid",
 		"This is not a Lightning invoice (BOLT 11). Copy it from the wallet again.")
-	errInvoiceNetwork = apierr.New(apierr.Invalid, "invoice_network", "This invoice is for another network.")
+	errInvoiceNetwork = apierr.New(apierr.Invalid, "invoice_network",
+		"This invoice is for another network. Create one in a wallet on the network of this payment.")
 )
 
 // ByLightning returns the refund as it would be paid over Lightning, with the fee. It reports false if it is not.

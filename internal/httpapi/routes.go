@@ -1278,7 +1278,7 @@ var routes = []route{
 		handler: withSecret(handle(createPlatformToken)),
 		summary: "Get a token for a company",
 		description: "Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. " +
-			"It can hand in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change " +
+			"It can submit verification, request wallets, and do what its scopes permit. It cannot withdraw money or change " +
 			"members.",
 		errors: []string{"invalid_state"},
 	},

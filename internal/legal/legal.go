@@ -27,7 +27,7 @@ var Kinds = []string{"terms", "privacy"}
 
 // ErrChanged is returned if a document was replaced by a new version after it was shown.
 var ErrChanged = apierr.New(apierr.Conflict, "terms_changed",
-	"The texts have changed since they were shown. Read the new versions first.")
+	"These documents have changed. Read the new versions, then accept them.")
 
 // Document is a text in one language.
 type Document struct {

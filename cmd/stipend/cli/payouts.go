@@ -211,7 +211,7 @@ func (c PayoutsHeldCmd) Run(ctx context.Context, std Streams) error {
 			return err
 		}
 		if len(held) == 0 {
-			fmt.Fprintln(std.Out, "The signer refuses no payout.")
+			fmt.Fprintln(std.Out, "No payouts are refused by the signer.")
 			return nil
 		}
 		return table(std.Out, "OUTPUT\tCOMPANY\tAMOUNT\tADDRESS\tAPPROVALS\tREASON", func(row func(...any)) {

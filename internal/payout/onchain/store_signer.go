@@ -25,7 +25,7 @@ func setRefusal(ctx context.Context, tx *db.Tx, t Transaction, why string) error
 	return err
 }
 
-// Refusals returns the number of outputs and transactions of all companies that the signer refuses at present.
+// Refusals returns the number of outputs and transactions of all companies that the signer currently refuses.
 func Refusals(ctx context.Context, tx *db.Tx) (n int64, err error) {
 	var held, unsigned int64
 	if err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM signer_holds").Scan(&held); err != nil {

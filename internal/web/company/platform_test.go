@@ -51,7 +51,7 @@ func TestOnboardingOfAPlatformsCompany(t *testing.T) {
 		t.Error("the platform's token does not work")
 	}
 	visitor := webtest.NewVisitor(t, x.URL)
-	if page := visitor.Get(path); page.Status != 200 || !page.Contains("invitation by email") {
+	if page := visitor.Get(path); page.Status != 200 || !page.Contains("We emailed an invitation") {
 		t.Fatalf("%d\n%s", page.Status, page.Text)
 	}
 	stranger := x.SignIn("owner")

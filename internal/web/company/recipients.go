@@ -366,4 +366,4 @@ func actOnTicked(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	return ui.View{Redirect: "/recipients"}, nil
 }
 
-var errNobodyTicked = apierr.New(apierr.Invalid, "nobody_ticked", "Tick at least one person first.")
+var errNobodyTicked = apierr.New(apierr.Invalid, "nobody_ticked", "Select at least one person first.")

@@ -212,7 +212,7 @@ func TestAssetsAreSwitched(t *testing.T) {
 		check("stop_new", true, false)
 		set("stop_all", http.StatusSeeOther)
 		check("stop_all", true, true)
-		if page := katherine.Get(path); !page.Contains("Stopped, payouts too") {
+		if page := katherine.Get(path); !page.Contains("Stopped, including payouts") {
 			t.Errorf("%s", page.Text)
 		}
 		set("offered", http.StatusSeeOther)
