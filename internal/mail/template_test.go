@@ -83,6 +83,7 @@ var samples = map[string][]any{
 		MemberNotificationData{"Ada", "Acme", "payroll_funded", "120.00 USD", "", "/payrolls/prl_1"},
 		MemberNotificationData{"Ada", "Acme", "payroll_paid", "120.00 USD", "", "/payrolls/prl_1"},
 		MemberNotificationData{"Ada", "Acme", "payment_returned", "120.00 USD", "", "/payrolls/prl_1"},
+		MemberNotificationData{"Ada", "Acme", "deposit_held", "7.000000 USDC", "", "/payrolls/prl_1"},
 		MemberNotificationData{"Ada", "Acme", "verification", "", "approved", "/company/verification"},
 		MemberNotificationData{"Ada", "Acme", "verification", "", "rejected", "/company/verification"},
 		MemberNotificationData{"Ada", "Acme", "verification", "", "resubmission_required", "/company/verification"},

@@ -35,11 +35,13 @@ const (
 	PayrollFunded   Kind = "payroll_funded"   // a payroll was funded from outside
 	PayrollPaid     Kind = "payroll_paid"     // all payments of a payroll have arrived
 	PaymentReturned Kind = "payment_returned" // a bank sent a payout back
+	DepositHeld     Kind = "deposit_held"     // money came in a coin that its address does not expect
 	Verification    Kind = "verification"     // the company's verification has a result
 )
 
 // Kinds are all kinds, in the order of the page.
-var Kinds = []Kind{ApprovalNeeded, QuoteEnding, PayrollFunded, PayrollPaid, PaymentReturned, Verification}
+var Kinds = []Kind{ApprovalNeeded, QuoteEnding, PayrollFunded, PayrollPaid, PaymentReturned, DepositHeld,
+	Verification}
 
 const (
 	kept      = 90 * 24 * time.Hour
@@ -59,7 +61,7 @@ const MostUnread = 100
 type Notification struct {
 	ID       string
 	Kind     Kind
-	ObjectID string       // payroll, withdrawal, claim or company
+	ObjectID string       // payroll, withdrawal, claim, wallet or company
 	Amount   money.Amount // without an asset if the kind has no amount
 	Detail   string       // state of the verification
 	Created  time.Time
@@ -78,6 +80,8 @@ func (n Notification) Path() string {
 		return "/withdrawals/" + n.ObjectID
 	case "clm":
 		return "/claims/" + n.ObjectID
+	case "wal":
+		return "/wallets"
 	}
 	return "/company/verification"
 }
@@ -85,7 +89,7 @@ func (n Notification) Path() string {
 // news is what an event means for members.
 type news struct {
 	Notification
-	about string    // payroll, withdrawal or refund that waits for an approval; "" for an event that is notified once
+	about string    // object that members are notified of once while they have not read it; "" for the event
 	at    time.Time // when members are notified; zero means at once
 	ends  time.Time // end of the quote
 }
@@ -163,6 +167,9 @@ type payload struct {
 	RefundID       string          `json:"refund_id"`
 	ClaimID        string          `json:"claim_id"`
 	CompanyID      string          `json:"company_id"`
+	DepositID      string          `json:"deposit_id"`
+	PaidTo         string          `json:"paid_to"`
+	Held           bool            `json:"held"`
 	Status         string          `json:"status"`
 	PreviousStatus string          `json:"previous_status"`
 	Reason         string          `json:"reason"`
@@ -204,6 +211,14 @@ var readers = map[string]func(payload) (*news, error){
 	webhook.WithdrawalStatusUpdate.Name: ofApproval,
 	webhook.RefundCreated.Name:          ofApproval,
 	webhook.RefundStatusUpdate.Name:     ofApproval,
+	webhook.WalletDepositUpdate.Name: func(d payload) (*news, error) {
+		if !d.Held || d.Status != "confirmed" {
+			return nil, nil
+		}
+		n, err := newsOf(DepositHeld, d.PaidTo, d.Currency, d.Amount)
+		n.about = d.DepositID
+		return n, err
+	},
 	webhook.CompanyKYBStatusUpdate.Name: func(d payload) (*news, error) {
 		if !slices.Contains([]string{"approved", "rejected", "resubmission_required"}, d.Status) {
 			return nil, nil

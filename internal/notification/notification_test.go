@@ -116,6 +116,34 @@ func (x *team) refund(id string) func(int64) webhook.Event {
 	}
 }
 
+// deposited is a change of a deposit that no object expects, or of one that is credited to a balance.
+func (x *team) deposited(id, to, state string, held bool) func(int64) webhook.Event {
+	return func(serial int64) webhook.Event {
+		data := webhook.WalletDepositUpdate.Example
+		data.DepositID, data.PaidTo, data.Status, data.Held = id, to, state, held
+		return webhook.WalletDepositUpdate.Event(x.company, id, serial, data)
+	}
+}
+
+// Members are notified once of money in a currency that its address does not expect, when it is confirmed.
+func TestMembersAreNotifiedOfMoneyInAnotherCurrency(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		x := newTeam(t, d)
+		x.happen(x.deposited("dep_1", "prl_1", "seen", true), x.deposited("dep_1", "prl_1", "confirmed", true))
+		x.happen(x.deposited("dep_1", "prl_1", "reverted", true), x.deposited("dep_1", "prl_1", "confirmed", true))
+		x.happen(x.deposited("dep_2", "wal_1", "confirmed", true), x.deposited("dep_3", "wal_1", "confirmed", false))
+		want := []string{"deposit_held /payrolls/prl_1 ", "deposit_held /wallets "}
+		for _, member := range x.members {
+			if got := x.of(member); !slices.Equal(got, want) {
+				t.Errorf("got %q", got)
+			}
+		}
+		if n := x.mails(); n != 4 {
+			t.Errorf("%d mails", n)
+		}
+	})
+}
+
 // Each event is notified once to each member whom it concerns, also if earlier ones about the same object were not
 // read. What waits for an approval is not notified again while a member has not read of it.
 func TestMembersAreNotifiedOfEachEvent(t *testing.T) {

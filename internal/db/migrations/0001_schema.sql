@@ -646,9 +646,9 @@ CREATE TABLE notifications (
     user_id         TEXT   NOT NULL,
     notification_id TEXT   NOT NULL,
     kind            TEXT   NOT NULL CHECK (kind IN ('approval_needed', 'quote_ending', 'payroll_funded', 'payroll_paid',
-                                                    'payment_returned', 'verification')),
-    object_id       TEXT   NOT NULL, -- payroll, withdrawal, claim or company
-    about           TEXT   NOT NULL, -- payroll, withdrawal or refund to approve, or event
+                                                    'payment_returned', 'deposit_held', 'verification')),
+    object_id       TEXT   NOT NULL, -- payroll, withdrawal, claim, wallet or company
+    about           TEXT   NOT NULL, -- payroll, withdrawal or refund to approve, deposit, or event
     amount          BIGINT NOT NULL, -- in the smallest unit of currency, 0 if that is ''
     currency        TEXT   NOT NULL,
     detail          TEXT   NOT NULL, -- state of the verification, or ''
