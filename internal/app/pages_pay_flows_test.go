@@ -72,7 +72,8 @@ func (f *flow) holds(id, value, problem string) {
 }
 
 // A payee confirms the first address of a wallet, adds a Lightning address and a bank account, and divides the pay by
-// percentage, fixed amount and remainder. After a payment they accept the bank's correction. They send an invoice.
+// percentage, fixed amount and remainder. After a payment they accept the bank's correction. They send an invoice,
+// replace a destination after a review, download their data, and change their email address at both addresses.
 func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 	t.Parallel()
 	for name, look := range looks {
@@ -156,6 +157,64 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			p.set("unit_price_0", "1250.5")
 			p.Send(send)
 			p.shows("Design", "1,250.50")
+
+			p.at("/account/destinations")
+			const replaces = `[...document.querySelectorAll("main a[href$='/replace']")].map(a => a.textContent + " " +
+				a.getAttribute("href")).find(s => s.includes(%q)) || ""`
+			replace := func(name string) string { return webtest.Evaluate[string](p.Page, fmt.Sprintf(replaces, name)) }
+			link := replace("ada@wallet.example")
+			p.at(link[strings.LastIndex(link, " ")+1:])
+			check := "main form[action$='/replace/check'] button"
+			p.set("d.lightning_address", "nowhere")
+			p.Send(check)
+			p.holds("d.lightning_address", "nowhere", "d.lightning_address")
+			p.set("d.lightning_address", "ada@other.example")
+			p.Send(check)
+			p.shows("Nothing has changed yet.", "ada@wallet.example", "ada@other.example")
+			p.at("/account/destinations")
+			if replace("ada@wallet.example") == "" || replace("ada@other.example") != "" {
+				t.Error("the destination is replaced before the review is confirmed")
+			}
+			p.at(link[strings.LastIndex(link, " ")+1:])
+			p.set("d.lightning_address", "ada@other.example")
+			p.Send(check)
+			p.Send("main form[action$='/replace'] button")
+			p.shows("ada@other.example", "30%")
+			if replace("ada@wallet.example") != "" || replace("ada@other.example") == "" {
+				t.Errorf("the destination is not replaced:\n%s", p.Text())
+			}
+
+			p.at("/account")
+			data := string(p.Download("main a[href$='/account/export.json']"))
+			for _, want := range []string{user, `"last_name": "Byron"`, `"email": "ada@payee.example"`, "1 Hidden Street", first,
+				"ada@other.example", "ada@wallet.example", "Design", `"200.00"`} {
+				if !strings.Contains(data, want) {
+					t.Errorf("no %q in the export\n%s", want, data)
+				}
+			}
+
+			p.at("/account/email")
+			p.shows("You sign in with ada@payee.example")
+			change := "form[action$='/account/email'] button"
+			p.set("new_email", "ada@payee.example")
+			p.Send(change)
+			p.holds("new_email", "ada@payee.example", "new_email")
+			p.set("new_email", "ada@new.example")
+			p.Send(change)
+			p.shows("We sent a link to both addresses.")
+			at := o.mailed("ada@payee.example", "/email/")
+			p.at(at)
+			p.shows("Use ada@new.example to sign in from now on?")
+			p.Send("form[action$='" + at + "'] button")
+			p.shows("Now open the link that we sent to the other address.")
+			p.at("/account/email")
+			p.shows("You sign in with ada@payee.example")
+			at = o.mailed("ada@new.example", "/email/")
+			p.at(at)
+			p.Send("form[action$='" + at + "'] button")
+			p.shows("Sign in with your new address from now on.")
+			p.at("/account/email")
+			p.shows("You sign in with ada@new.example")
 		})
 	}
 }
@@ -295,6 +354,68 @@ func TestFlowsOfSchedulesAndReportsInABrowser(t *testing.T) {
 			p.shows("Saved.")
 			p.at("/reports/accounts")
 			p.holds("code_0", "1010", "")
+		})
+	}
+}
+
+// A company changes a payroll that pays vendors before its funding. The vendors keep the documents of their payments,
+// and the document of a vendor who is left out can be paid by another payroll.
+func TestFlowsOfAPayrollOfVendorsInABrowser(t *testing.T) {
+	t.Parallel()
+	for name, look := range looks {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := openCompanyBrowser(t, dbtest.SQLite(t))
+			company := "/api/company/" + o.d.seed.CompanyID
+			var items, documents, vendors []string
+			for _, name := range []string{"Supplies Ltd", "Papers Ltd"} {
+				id, _ := o.d.ok("POST", company+"/recipients/create", `{"country":"DE","recipient_type":"company",`+
+					`"role":"vendor","name":"`+name+`"}`).read(t)["recipient_id"].(string)
+				o.d.ok("POST", company+"/recipients/"+id+"/distribution", `{"symbol":"EUR","distribution_data":`+
+					`{"account_holder_name":"`+name+`","account_holder_type":"business","iban":"DE89370400440532013000"}}`)
+				document, _ := o.d.ok("POST", "/api/vendor/payroll/documents",
+					`{"base64_document":"JVBERi0xLjcKQ0FOQVJZLW9mLXRoZS1pbnZvaWNlCiUlRU9GCg=="}`).read(t)["document_id"].(string)
+				vendors, documents = append(vendors, id), append(documents, document)
+				items = append(items, `{"vendor_id":"`+id+`","document_id":"`+document+`","amount_fiat":40}`)
+			}
+			create := func(items ...string) string {
+				id, _ := o.d.ok("POST", "/api/vendor/payroll", `{"to_pay":[`+strings.Join(items, ",")+`]}`, "Idempotency-Key",
+					freshKey()).read(t)["payroll_id"].(string)
+				return id
+			}
+			id := create(items...)
+			amounts := map[string]string{}
+			for _, m := range o.d.payroll(id).Payments {
+				amounts[m.UserID] = "amount." + m.ID
+			}
+
+			p := &flow{T: t, Page: webtest.Start(t).Open(o.s.Ready().BaseURL+"/sign-in", look), base: o.s.Ready().BaseURL,
+				look: look}
+			p.Fill("#email", o.d.seed.Admin.Email)
+			p.Fill("#password", o.d.seed.Admin.Password)
+			p.Send("main form button")
+			p.at("/payrolls/" + id)
+			p.Send("main a[href$='/edit']")
+			p.shows("Supplies Ltd", "Papers Ltd")
+			save := "main form[action$='/edit'] .btn.primary"
+			p.set(amounts[vendors[0]], "12.345")
+			p.set(amounts[vendors[1]], "")
+			p.Send(save)
+			p.holds(amounts[vendors[0]], "12.345", amounts[vendors[0]])
+			p.holds(amounts[vendors[1]], "", "")
+			p.set(amounts[vendors[0]], "70")
+			p.Send(save)
+			p.shows("Supplies Ltd", "70.00")
+			if text := p.Text(); strings.Contains(text, "Papers Ltd") {
+				t.Errorf("the other vendor is still paid:\n%s", text)
+			}
+			o.d.refused(409, "invalid_state", "POST", "/api/vendor/payroll", `{"to_pay":[`+items[0]+`]}`, "Idempotency-Key",
+				freshKey())
+			create(items[1])
+			o.d.deposit(id, "exact", "")
+			o.d.fulfilled(id)
+			p.at("/payrolls/" + id)
+			p.shows("70.00", "Paid")
 		})
 	}
 }

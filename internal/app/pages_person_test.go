@@ -21,17 +21,19 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// mailed waits for an email to an address and returns the link in it that starts with path. Emails that aren't sent
-// for a company are visible without signing in.
+// mailed waits for an email to an address with a link that starts with path, and returns that of the newest one. Emails
+// that aren't sent for a company are visible without signing in.
 func (o *companyBrowser) mailed(to, path string) (link string) {
 	o.Helper()
 	pattern := regexp.MustCompile(`href="(?:http://[^"/]+)?(` + path + `[^"]+)"`)
 	reader := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
 	eventually(o.T, 60*time.Second, "an email to "+to+" is sent", func() bool {
 		for _, got := range []webtest.Visit{reader.Get("/sandbox/mails"), o.Get("/sandbox/mails")} {
-			for _, mail := range strings.Split(got.Text, "<section")[1:] {
-				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(mail, to) {
+			for _, mail := range strings.Split(got.Text, "<section")[1:] { // the newest first
+				head, _, _ := strings.Cut(mail, `<div class="body">`)
+				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(head, to+",") {
 					link = m[1]
+					break
 				}
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -15,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/kyc/sumsub/sumsubtest"
 	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // pixel is a PNG image of one pixel.
@@ -119,4 +121,74 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 		t.Errorf("a payroll for the erased worker: got status %d, want 4xx", got.status)
 	}
 	d.create(pays("", "100.00", d.seed.Workers[1].UserID))
+}
+
+// The service erases a recipient without an account, with the tax form that they certified, by the same rules as a
+// user: not before their payments have ended and the retention period is over.
+func TestARecipientIsErasedAfterTheRetentionPeriod(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openCompanyBrowser(t, database)
+		on := o.s.DB()
+		const who = "joan@payee.example"
+		company := "/api/company/" + o.d.seed.CompanyID
+		joan, _ := o.d.ok("POST", company+"/recipients/create",
+			`{"first_name":"Joan","last_name":"Clarke","country":"DE","email":"`+who+`"}`).read(t)["recipient_id"].(string)
+		o.d.ok("POST", company+"/recipients/"+joan+"/distribution", `{"symbol":"EUR","distribution_data":`+
+			`{"account_holder_name":"Joan Clarke","account_holder_type":"individual","iban":"DE89370400440532013000"}}`)
+		o.Submit(o.Get("/recipients/"+joan), "/recipients/"+joan+"/ask")
+		link, v := o.mailed(who, "/payee/"), webtest.NewVisitor(t, o.s.Ready().BaseURL)
+		v.Submit(v.Get(link+"/tax?form=w9"), link+"/tax", "tax_id", "536-90-4399", "tax_id_type", "ssn", "street_address",
+			"1 Main Street", "city", "Springfield", "certified", "yes")
+		left := func(query string) (n int64) {
+			t.Helper()
+			testkit.Check(t, on.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+query, joan).Scan(&n)
+			}))
+			return n
+		}
+		personal := []string{"tax_forms WHERE subject_id = $1", "destinations WHERE owner_id = $1",
+			"destination_requests WHERE recipient_id = $1",
+			"recipients WHERE recipient_id = $1 AND (last_name <> '' OR email <> '' OR details <> '')"}
+		forget := func(want error) {
+			t.Helper()
+			err := on.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				known, err := kyc.Erase(ctx, tx, joan, 5)
+				if err != nil {
+					return err
+				}
+				return httpapi.ForgetAnswers(ctx, tx, known)
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("erase: %v, want %v", err, want)
+			}
+			for _, query := range personal {
+				if n := left(query); n != map[bool]int64{true: 0, false: 1}[want == nil] {
+					t.Errorf("after %v: %d rows of %s", want, n, query)
+				}
+			}
+		}
+		made := o.d.create(pays("", "100", joan))
+		forget(kyc.ErrUnpaid)
+		o.d.deposit(made.PayrollID, "exact", "")
+		o.d.fulfilled(made.PayrollID)
+		forget(kyc.ErrRetention)
+		for range 6 {
+			o.d.advance(365 * 24 * time.Hour)
+		}
+		forget(nil)
+		forget(nil)
+		if got := o.d.payroll(made.PayrollID); got.Status != "fulfilled" || len(got.Payments) != 1 {
+			t.Errorf("%+v", got)
+		}
+		if got := o.d.ok("GET", "/api/company/recipients", "").text; strings.Contains(got, "Clarke") {
+			t.Error("the company's list still names the erased recipient")
+		}
+		err := on.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := kyc.Erase(ctx, tx, "rec_unknown", 0)
+			return err
+		})
+		if !errors.Is(err, apierr.NotFoundErr) {
+			t.Errorf("an unknown recipient: %v", err)
+		}
+	})
 }

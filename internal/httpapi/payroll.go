@@ -83,6 +83,7 @@ type (
 		PayrollID  string      `json:"payroll_id" maxLength:"64"`
 		ToPay      []toPayItem `json:"to_pay,omitempty" minItems:"1" maxItems:"10000"`
 		ExternalID *string     `json:"external_id,omitempty" maxLength:"255"`
+		Documents  []string    `json:"document_ids,omitempty" maxItems:"1000"`
 
 		Metadata *map[string]string `json:"metadata,omitempty" doc:"Replaces all metadata; empty removes them."`
 	}
@@ -339,10 +340,10 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 }
 
 func updatePayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollUpdateInput) (*payrollCreated, error) {
-	p, err := c.Payroll.Edit(ctx, tx, c.by, payroll.EditParams{
+	p, err := c.Vendor.Edit(ctx, tx, c.by, payroll.EditParams{
 		PayrollID: in.Body.PayrollID, ToPay: payeesOrNil(in.Body.ToPay), ExternalID: in.Body.ExternalID,
 		Metadata: in.Body.Metadata,
-	})
+	}, in.Body.Documents)
 	if err != nil {
 		return nil, err
 	}

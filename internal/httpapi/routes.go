@@ -139,7 +139,8 @@ var routes = []route{
 		summary: "Update a payroll",
 		description: "Changes the payees, amounts or reference of a payroll that waits for its funding and has received " +
 			"nothing. The address stays. An active quote is replaced by one for the new total, at the same rate and with the " +
-			"same end. Payrolls of vendors cannot be changed. A request with `metadata` only replaces them, in any state.",
+			"same end. In a payroll that pays vendors, name a vendor in `user_id`; documents that no payment has any more " +
+			"can be paid by another payroll. A request with `metadata` only replaces them, in any state.",
 		errors: []string{
 			"amount_not_positive", "amount_precision", "amount_too_small", "country_not_supported",
 			"external_id_conflict", "invalid_state", "no_distribution", "recipient_inactive",

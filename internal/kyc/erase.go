@@ -33,12 +33,12 @@ var (
 
 // Erase deletes the key of a subject with all documents and tax IDs. Without the key, copies in backups are unreadable.
 // For a user it also deletes personal data (profile, recipients, invitations, mails, address in events), payout
-// destinations and
-// credentials; ledger entries and payments remain under the user's ID. Erase cannot be undone.
+// destinations and credentials; for a recipient without an account, the company's record of them, mails and
+// destinations. Ledger entries and payments remain under the ID. Erase cannot be undone.
 //
 // It returns ErrProcessing, ErrAccount or ErrUnpaid while a verification, funding account or payment is open,
 // ErrRetention within the given years after the last payment, and apierr.NotFoundErr for an unknown subject. Erasing
-// again is allowed. Erase returns the IDs and addresses of an erased user, for packages that store data under them.
+// again is allowed. Erase returns the IDs and addresses of an erased person, for packages that store data under them.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
@@ -52,6 +52,9 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 	if err != nil {
 		return nil, err
 	}
+	if strings.HasPrefix(subjectID, "rec_") {
+		return eraseRecipient(ctx, tx, subjectID, years)
+	}
 	if !strings.HasPrefix(subjectID, "usr_") {
 		if !found {
 			return nil, apierr.NotFoundErr
@@ -59,6 +62,41 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 		return nil, nil
 	}
 	return eraseUser(ctx, tx, subjectID, years)
+}
+
+// checkRetention returns ErrUnpaid if a company has an open payment to a payee, and ErrRetention within the given years
+// after the last one.
+func checkRetention(ctx context.Context, tx *db.Tx, companyID, payeeID string, years int) error {
+	open, last, err := payroll.CountOpenPayments(ctx, tx, companyID, payeeID)
+	switch {
+	case err != nil:
+		return err
+	case open > 0:
+		return ErrUnpaid
+	case !last.IsZero() && last.AddDate(years, 0, 0).After(tx.Now()):
+		return ErrRetention
+	}
+	return nil
+}
+
+// eraseAddress deletes the mails to an address and the address in events. An empty address has none.
+func eraseAddress(ctx context.Context, tx *db.Tx, address string) error {
+	if address == "" {
+		return nil
+	}
+	return errors.Join(mail.Erase(ctx, tx, address), webhook.EraseAddress(ctx, tx, address))
+}
+
+func eraseRecipient(ctx context.Context, tx *db.Tx, recipientID string, years int) (known []string, err error) {
+	company, address, err := payee.EraseRecipient(ctx, tx, recipientID)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRetention(ctx, tx, company, recipientID, years); err != nil {
+		return nil, err
+	}
+	return []string{recipientID, address}, errors.Join(eraseAddress(ctx, tx, address),
+		destination.Erase(ctx, tx, recipientID), destination.EraseRequest(ctx, tx, company, recipientID))
 }
 
 func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known []string, err error) {
@@ -84,23 +122,12 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		return nil, err
 	}
 	for _, company := range companies {
-		open, last, err := payroll.CountOpenPayments(ctx, tx, company, userID)
-		switch {
-		case err != nil:
+		if err := checkRetention(ctx, tx, company, userID, years); err != nil {
 			return nil, err
-		case open > 0:
-			return nil, ErrUnpaid
-		case !last.IsZero() && last.AddDate(years, 0, 0).After(tx.Now()):
-			return nil, ErrRetention
 		}
 	}
-	if user.Email != "" {
-		if err := mail.Erase(ctx, tx, user.Email); err != nil {
-			return nil, err
-		}
-		if err := webhook.EraseAddress(ctx, tx, user.Email); err != nil {
-			return nil, err
-		}
+	if err := eraseAddress(ctx, tx, user.Email); err != nil {
+		return nil, err
 	}
 	known = append(known, userID, user.Email)
 	return known, errors.Join(destination.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID),

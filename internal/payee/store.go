@@ -542,7 +542,23 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, kno
 	return companies, known, nil
 }
 
-// eraseIn erases a worker's personal data in one company and returns the row as it was.
+// EraseRecipient removes the personal data of a recipient without an account, and makes the recipient inactive. It
+// returns the company that has the recipient and the address that the recipient had. It returns apierr.NotFoundErr for
+// an unknown recipient.
+func EraseRecipient(ctx context.Context, tx *db.Tx, recipientID string) (companyID, address string, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM recipients WHERE recipient_id = $1 AND user_id = ''",
+		recipientID).Scan(&companyID)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", "", apierr.NotFoundErr
+	}
+	if err != nil {
+		return "", "", err
+	}
+	old, err := eraseIn(ctx, tx, companyID, recipientID)
+	return companyID, old.Email, err
+}
+
+// eraseIn erases a payee's personal data in one company and returns the row as it was.
 func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipient, error) {
 	for {
 		old, err := selectOne(ctx, tx, companyID, userID)

@@ -22,15 +22,19 @@ type EditParams struct {
 	ToPay      []Payee            // replaces all payees; nil keeps them
 	ExternalID *string            // nil keeps it
 	Metadata   *map[string]string // replaces all; nil keeps them
+
+	// Documents assigns the documents of vendors to the new payments, given those before and after the change. Without it,
+	// a payroll that pays vendors is not changed. Package vendorbill provides it.
+	Documents func(ctx context.Context, tx *db.Tx, before, after []Payment) error
 }
 
 const reasonEdited = "edited"
 
 // Edit changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing, or
-// only the metadata of any payroll. Its
-// address or reference stays. An active quote is replaced by one for the new total at the same rate, address and end,
-// so that money that is on its way is worth the same; a surplus goes to the company's balance. If another member than
-// the creator edits it, no single member is its creator, and two others must approve it above the limit.
+// only the metadata of any payroll. Its address or reference stays. An active quote is replaced by one for the new total
+// at the same rate, address and end, so that money that is on its way is worth the same; a surplus goes to the company's
+// balance. If another member than the creator edits it, no single member is its creator, and two others must approve it
+// above the limit.
 func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e EditParams) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -50,10 +54,12 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	if p.Payments, err = p.allPayments(ctx, tx, Pending); err != nil {
 		return *p, err
 	}
-	if vendors, err := p.paysVendors(ctx, tx); err != nil {
-		return *p, err
-	} else if vendors {
-		return *p, ErrState.Detailf("A payroll that pays vendors cannot be changed. Cancel it and create another.")
+	if e.Documents == nil {
+		if vendors, err := p.paysVendors(ctx, tx); err != nil {
+			return *p, err
+		} else if vendors {
+			return *p, ErrState.Detailf("This payroll pays vendors, whose documents must be assigned to the new payments.")
+		}
 	}
 	t, err := s.revision(ctx, tx, by, p, e)
 	if err != nil {
@@ -69,6 +75,11 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	}
 	if err := p.replacePayments(ctx, tx, &before); err != nil {
 		return *p, err
+	}
+	if e.Documents != nil {
+		if err := e.Documents(ctx, tx, before.Payments, p.Payments); err != nil {
+			return *p, err
+		}
 	}
 	// A payroll whose funding was reverted may have approvals.
 	if err := errors.Join(approval.Reset(ctx, tx, p.subject()), p.deleteContents(ctx, tx)); err != nil {

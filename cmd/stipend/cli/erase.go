@@ -13,15 +13,16 @@ import (
 // EraseCmd erases the personal data of a person or company.
 type EraseCmd struct {
 	app.Storage
-	Subject string `arg:"" help:"Id of the user (usr_…), owner (ubo_…) or company (com_…)."`
-	Years   int    `default:"5" help:"Years to keep a user after the last payroll (${default}), as the law requires."`
+	Subject string `arg:"" help:"ID of the user (usr_…), recipient (rec_…), owner (ubo_…) or company (com_…)."`
+	Years   int    `default:"5" help:"Years to keep a payee after the last payroll (${default}), as the law requires."`
 }
 
 // Help returns the details of the help.
 func (EraseCmd) Help() string {
 	return `It destroys the key of the subject's documents and tax ids, so that copies in backups cannot be decrypted
-either. Of a user it also erases the profile, the companies' copies of it, the mails and the destinations;
-ledger and payments keep the id alone. It refuses while a verification or a payroll of theirs is open, and
+either. Of a user it also erases the profile, the companies' copies of it, the mails and the destinations; of a
+recipient without an account the company's record, the mails and the destinations. Ledger and payments keep the id
+alone. It refuses while a verification or a payroll of theirs is open, and
 before --years have passed since the last one. It cannot be undone.`
 }
 

@@ -1990,6 +1990,7 @@ CREATE TABLE vendor_documents (
     created_at  BIGINT NOT NULL,
     PRIMARY KEY (company_id, document_id)
 );
+CREATE INDEX vendor_documents_by_payroll ON vendor_documents (company_id, payroll_id) WHERE payroll_id <> '';
 
 -- The content of those bills, in sealed chunks.
 -- Writer: internal/invoice/vendorbill

@@ -35,6 +35,20 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (Document, error
 	return d, err
 }
 
+// ofPayroll returns the documents of a payroll by the ID of the payment that each belongs to.
+func ofPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) (map[string]Document, error) {
+	all := map[string]Document{}
+	rows, err := tx.Query(ctx, `SELECT document_id, media_type, bytes, sha256, payment_id, version FROM vendor_documents
+		WHERE company_id = $1 AND payroll_id = $2 AND payroll_id <> ''`, companyID, payrollID)
+	_, err = db.Collect(rows, err, func(r *db.Rows) (payment string, err error) {
+		d := Document{CompanyID: companyID, PayrollID: payrollID}
+		err = r.Scan(&d.ID, &d.MediaType, &d.Bytes, &d.SHA256, &payment, &d.version)
+		all[payment] = d
+		return payment, err
+	})
+	return all, err
+}
+
 // assign assigns a document to a payroll, if it has not changed since it was read.
 func assign(ctx context.Context, tx *db.Tx, d Document, payrollID, paymentID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE vendor_documents SET payroll_id = $1, payment_id = $2, version = version + 1

@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -263,6 +264,158 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		}
 	}
 	return made, nil
+}
+
+// Edit changes a payroll, as payroll.Service.Edit does. In a payroll that pays vendors against documents, each payment
+// has one. documentIDs names them, one for each item of e.ToPay in its order. If it is empty, a payment keeps the
+// document of the vendor's payment with the same invoice number, or else one of the vendor's others. Documents that no
+// payment has any more can be paid by another payroll.
+func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e payroll.EditParams,
+	documentIDs []string) (payroll.Payroll, error) {
+	if n := len(documentIDs); n > 0 && n != len(e.ToPay) {
+		return payroll.Payroll{}, apierr.New(apierr.Invalid, "invalid_parameter",
+			"document_ids names one document for each item of to_pay.").At("body", "/document_ids")
+	}
+	e.Documents = func(ctx context.Context, tx *db.Tx, before, after []payroll.Payment) error {
+		return s.reassign(ctx, tx, by, e.PayrollID, before, after, documentIDs)
+	}
+	return s.Payroll.Edit(ctx, tx, by, e)
+}
+
+// reassign assigns the documents of a payroll, and those that documentIDs names, to its new payments.
+func (s *Service) reassign(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string,
+	before, after []payroll.Payment, documentIDs []string) error {
+	company, err := by.Company("")
+	if err != nil {
+		return err
+	}
+	had, err := ofPayroll(ctx, tx, company, payrollID)
+	if err != nil {
+		return err
+	}
+	if len(had) == 0 {
+		if len(documentIDs) > 0 {
+			return apierr.New(apierr.Invalid, "invalid_parameter",
+				"This payroll pays no vendors against documents. Leave document_ids out.").At("body", "/document_ids")
+		}
+		return nil
+	}
+	var list apierr.List
+	docs := keep(had, before, after)
+	if len(documentIDs) > 0 {
+		if docs, err = named(ctx, tx, company, documentIDs, &list); err != nil {
+			return err
+		}
+	}
+	ids := make([]string, len(after))
+	for i := range after {
+		ids[i] = after[i].PayeeID
+	}
+	vendors, err := payee.Vendors(ctx, tx, company, ids)
+	if err != nil {
+		return err
+	}
+	for i := range after {
+		at := fmt.Sprintf("/to_pay/%d/", i)
+		if _, found := vendors[after[i].PayeeID]; !found {
+			list.Add("invalid_parameter", at+"user_id", "The company has no vendor of this id.")
+		} else if docs[i].ID == "" && len(documentIDs) == 0 {
+			list.Add("invalid_parameter", at+"user_id", "This payment has no document. Name one in document_ids.")
+		}
+		if invoice.Is(after[i].InvoiceID) {
+			list.Add("invalid_parameter", at+"invoice_id", "A payment against a document pays no invoice of this service.")
+		}
+	}
+	if err := list.Err(); err != nil {
+		return err
+	}
+	for i, d := range docs {
+		if d.PayrollID == payrollID {
+			if err := mustAssign(ctx, tx, d, payrollID, after[i].ID); err != nil {
+				return err
+			}
+			maps.DeleteFunc(had, func(_ string, old Document) bool { return old.ID == d.ID })
+			continue
+		}
+		err := s.take(ctx, tx, by, d, payrollID, after[i].ID)
+		if f, isFault := apierr.As(err); isFault {
+			return f.At("body", fmt.Sprintf("/document_ids/%d", i))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, d := range had {
+		if err := mustAssign(ctx, tx, d, "", ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keep returns the document of each new payment: that of the vendor's earlier payment with the same invoice number, or
+// else of the vendor's first payment whose document is left. A payment without one has the zero Document.
+func keep(had map[string]Document, before, after []payroll.Payment) []Document {
+	docs := make([]Document, len(after))
+	left := slices.Clone(before)
+	for _, sameNumber := range []bool{true, false} {
+		for i, m := range after {
+			if docs[i].ID != "" {
+				continue
+			}
+			n := slices.IndexFunc(left, func(old payroll.Payment) bool {
+				return old.PayeeID == m.PayeeID && (!sameNumber || old.InvoiceID == m.InvoiceID)
+			})
+			if n >= 0 {
+				docs[i] = had[left[n].ID]
+				left = slices.Delete(left, n, n+1)
+			}
+		}
+	}
+	return docs
+}
+
+// named returns documents of a company by their IDs, and adds a problem for each that does not exist or is named twice.
+func named(ctx context.Context, tx *db.Tx, companyID string, documentIDs []string, list *apierr.List) ([]Document,
+	error) {
+	docs := make([]Document, len(documentIDs))
+	for i, id := range documentIDs {
+		at := fmt.Sprintf("/document_ids/%d", i)
+		d, err := find(ctx, tx, companyID, id)
+		switch {
+		case errors.Is(err, apierr.NotFoundErr):
+			list.Add("invalid_parameter", at, "The company has no document of this id.")
+		case err != nil:
+			return nil, err
+		case slices.Contains(documentIDs[:i], id):
+			list.Add("invalid_parameter", at, "Another item of this payroll pays the same document.")
+		}
+		docs[i] = d
+	}
+	return docs, nil
+}
+
+// mustAssign assigns a document of a payroll that the transaction has locked.
+func mustAssign(ctx context.Context, tx *db.Tx, d Document, payrollID, paymentID string) error {
+	done, err := assign(ctx, tx, d, payrollID, paymentID)
+	if err == nil && !done {
+		err = db.ErrConflict
+	}
+	return err
+}
+
+// OfPayments returns the IDs of the documents of a payroll's payments, by payment ID.
+func OfPayments(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (map[string]string, error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	docs, err := ofPayroll(ctx, tx, company, payrollID)
+	ids := make(map[string]string, len(docs))
+	for payment, d := range docs {
+		ids[payment] = d.ID
+	}
+	return ids, err
 }
 
 // take assigns a document to a payroll. An earlier payroll must have ended without paying it.

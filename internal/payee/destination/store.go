@@ -278,6 +278,13 @@ func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
 	return err
 }
 
+// EraseRequest deletes a company's request to a payee, with the data that the payee entered.
+func EraseRequest(ctx context.Context, tx *db.Tx, companyID, recipientID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM destination_requests WHERE company_id = $1 AND recipient_id = $2", companyID,
+		recipientID)
+	return err
+}
+
 // upsertRequest stores a request to a payee. It returns ErrAsked if the last one is less than requestPeriod ago.
 func upsertRequest(ctx context.Context, tx *db.Tx, companyID, recipientID, digest string, expires time.Time) error {
 	n, err := tx.Exec(ctx, `INSERT INTO destination_requests (company_id, recipient_id, token_digest, sent_at, expires_at)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -68,7 +69,11 @@ func editPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	reference := strings.TrimSpace(c.Form.Get("external_id"))
 	e := payroll.EditParams{PayrollID: p.ID, ExternalID: &reference}
-	var fields []string // of e.ToPay
+	documents, err := vendorbill.OfPayments(ctx, tx, c.Session.Principal(), p.ID)
+	if err != nil {
+		return ui.View{}, err
+	}
+	var fields, kept []string // fields and documents of e.ToPay
 	for _, m := range p.Payments {
 		text := strings.TrimSpace(c.Form.Get(editName(m)))
 		if text == "" {
@@ -80,11 +85,14 @@ func editPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		to.SetAmount(c.PlainAmount(text, cmp.Or(m.Receive.Asset(), p.Currency)))
 		e.ToPay = append(e.ToPay, to)
 		fields = append(fields, editName(m))
+		if id := documents[m.ID]; id != "" {
+			kept = append(kept, id)
+		}
 	}
 	if len(e.ToPay) == 0 {
 		return ui.View{}, errNobody.At("body", "")
 	}
-	_, err = c.Payroll.Edit(ctx, tx, c.Session.Principal(), e)
+	_, err = c.Vendor.Edit(ctx, tx, c.Session.Principal(), e, kept)
 	err = ui.RenameFields(ui.FormConflict(err), func(pointer string) string {
 		var i int
 		if k, _ := fmt.Sscanf(pointer, "/to_pay/%d/", &i); k == 1 && i < len(fields) {

@@ -21,7 +21,11 @@ type (
 	exported struct {
 		Exported     time.Time             `json:"exported"`
 		UserID       string                `json:"user_id"`
-		Profile      identity.Profile      `json:"profile"`
+		Email        string                `json:"email"`
+		FirstName    string                `json:"first_name"`
+		LastName     string                `json:"last_name"`
+		Country      string                `json:"country"`
+		Profile      identity.Details      `json:"profile"`
 		Verification string                `json:"verification"`
 		Documents    []exportedDocument    `json:"documents"`
 		TaxForm      *kyc.TaxForm          `json:"tax_form,omitempty"`
@@ -104,7 +108,8 @@ func exportData(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	e := exported{Exported: tx.Now(), UserID: u.ID, Profile: u.Profile, Verification: u.KYCStatus}
+	e := exported{Exported: tx.Now(), UserID: u.ID, Email: u.Email, FirstName: u.FirstName, LastName: u.LastName,
+		Country: u.Country, Profile: u.Details, Verification: u.KYCStatus}
 	if c.KYC != nil {
 		documents, err := c.KYC.List(ctx, tx, by, "")
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -266,6 +267,43 @@ func (p *Page) Send(button string) {
 	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click(button)); err != nil {
 		p.t.Fatalf("%s: click %s: %v", p.look, button, err)
 	}
+}
+
+// Download clicks a link or button and returns the file that it downloads.
+func (p *Page) Download(button string) []byte {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	done := make(chan struct{}, 1)
+	if err := chromedp.Listen(p.ctx, func(ev any) {
+		if e, ok := ev.(*browser.EventDownloadProgress); ok && e.State == browser.DownloadProgressStateCompleted {
+			select {
+			case done <- struct{}{}:
+			default:
+			}
+		}
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+	events := true
+	p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+			Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: dir, EventsEnabled: &events})
+		return err
+	}), chromedp.Click(button))
+	select {
+	case <-done:
+	case <-p.ctx.Done():
+		p.t.Fatalf("%s: %s downloads nothing", p.look, button)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		p.t.Fatalf("%s: %s downloads %q: %v", p.look, button, files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return data
 }
 
 // Keys presses keys in order.
