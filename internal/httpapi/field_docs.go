@@ -802,8 +802,8 @@ var typeFieldDocs = map[string]map[string]string{
 		"to_pay":      "Payees and amounts, which replace all others. Default: they stay.",
 		"external_id": "Your own reference of the payroll, unique per company. Default: it stays.",
 		"document_ids": "Of a payroll that pays vendors against documents: IDs of the documents, one for each item of " +
-			"to_pay in its order. Default: each payment keeps the document of the vendor's payment with the same invoice number, or " +
-			"else another one of the vendor.",
+			"to_pay in its order. Default: each payment keeps the document of the vendor's payment with the same invoice " +
+			"number, or else another one of the vendor.",
 	},
 	"PayrollSummary": {
 		"pay_date": "Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.",
