@@ -140,10 +140,22 @@ func GetQueued(ctx context.Context, tx *db.Tx, rail RailName, outputID string) (
 	return some[0], nil
 }
 
-// Head returns the oldest outputs of a company's queue, up to limit.
+// Head returns the oldest outputs of a company's queue, up to limit. Those that the signer refused come last, so that
+// they do not keep the others out.
 func Head(ctx context.Context, tx *db.Tx, companyID string, rail RailName, limit int) ([]Output, error) {
-	return selectOutputs(ctx, tx, `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold
-		ORDER BY queued_at, output_id LIMIT $3`, companyID, string(rail), int64(limit))
+	const waits = `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold AND reason `
+	var all []Output
+	for _, which := range []string{"<>", "="} {
+		some, err := selectOutputs(ctx, tx, waits+which+` $3 ORDER BY queued_at, output_id LIMIT $4`,
+			companyID, string(rail), WaitSigner, int64(limit-len(all)))
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, some...); len(all) == limit {
+			break
+		}
+	}
+	return all, nil
 }
 
 // HeadByAsset returns the head of a company's queue for a rail with several assets, where a shortage of one must

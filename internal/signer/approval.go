@@ -83,14 +83,17 @@ func (a Approval) id() string {
 
 // approved returns the valid approvals of a payment, and by how many different people they are. An approval that was
 // used is valid only for a transaction with the same inputs, which replaces the first one. Without inputs it is a
-// check.
-func (s *Service) approved(p Payment, approvals []Approval, spends string, now time.Time) (used []string, people int) {
+// check. before has the approvals that other payments of the same transaction used: these are not valid again.
+func (s *Service) approved(p Payment, approvals []Approval, before []string, spends string, now time.Time) (
+	used []string, people int,
+) {
 	by := map[string]bool{}
 	for _, a := range approvals {
-		before, again := s.past.approved[a.id()]
+		first, again := s.past.approved[a.id()]
 		i := slices.IndexFunc(s.o.Policy.Approvers, func(w Approver) bool { return w.Credential == a.Credential })
 		switch {
-		case i < 0 || a.Payment != p || p.Reference == "" || again && before != spends:
+		case i < 0 || a.Payment != p || p.Reference == "" || again && first != spends,
+			slices.Contains(before, a.id()):
 		case !again && (!now.Before(a.Expires) || a.Expires.Sub(now) > ApprovalLife):
 		case a.by(s.o.Policy.Approvers[i]) && !by[s.o.Policy.Approvers[i].Name]:
 			by[s.o.Policy.Approvers[i].Name] = true

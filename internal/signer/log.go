@@ -60,13 +60,21 @@ func (e Entry) seal() (Entry, []byte, error) {
 var ErrLogBroken = errors.New("signer: the log was changed or cut; restore it from a copy, or start a new one after " +
 	"you know why")
 
-// Log is an append-only file with one entry per line. Each entry is on the disk before Append returns.
+// Log is an append-only file with one entry per line. Each entry is on the disk before Append returns. After a failed
+// write it accepts no further entries: only OpenLog finds out where the last complete entry ends.
 type Log struct {
-	file    *os.File
+	file    file
+	failed  error // the error of the first write that failed
 	lock    *flock.Flock
 	seq     int64
 	hash    string
 	entries []Entry // read at the start, for the service
+}
+
+// file is what a Log needs of its file.
+type file interface {
+	io.WriteCloser
+	Sync() error
 }
 
 // OpenLog opens or creates a log, verifies it, and locks it against other processes. An incomplete last line, which a
@@ -76,17 +84,17 @@ func OpenLog(path string) (*Log, error) {
 	if ok, err := lock.TryLock(); err != nil || !ok {
 		return nil, fmt.Errorf("signer: another process uses the log %s (%w)", path, errors.Join(err))
 	}
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	l := &Log{file: file, lock: lock}
-	end, err := ReadLog(file, func(e Entry) { l.seq, l.hash, l.entries = e.Seq, e.Hash, append(l.entries, e) })
+	l := &Log{file: f, lock: lock}
+	end, err := ReadLog(f, func(e Entry) { l.seq, l.hash, l.entries = e.Seq, e.Hash, append(l.entries, e) })
 	if err == nil {
-		err = file.Truncate(end)
+		err = f.Truncate(end)
 	}
 	if err == nil {
-		_, err = file.Seek(end, io.SeekStart)
+		_, err = f.Seek(end, io.SeekStart)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -121,17 +129,22 @@ func ReadLog(r io.Reader, visit func(Entry)) (end int64, err error) {
 	}
 }
 
-// Append writes an entry and waits until the disk has it.
+// Append writes an entry and waits until the disk has it. After an error it returns an error until the log is opened
+// again.
 func (l *Log) Append(e Entry) (Entry, error) {
+	if l.failed != nil {
+		return e, fmt.Errorf("signer: an earlier write to the log failed; restart the signer: %w", l.failed)
+	}
 	e.Seq, e.Prev = l.seq+1, l.hash
 	e, text, err := e.seal()
 	if err != nil {
 		return e, err
 	}
-	if _, err := l.file.Write(text); err != nil {
-		return e, fmt.Errorf("signer: the log cannot be written: %w", err)
+	if _, err = l.file.Write(text); err == nil {
+		err = l.file.Sync()
 	}
-	if err := l.file.Sync(); err != nil {
+	if err != nil {
+		l.failed = err
 		return e, fmt.Errorf("signer: the log cannot be written: %w", err)
 	}
 	l.seq, l.hash = e.Seq, e.Hash

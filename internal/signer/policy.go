@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-webauthn/webauthn/protocol/webauthncose"
 
+	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/money"
 )
@@ -228,6 +229,43 @@ func (p Policy) checkFee(t transaction) error {
 		return refuse(FeeTooHigh, "the fee is above %d satoshis per virtual byte", p.Bitcoin.MaxFeeRate)
 	}
 	return nil
+}
+
+// payable returns the address of a payment as the signer finds it in a transaction, or an error if the policy permits
+// no transaction that pays it.
+func (p Policy) payable(pay Payment) (address string, err error) {
+	if _, ok := p.caps[pay.Chain]; !ok {
+		return pay.Address, refuse(NotPermitted, "the policy does not permit %s", pay.Chain)
+	}
+	n, ok := p.evm[pay.Chain]
+	if pay.onlyFee() && pay.Asset == n.Native && ok {
+		return "", nil
+	}
+	if ok {
+		to, err := evm.ParseAddress(pay.Address)
+		if err != nil {
+			return pay.Address, refuse(NotPermitted, "%s is not an address on %s", pay.Address, pay.Chain)
+		}
+		if _, known := n.Contract(pay.Asset); !known && pay.Asset != n.Native {
+			return pay.Address, refuse(NotPermitted, "the policy does not permit %s on %s", pay.Asset, pay.Chain)
+		}
+		return to.String(), nil
+	}
+	if pay.Asset != money.BTC {
+		return pay.Address, refuse(NotPermitted, "the policy does not permit %s on %s", pay.Asset, pay.Chain)
+	}
+	script, err := bitcoin.AddressScript(pay.Address, p.Bitcoin.Network)
+	if err != nil {
+		return pay.Address, refuse(NotPermitted, "%s is not an address on %s", pay.Address, p.Bitcoin.Network)
+	}
+	if kind := bitcoin.ScriptType(script); !p.paysScript(kind) {
+		return pay.Address, refuse(NotPermitted, "the policy does not permit the script of %s", pay.Address)
+	}
+	address, err = bitcoin.ScriptAddress(script, p.Bitcoin.Network)
+	if err != nil {
+		return pay.Address, refuse(NotPermitted, "%s has no script that can be paid", pay.Address)
+	}
+	return address, nil
 }
 
 // paysScript reports whether the policy permits outputs of a type of script.

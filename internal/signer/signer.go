@@ -40,6 +40,9 @@ type Payment struct {
 	Reference string      `json:"reference,omitempty"` // ID of the output that is paid
 }
 
+// onlyFee reports whether the payment is one of a transaction from which only its fee leaves the wallet.
+func (p Payment) onlyFee() bool { return p.Address == "" && p.Units == 0 }
+
 func (p Payment) destination() string { return p.Chain + "/" + p.Address }
 
 func (p Payment) amount() money.Amount { return money.New(p.Asset, p.Units) }
@@ -201,6 +204,14 @@ func (s *Service) alarm(t transaction, err error) {
 // decide returns the approvals that a transaction uses, or why it is refused.
 func (s *Service) decide(t transaction, approvals []Approval) (used []string, err error) {
 	p, now := s.o.Policy, s.o.Now()
+	// Each signature proves only the amount of its own input. Somebody who states different amounts of one coin could
+	// combine signatures of two requests to one transaction with a huge fee.
+	for _, in := range t.inputs {
+		point, amount := splitInput(in)
+		if before, known := s.past.coins[point]; known && before != amount {
+			return nil, refuse(Malformed, "the coin %s had another amount before", point)
+		}
+	}
 	if err := p.checkFee(t); err != nil {
 		return nil, err
 	}
@@ -211,7 +222,7 @@ func (s *Service) decide(t transaction, approvals []Approval) (used []string, er
 		}
 	}
 	for _, payment := range t.payments {
-		by, err := s.permitPayment(payment, approvals, spends, now)
+		by, err := s.permitPayment(payment, approvals, used, spends, now)
 		if err != nil {
 			return nil, err
 		}
@@ -248,8 +259,10 @@ func (s *Service) within(asset money.Asset, units, others int64, spends string, 
 	return nil
 }
 
-// permitPayment decides about one destination and amount. It returns the approvals that it used.
-func (s *Service) permitPayment(p Payment, approvals []Approval, spends string, now time.Time) ([]string, error) {
+// permitPayment decides about one destination and amount. It returns the approvals that it used. before has those that
+// other payments of the same request used.
+func (s *Service) permitPayment(p Payment, approvals []Approval, before []string, spends string, now time.Time,
+) ([]string, error) {
 	l, ok := s.o.Policy.limits[p.Asset]
 	if !ok || p.Units <= 0 {
 		return nil, refuse(NotPermitted, "the policy has no limits for %s", p.Asset)
@@ -269,7 +282,7 @@ func (s *Service) permitPayment(p Payment, approvals []Approval, spends string, 
 	if permitted && p.Units <= l.approvalAbove {
 		return nil, nil
 	}
-	used, people := s.approved(p, approvals, spends, now)
+	used, people := s.approved(p, approvals, before, spends, now)
 	if people >= 2 {
 		return used, nil
 	}
@@ -296,23 +309,32 @@ func (p Payment) reservation() string { return p.destination() + "/" + p.Referen
 // Check returns what the signer would decide about payments, without signing. Destinations are known from the first
 // time that they are checked. A permitted payment counts for a short time as if it were signed, with the highest fee,
 // so that payments which do not fit together are not prepared together. If together is true, the payments are outputs
-// of one transaction, in order, and those that no longer fit into its limits are refused.
+// of one transaction, in order, and those that no longer fit into its limits are refused. A payment without an address
+// and amount is a transaction that pays only its fee, such as one between the wallet's own addresses.
 func (s *Service) Check(payments []Payment, approvals []Approval, together bool) []Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Now()
 	s.past.forget(now)
-	for _, p := range payments {
-		delete(s.past.reserved, p.reservation())
+	payments = slices.Clone(payments)
+	refusals := make([]error, len(payments))
+	for i, p := range payments {
+		payments[i].Address, refusals[i] = s.o.Policy.payable(p)
+		delete(s.past.reserved, payments[i].reservation())
 	}
+	var used []string
 	verdicts := make([]Verdict, len(payments))
 	sums := map[money.Asset]int64{}
 	for i, p := range payments {
-		_, err := s.permitPayment(p, approvals, "", now)
+		by, err := []string(nil), refusals[i]
+		if err == nil && !p.onlyFee() {
+			by, err = s.permitPayment(p, approvals, used, "", now)
+		}
 		if err == nil {
 			err = s.fits(p, sums[p.Asset], together, now)
 		}
 		if err == nil {
+			used = append(used, by...)
 			sums[p.Asset] += p.Units
 			s.past.reserved[p.reservation()] = reserved{p.Asset, p.Units, now.Add(reservedFor)}
 		}
@@ -345,6 +367,12 @@ func (s *Service) fits(p Payment, before int64, together bool, now time.Time) er
 	return s.within(p.Asset, units+fee, others, "", now)
 }
 
+// FeeCap is the highest fee that a policy permits on a chain.
+type FeeCap struct {
+	Fee  int64 `json:"fee"`            // per transaction, in units of the native asset
+	Rate int64 `json:"rate,omitempty"` // Bitcoin only: satoshis per virtual byte
+}
+
 // Info describes a signer.
 type Info struct {
 	BitcoinXPub string `json:"bitcoin_xpub,omitempty"`
@@ -353,13 +381,23 @@ type Info struct {
 	Entries     int64  `json:"entries"`
 	Hash        string `json:"hash"`    // hash of the last entry of the log
 	Refused     int64  `json:"refused"` // transactions refused since the start
+
+	Fees map[string]FeeCap `json:"fees"` // by chain; others are not permitted
 }
 
 // Info returns the public keys, and where the log ends.
 func (s *Service) Info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := Info{Policy: s.o.Policy.digest, Entries: s.o.Log.seq, Hash: s.o.Log.hash, Refused: s.past.refused}
+	i := Info{Policy: s.o.Policy.digest, Entries: s.o.Log.seq, Hash: s.o.Log.hash, Refused: s.past.refused,
+		Fees: map[string]FeeCap{}}
+	for chain, most := range s.o.Policy.caps {
+		i.Fees[chain] = FeeCap{Fee: most}
+	}
+	if most, ok := i.Fees[BitcoinChain]; ok {
+		most.Rate = s.o.Policy.Bitcoin.MaxFeeRate
+		i.Fees[BitcoinChain] = most
+	}
 	if s.o.Bitcoin != nil {
 		i.BitcoinXPub = s.o.Bitcoin.Deriver.XPub()
 	}

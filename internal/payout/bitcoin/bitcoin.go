@@ -110,11 +110,13 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 type answers struct {
 	verdicts map[string]signer.Verdict // by the outputs' IDs; nil if the keys are in this process
 	silent   bool                      // the signer did not answer
+	most     signer.FeeCap             // highest fees that the signer permits
 }
 
 // ask asks the signer about the head of a company's queue, if it is another process.
 func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, err error) {
-	if r.c.Remote == nil {
+	if a.most, err = r.FeeCap(ctx); err != nil || r.c.Remote == nil {
+		a.silent = err != nil
 		return a, nil
 	}
 	var head []payout.Output
@@ -130,14 +132,17 @@ func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, 
 }
 
 // permitted returns the outputs that the signer permits, and stores why it does not permit the others. Outputs that
-// were queued or changed since it was asked are left for the next Prepare.
-func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, a answers) (
+// were queued or changed since it was asked are left for the next Prepare. If the head is full and has outputs that the
+// signer refused for the first time, the next outputs of the queue take their place, so that the signer learns of every
+// new destination.
+func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, full bool, a answers) (
 	outs []payout.Output, later bool, err error,
 ) {
 	if r.c.Remote == nil {
 		return head, false, nil
 	}
 	var held []payout.Output
+	refused := false
 	for _, o := range head {
 		switch v, asked := a.verdicts[o.ID]; {
 		case !asked:
@@ -146,8 +151,12 @@ func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, a
 			outs = append(outs, o)
 		default:
 			held = append(held, o)
+			refused = refused || o.Reason != payout.WaitSigner
 			later = later || v.Code == signer.AboveLimit && len(outs) > 0 // it may fit into the next transaction
 		}
+	}
+	if refused && full {
+		payout.EnqueuePrepare(tx, head[0].CompanyID, r.Name(), tx.Now())
 	}
 	return outs, later, r.Keep(ctx, tx, held, a.verdicts)
 }
@@ -176,26 +185,27 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, a answe
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
 	case !fresh:
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitNoFee, FeeRate: rate})
-	case rate > r.MaxFeeRate:
+	case rate > min(r.MaxFeeRate, a.most.Rate):
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFee, FeeRate: rate})
 	}
 
 	full := len(head) == r.c.MaxOutputs
-	permitted, later, err := r.permitted(ctx, tx, head, a)
+	payable, err := r.payable(ctx, tx, head)
 	if err != nil {
 		return err
 	}
-	if len(permitted) == 0 {
-		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
-	}
-	outs, recipients, err := r.payable(ctx, tx, permitted)
-	if err != nil {
-		return err
-	}
-	if len(outs) == 0 { // all outputs at the head failed; the next ones may be payable
+	if len(payable) == 0 { // all outputs at the head failed; the next ones may be payable
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 		return nil
 	}
+	outs, later, err := r.permitted(ctx, tx, payable, full, a)
+	if err != nil {
+		return err
+	}
+	if len(outs) == 0 {
+		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
+	}
+	recipients := r.recipients(outs)
 	wallet, coins, err := r.coins(ctx, tx)
 	if err != nil {
 		return err
@@ -204,10 +214,13 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, a answe
 	if plan.Paid == 0 {
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFunds, FeeRate: rate})
 	}
-	if !r.reasonable(plan.Fee, plan.Value) {
+	for plan.Fee > a.most.Fee && plan.Paid > 1 { // the next transaction pays the others
+		plan = Compose(recipients[:min(plan.Paid-1, int(int64(plan.Paid)*a.most.Fee/plan.Fee)+1)], coins, rate)
+	}
+	if !r.reasonable(plan.Fee, plan.Value) || plan.Fee > a.most.Fee || plan.rate() > a.most.Rate {
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFee, FeeRate: rate})
 	}
-	if len(permitted) < len(head) {
+	if len(outs) < len(payable) {
 		err = r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitSigner, FeeRate: rate})
 	} else {
 		err = q.Clear(ctx, tx)
@@ -236,20 +249,27 @@ func (r *Rail) script(o payout.Output) (script []byte, reason string) {
 	return script, ""
 }
 
-// payable returns the outputs that a transaction can pay, with their recipients. It fails all others.
-func (r *Rail) payable(ctx context.Context, tx *db.Tx, head []payout.Output) ([]payout.Output, []Recipient, error) {
+// payable returns the outputs that a transaction can pay. It fails all others.
+func (r *Rail) payable(ctx context.Context, tx *db.Tx, head []payout.Output) ([]payout.Output, error) {
 	outs := make([]payout.Output, 0, len(head))
-	recipients := make([]Recipient, 0, len(head))
 	for _, o := range head {
-		script, reason := r.script(o)
-		if reason == "" {
+		if _, reason := r.script(o); reason == "" {
 			outs = append(outs, o)
-			recipients = append(recipients, Recipient{Script: script, Amount: o.Amount.Units()})
 		} else if err := payout.Fail(ctx, tx, o, reason); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return outs, recipients, nil
+	return outs, nil
+}
+
+// recipients returns the recipients of payable outputs.
+func (r *Rail) recipients(outs []payout.Output) []Recipient {
+	all := make([]Recipient, len(outs))
+	for i, o := range outs {
+		script, _ := r.script(o)
+		all[i] = Recipient{Script: script, Amount: o.Amount.Units()}
+	}
+	return all
 }
 
 // coins returns the wallet's coins, with their unconfirmed ancestors.

@@ -64,6 +64,16 @@ type Plan struct {
 	Package   int64 // VSize plus all unconfirmed ancestors
 }
 
+// rate returns the fee per virtual byte of the transaction, rounded up. VSize includes an output for change even if there
+// is none.
+func (p Plan) rate() int64 {
+	size := p.VSize
+	if p.Change == 0 {
+		size -= changeSize
+	}
+	return (p.Fee + size - 1) / size
+}
+
 // Compose chooses coins that pay as many recipients as possible, in order: the first one that cannot be paid ends the
 // plan. It prefers confirmed coins, then large ones, so that a payout rarely depends on the confirmation of another.
 // It has no side effects.

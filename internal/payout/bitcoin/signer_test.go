@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payout"
+	bitcoinrail "github.com/stipend/stipend/internal/payout/bitcoin"
 	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/signer"
@@ -133,5 +134,144 @@ func TestTheSignerSignsReplacements(t *testing.T) {
 		}
 		w.mine(1)
 		w.paid(w.states(payout.Fulfilled)...)
+	})
+}
+
+// p2pkh is an address that the policy of some tests does not permit.
+const p2pkh = "mipcBbFg9gMiCh81Kj8tqqdgoZub1ZJRfn"
+
+// policy restarts the signer with another policy.
+func (w *fixture) policy(text string) {
+	w.Helper()
+	w.remote.Stop()
+	w.remote.Policy = text
+	w.remote.Start()
+}
+
+// refusals returns the number that the alert about refusals reads.
+func (w *fixture) refusals() (n int64) {
+	w.Helper()
+	w.Read(func(ctx context.Context, tx *db.Tx) (err error) {
+		n, err = onchain.Refusals(ctx, tx)
+		return err
+	})
+	return n
+}
+
+// A payee whose address the policy does not permit waits alone, and the alert ends with the refusal.
+func TestAnAddressThatTheSignerDoesNotPermitWaitsAlone(t *testing.T) {
+	withSigner(t, strings.Replace(signertest.Policy, `"p2pkh", `, "", 1), func(w *fixture) {
+		w.fund(10_000_000)
+		outs := w.outputsOf(500_000, 600_000)
+		outs[0].Address = p2pkh
+		w.Queue(outs...)
+		w.watch()
+		outs = w.states(payout.Queued, payout.Sent)
+		if held := w.held(); len(held) != 1 || held[0].Verdict.Code != signer.NotPermitted || w.refusals() != 1 {
+			t.Errorf("held %+v, %d refusals", held, w.refusals())
+		}
+		w.paid(outs[1])
+		w.Write(func(ctx context.Context, tx *db.Tx) error { // the payee has another address now
+			return payout.SetReason(ctx, tx, outs[:1], "")
+		})
+		if n := w.refusals(); n != 0 || len(w.held()) != 0 {
+			t.Errorf("%d refusals after the last one ended", n)
+		}
+	})
+}
+
+// A batch whose fee would be above the cap is divided; with a fee rate above the cap, payouts wait.
+func TestFeesStayBelowTheSignersCaps(t *testing.T) {
+	policy := strings.Replace(signertest.Policy, `"max_fee": "0.1"`, `"max_fee": "0.000012"`, 1)
+	policy = strings.Replace(policy, `"max_fee_rate": 1000`, `"max_fee_rate": 10`, 1)
+	withSigner(t, policy, func(w *fixture) {
+		w.fund(10_000_000, 10_000_000, 10_000_000, 10_000_000)
+		w.feeRate(11)
+		w.release(500_000, 500_000, 500_000, 500_000, 500_000, 500_000)
+		w.watch()
+		w.all(payout.Queued)
+		w.feeRate(5)
+		w.wait(2 * time.Minute)
+		txids := map[string]bool{}
+		outs := w.all(payout.Sent)
+		for _, o := range outs {
+			txids[o.TxID] = true
+		}
+		w.paid(outs...)
+		if len(txids) != 2 {
+			t.Errorf("%d transactions", len(txids))
+		}
+		if n := w.refusals(); n != 0 {
+			t.Errorf("%d refusals", n)
+		}
+	})
+}
+
+// A stored transaction that the signer finally refuses is given up: its coins are free and its outputs queued again.
+func TestARefusedTransactionIsGivenUp(t *testing.T) {
+	withSigner(t, signertest.Policy, func(w *fixture) {
+		w.fund(10_000_000)
+		outs := w.outputsOf(500_000, 600_000)
+		outs[0].Address = p2pkh
+		w.Queue(outs...)
+		w.Must(w.rail.Prepare(w.Context(), w.DB, payouttest.Company))
+		before := w.states(payout.Prepared, payout.Prepared)
+		w.policy(strings.Replace(signertest.Policy, `"p2pkh", `, "", 1))
+		w.watch()
+		w.states(payout.Queued, payout.Queued)
+		w.wait(2 * time.Minute)
+		after := w.states(payout.Queued, payout.Sent)
+		if after[1].BatchID == before[1].BatchID {
+			t.Error("the refused transaction was signed")
+		}
+		w.mine(1)
+		w.paid(w.states(payout.Queued, payout.Fulfilled)[1])
+	})
+}
+
+// A replacement that the signer refuses does not prevent a later one.
+func TestARefusedReplacementIsDropped(t *testing.T) {
+	withSigner(t, signertest.Policy, func(w *fixture) {
+		w.fund(2_000_000)
+		w.release(500_000)
+		w.watch()
+		first := w.states(payout.Sent)[0]
+		w.policy(strings.Replace(signertest.Policy, `"max_fee_rate": 1000`, `"max_fee_rate": 10`, 1))
+		w.feeRate(20)
+		w.wait(7 * time.Hour)
+		if got := w.states(payout.Sent)[0]; got.TxID != first.TxID || w.refusals() != 0 {
+			t.Errorf("%s instead of %s, %d refusals", got.TxID, first.TxID, w.refusals())
+		}
+		w.feeRate(9)
+		w.wait(7 * time.Hour)
+		if w.states(payout.Sent)[0].TxID == first.TxID {
+			t.Error("the fee was not raised")
+		}
+		w.mine(1)
+		w.paid(w.states(payout.Fulfilled)...)
+	})
+}
+
+// Payouts that the signer refuses do not keep later ones out, and it learns of all new destinations at once.
+func TestRefusedPayoutsDoNotFillTheHeadOfTheQueue(t *testing.T) {
+	policy := strings.Replace(signertest.Policy, `"p2pkh", `, "", 1)
+	payouttest.RunFixture(t, func(on *payouttest.Fixture) {
+		w := newFixtureWith(on, policy)
+		w.config.MaxOutputs = 2
+		rail, err := bitcoinrail.New(w.config)
+		w.rail = rail
+		w.Start(rail, err)
+		w.fund(10_000_000)
+		outs := w.outputsOf(500_000, 500_000, 500_000, 500_000, 500_000, 600_000)
+		for i := range 5 {
+			outs[i].Address = p2pkh
+		}
+		w.Queue(outs...)
+		w.watch()
+		sent := w.states(payout.Queued, payout.Queued, payout.Queued, payout.Queued, payout.Queued, payout.Sent)
+		w.paid(sent[5])
+		if n := len(w.held()); n != 5 {
+			t.Errorf("the signer was asked about %d of 5 refused payouts", n)
+		}
 	})
 }

@@ -139,6 +139,13 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, j job.Job) error {
 	case estimate.Verdict != evm.WillSucceed:
 		return r.retryCollection(ctx, d, c)
 	}
+	if ok, err := r.PermitsFee(ctx, maxCost(estimate, maxPrice(state))); err != nil || !ok {
+		if err != nil {
+			r.Log.ErrorContext(ctx, "the signer does not answer; an authorized payment waits", "collection_id", c.ID,
+				"error", err)
+		}
+		return r.retryCollection(ctx, d, c)
+	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		return r.sendCollection(ctx, tx, c, call, estimate, state)
 	})

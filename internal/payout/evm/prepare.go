@@ -57,8 +57,12 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 		quotes, err = r.quote(ctx, head, state)
 	}
 	var verdicts map[string]signer.Verdict
+	var most signer.FeeCap
 	if err == nil {
-		if verdicts, err = r.Ask(ctx, d, companyID, head, false); err != nil {
+		if verdicts, err = r.Ask(ctx, d, companyID, head, false); err == nil {
+			most, err = r.FeeCap(ctx)
+		}
+		if err != nil {
 			return wait(payout.WaitSigner)
 		}
 	}
@@ -67,7 +71,7 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 		return wait(payout.WaitNoFee)
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		return r.prepare(ctx, tx, companyID, state, quotes, verdicts)
+		return r.prepare(ctx, tx, companyID, state, quotes, verdicts, most)
 	})
 }
 
@@ -126,6 +130,7 @@ type hotWallet struct {
 	stopped   map[money.Asset]bool  // assets whose payouts are stopped
 	price     int64                 // maximum price of a unit of gas
 	tip       int64
+	maxFee    int64 // highest cost of a transaction that the signer permits
 }
 
 // lockHotWallet locks the hot wallet's nonce and computes its available balance. why is the reason for which nothing
@@ -159,7 +164,7 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 		return p, "", err
 	}
 	p = hotWallet{nonce: next, available: map[money.Asset]int64{}, short: map[money.Asset]bool{},
-		price: 2*s.BaseFee + s.Tip, tip: s.Tip}
+		price: maxPrice(s), tip: s.Tip}
 	if p.stopped, err = ledger.StoppedAssets(ctx, tx); err != nil {
 		return p, "", err
 	}
@@ -170,6 +175,9 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 }
 
 func (p *hotWallet) spend(asset money.Asset, units int64) { p.available[asset] -= units }
+
+// maxPrice returns the maximum price of a unit of gas for a transaction that is made now.
+func maxPrice(s evm.State) int64 { return 2*s.BaseFee + s.Tip }
 
 // gasLimit returns the gas limit of a call: its estimate with a margin for changes until its block.
 func gasLimit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
@@ -186,12 +194,13 @@ func expectedCost(e evm.Estimate, price int64) int64 {
 }
 
 func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.State, quotes map[string]quoted,
-	verdicts map[string]signer.Verdict,
+	verdicts map[string]signer.Verdict, most signer.FeeCap,
 ) error {
 	p, why, err := r.lockHotWallet(ctx, tx, s)
 	if err != nil {
 		return err
 	}
+	p.maxFee = most.Fee
 	rate := s.BaseFee + s.Tip
 	q, err := payout.LockQueue(ctx, tx, companyID, r.Name())
 	if err != nil {
@@ -311,6 +320,9 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 		return "", payout.WaitNotEstimated, nil
 	}
 	need := maxCost(q.estimate, p.price)
+	if need > p.maxFee {
+		return "", payout.WaitFee, nil
+	}
 	if asset == r.network.Native {
 		need += amount
 	}

@@ -84,7 +84,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	if e := estimates[0]; e.Verdict != evm.WillSucceed {
 		return errors.New("evm: cannot sweep the deposit at " + from + ": " + e.Refusal)
 	}
-	gas, price := gasLimit(estimates[0].Gas), 2*here.BaseFee+here.Tip
+	gas, price := gasLimit(estimates[0].Gas), maxPrice(here)
 	fee := maxCost(estimates[0], price)
 	if asset == native {
 		if amount < 4*fee {
@@ -96,6 +96,9 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 		}
 	} else if short := fee - here.Balances[native]; short > 0 {
 		return r.sendGas(ctx, d, from, short+fee/2)
+	}
+	if ok, err := r.PermitsFee(ctx, fee); err != nil || !ok {
+		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		next, _, err := lockNonce(ctx, tx, r.Chain, from)
@@ -143,6 +146,9 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 	}
 	estimates, err := r.node.Estimate(ctx, r.hot, []evm.Call{call})
 	if err != nil {
+		return err
+	}
+	if ok, err := r.PermitsFee(ctx, maxCost(estimates[0], maxPrice(s))); err != nil || !ok {
 		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {

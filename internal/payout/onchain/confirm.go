@@ -2,6 +2,7 @@ package onchain
 
 import (
 	"context"
+	"time"
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
@@ -182,7 +183,7 @@ func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error)
 	case v.failed != nil:
 		return b, c.refuse(ctx, tx, &b, *v.failed)
 	case v.dead != "":
-		return b, c.reopen(ctx, tx, &b, v.dead)
+		return b, c.reopen(ctx, tx, &b, v.dead, tx.Now())
 	case v.present && b.State != payout.Sent:
 		return b, advance(ctx, tx, &b, payout.Sent, b.TxID, "found on the chain")
 	case !v.present && b.State == payout.Sent && v.newest == chain.Watched:
@@ -242,12 +243,13 @@ func (c *Carrier) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 	return nil
 }
 
-// reopen queues the outputs of a batch again that is proven never to pay them. They keep their position in the queue.
-func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string) error {
+// reopen queues the outputs of a batch again that is proven never to pay them, to be prepared at a time. They keep their
+// position in the queue.
+func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string, at time.Time) error {
 	if err := advanceBatch(ctx, tx, b, dead, b.TxID, b.Fee, reason); err != nil {
 		return err
 	}
-	// The conflicting transaction spent one coin; the others are free again.
+	// A conflicting transaction spent one coin; the others are free again.
 	if err := chain.Unreserve(ctx, tx, b.Chain, b.ID); err != nil {
 		return err
 	}
@@ -259,9 +261,9 @@ func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string
 	if err := post(tx, *b, "reopen", append(lines, owedAgain(outs)...)); err != nil {
 		return err
 	}
-	c.Log.ErrorContext(ctx, "an input of a payout batch was spent by another transaction; its outputs are queued again",
-		"company_id", b.CompanyID, "batch_id", b.ID, "txid", b.TxID)
-	payout.EnqueuePrepare(tx, b.CompanyID, c.Rail, tx.Now())
+	c.Log.ErrorContext(ctx, "a payout batch is never paid; its outputs are queued again", "company_id", b.CompanyID,
+		"batch_id", b.ID, "txid", b.TxID, "reason", reason)
+	payout.EnqueuePrepare(tx, b.CompanyID, c.Rail, at)
 	payout.Announce(tx, outs)
 	return nil
 }

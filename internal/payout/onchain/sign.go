@@ -3,6 +3,7 @@ package onchain
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -26,13 +27,17 @@ type Held struct {
 	Approvals           []signer.Approval
 }
 
+// signerChain returns the name of the chain in requests to the signer.
+func (c *Carrier) signerChain() string {
+	if c.Rail == payout.RailBitcoin {
+		return signer.BitcoinChain
+	}
+	return c.Chain
+}
+
 // Payment returns what an output pays, as the signer sees it.
 func (c *Carrier) Payment(o payout.Output) signer.Payment {
-	name := c.Chain
-	if c.Rail == payout.RailBitcoin {
-		name = signer.BitcoinChain
-	}
-	return signer.Payment{Chain: name, Asset: o.Amount.Asset(), Address: o.Address, Units: o.Amount.Units(),
+	return signer.Payment{Chain: c.signerChain(), Asset: o.Amount.Asset(), Address: o.Address, Units: o.Amount.Units(),
 		Reference: o.ID}
 }
 
@@ -66,6 +71,38 @@ func (c *Carrier) Ask(ctx context.Context, d *db.DB, companyID string, outs []pa
 		of[ids[i]] = v
 	}
 	return of, nil
+}
+
+// FeeCap returns the highest fees that the signer permits, which are unlimited if the keys are in this process. What it
+// does not permit must not be stored to be signed: the refusal would block its inputs, or all later nonces.
+func (c *Carrier) FeeCap(ctx context.Context) (signer.FeeCap, error) {
+	if c.Signer == nil {
+		return signer.FeeCap{Fee: math.MaxInt64, Rate: math.MaxInt64}, nil
+	}
+	info, err := c.Signer.Info(ctx)
+	return info.Fees[c.signerChain()], err
+}
+
+// PermitsFee reports whether the signer permits a transaction that pays only its fee, in units of the native asset.
+func (c *Carrier) PermitsFee(ctx context.Context, fee int64) (bool, error) {
+	most, err := c.FeeCap(ctx)
+	if err != nil || c.Signer == nil {
+		return err == nil, err
+	}
+	v := signer.Verdict{Code: signer.FeeTooHigh}
+	if fee <= most.Fee {
+		verdicts, err := c.Signer.Check(ctx, signer.CheckRequest{Payments: []signer.Payment{{Chain: c.signerChain(),
+			Asset: c.Native}}})
+		if err != nil {
+			return false, err
+		}
+		v = verdicts[0]
+	}
+	if v.Code != "" {
+		c.Log.ErrorContext(ctx, "the signer does not permit the fee of a transaction, which waits", "fee",
+			c.native(fee).String(), "code", v.Code, "detail", v.Detail)
+	}
+	return v.Code == "", nil
 }
 
 // Keep stores that the signer does not pay outputs yet, and why. It is an alarm for staff unless time alone makes the
@@ -142,8 +179,9 @@ type pending struct {
 	approvals []signer.Approval
 }
 
-// requestSignature requests the signature of a stored transaction and stores the signed bytes. A refusal is stored, and
-// the request is repeated later: staff may approve the payment, or time may pass.
+// requestSignature requests the signature of a stored transaction and stores the signed bytes. A transaction that the
+// signer refuses is dropped if another can take its place, see drop. Otherwise the refusal is stored, and the request is
+// repeated later: the signer may be given another policy, or time may pass.
 func (c *Carrier) requestSignature(ctx context.Context, d *db.DB, p pending) error {
 	raw, txid, err := c.family.Sign(ctx, d, p.Batch, p.Transaction, p.approvals)
 	if err == nil {
@@ -152,9 +190,42 @@ func (c *Carrier) requestSignature(ctx context.Context, d *db.DB, p pending) err
 	c.Log.ErrorContext(ctx, "a payout was not signed", "company_id", p.Batch.CompanyID, "batch_id", p.Batch.ID,
 		"error", err)
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if dropped, failed := c.drop(ctx, tx, p, err); failed != nil || dropped {
+			return failed
+		}
 		payout.EnqueueSend(tx, p.Batch.CompanyID, c.Rail, tx.Now().Add(c.Retry), p.Transaction.TxID)
 		return setRefusal(ctx, tx, p.Transaction, err.Error())
 	})
+}
+
+// drop ends a stored transaction that the signer refused, and reports whether it did. Since the transaction has no
+// signature, it was never broadcast. A replacement is deleted: the one that it replaces remains, and its fee may be
+// raised again. The first transaction of a batch on Bitcoin is given up with its batch: its coins are free and its
+// outputs queued again, so that those which the signer permits are paid. On EVM networks the nonce must be used, so the
+// transaction stays.
+func (c *Carrier) drop(ctx context.Context, tx *db.Tx, p pending, why error) (bool, error) {
+	var refused signer.Refused
+	replaces := p.Transaction.Replaces != ""
+	if !errors.As(why, &refused) || !replaces && p.Batch.Account != "" {
+		return false, nil
+	}
+	b, err := lockBatch(ctx, tx, c.Chain, p.Batch.CompanyID, p.Batch.ID)
+	if err != nil {
+		return false, err
+	}
+	if t, ok := b.unsigned(); !ok || t.TxID != p.Transaction.TxID || !b.open() {
+		return true, nil // another run of the job has decided
+	}
+	if replaces {
+		if len(b.Signed) == 2 { // no other replacement, so the change of the first transaction exists
+			err = chain.Unreserve(ctx, tx, b.Chain, b.ChangeReservation())
+		}
+		return true, errors.Join(err, deleteUnsigned(ctx, tx, p.Transaction))
+	}
+	if err := setRefusal(ctx, tx, p.Transaction, why.Error()); err != nil {
+		return false, err
+	}
+	return true, c.reopen(ctx, tx, &b, payout.WaitSigner, tx.Now().Add(c.Retry))
 }
 
 // signed stores the signed bytes of a transaction, watches it and enqueues its broadcast.

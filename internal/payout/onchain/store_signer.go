@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/signer"
 )
 
@@ -25,15 +26,27 @@ func setRefusal(ctx context.Context, tx *db.Tx, t Transaction, why string) error
 	return err
 }
 
+// deleteUnsigned deletes a transaction that has no signature.
+func deleteUnsigned(ctx context.Context, tx *db.Tx, t Transaction) error {
+	return tx.ExecOne(ctx, "DELETE FROM payout_txs WHERE company_id = $1 AND txid = $2 AND unsigned", t.CompanyID, t.TxID)
+}
+
 // Refusals returns the number of outputs and transactions of all companies that the signer currently refuses.
 func Refusals(ctx context.Context, tx *db.Tx) (n int64, err error) {
 	var held, unsigned int64
-	if err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM signer_holds").Scan(&held); err != nil {
+	if err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+presentlyHeld, payout.WaitSigner).Scan(&held); err != nil {
 		return 0, err
 	}
-	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM payout_txs WHERE unsigned AND refusal <> ''").Scan(&unsigned)
+	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM payout_txs t
+		JOIN payout_batches b ON b.company_id = t.company_id AND b.batch_id = t.batch_id
+		WHERE t.unsigned AND t.refusal <> '' AND b.state IN ('prepared', 'sent', 'in_doubt')`).Scan(&unsigned)
 	return held + unsigned, err
 }
+
+// presentlyHeld are the refusals whose outputs still wait for the signer. A refusal stays stored when its output was
+// canceled, changed or paid otherwise.
+const presentlyHeld = `signer_holds h JOIN outputs o ON o.company_id = h.company_id AND o.output_id = h.output_id
+	WHERE o.state = 'queued' AND o.reason = $1`
 
 // insertHeld stores that the signer does not pay an output, or another reason for it.
 func insertHeld(ctx context.Context, tx *db.Tx, h Held) error {
@@ -67,8 +80,8 @@ func release(ctx context.Context, tx *db.Tx, companyID string, ids []string) err
 
 // AllHeld returns the outputs of all companies that the signer does not pay yet, the oldest first, up to limit.
 func AllHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
-	rows, err := tx.Query(ctx, `SELECT company_id, output_id, payment, code, detail, until, created_at FROM signer_holds
-		ORDER BY created_at, output_id LIMIT $1`, int64(limit))
+	rows, err := tx.Query(ctx, `SELECT h.company_id, h.output_id, payment, code, detail, until, h.created_at
+		FROM `+presentlyHeld+` ORDER BY h.created_at, h.output_id LIMIT $2`, payout.WaitSigner, int64(limit))
 	all, err := db.Collect(rows, err, scanHeld)
 	for i := range all {
 		if err == nil {

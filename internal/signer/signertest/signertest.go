@@ -10,8 +10,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,19 +40,47 @@ const Policy = `{
 type Signer struct {
 	Address string // for signer.NewClient
 	Client  *signer.Client
+	Policy  string // read by Start
 	Alarms  *bytes.Buffer
 	Stop    func() // stops the signer as a crash does
 	Start   func() // starts it again, with the same log
+}
+
+// listener remembers its connections, which a crash closes.
+type listener struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.conns = append(l.conns, c)
+	}
+	return c, err
+}
+
+// crash closes the listener and its connections.
+func (l *listener) crash() {
+	_ = l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
 }
 
 // Start starts a signer with the keys, a policy, and the clock. It stops with the test.
 func Start(t testing.TB, bitcoinKey, evmKey, policy string, now func() time.Time) *Signer {
 	t.Helper()
 	dir := t.TempDir()
-	s := &Signer{Alarms: &bytes.Buffer{}, Address: "unix:" + filepath.Join(dir, "s")}
+	s := &Signer{Policy: policy, Alarms: &bytes.Buffer{}, Address: "unix:" + filepath.Join(dir, "s")}
 	s.Client = testkit.Must(signer.NewClient(s.Address, signer.TLSFiles{}))
 	s.Start = func() {
-		o := signer.Options{Policy: testkit.Must(signer.ParsePolicy([]byte(policy))),
+		o := signer.Options{Policy: testkit.Must(signer.ParsePolicy([]byte(s.Policy))),
 			Log:   testkit.Must(signer.OpenLog(filepath.Join(dir, "log"))),
 			Alarm: slog.New(slog.NewTextHandler(s.Alarms, nil)), Now: now}
 		if bitcoinKey != "" {
@@ -60,14 +90,14 @@ func Start(t testing.TB, bitcoinKey, evmKey, policy string, now func() time.Time
 			o.EVM = testkit.Must(signer.EVMWallet(evmKey))
 		}
 		service := testkit.Must(signer.New(o))
-		l := testkit.Must(signer.Listen(s.Address, signer.TLSFiles{}))
+		l := &listener{Listener: testkit.Must(signer.Listen(s.Address, signer.TLSFiles{}))}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			_ = service.Serve(t.Context(), l)
 		}()
 		s.Stop = func() {
-			_ = l.Close()
+			l.crash()
 			<-done
 			_ = o.Log.Close()
 			s.Stop = func() {}
