@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
+	"github.com/stipend/stipend/internal/chain/evmtest"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payout"
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
@@ -49,9 +50,10 @@ func TestFeesStayBelowTheSignersCap(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return evmrail.Collect(ctx, tx, outside.Spec(), payouttest.Company, "clm_1", evm.Authorization{From: from,
-				To: testkit.Must(evm.ParseAddress(address)), Amount: usdc(6_000_000), ValidBefore: math.MaxInt32,
-				Nonce: [32]byte{1}}, tx.Now().Add(time.Hour))
+			a := evm.Authorization{From: from, To: testkit.Must(evm.ParseAddress(address)), Amount: usdc(6_000_000),
+				ValidBefore: math.MaxInt32, Nonce: [32]byte{1}}
+			w.Must(evmtest.Authorize(outside.Spec(), payerKey, &a))
+			return evmrail.Collect(ctx, tx, outside.Spec(), payouttest.Company, "clm_1", a, tx.Now().Add(time.Hour))
 		})
 		w.sync()
 		w.Want(id, payout.Queued, payout.WaitFee)
