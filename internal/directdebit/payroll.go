@@ -41,16 +41,17 @@ func (s *Service) payrollMandate(ctx context.Context, tx *db.Tx, companyID strin
 
 var (
 	errKey = apierr.New(apierr.Forbidden, "insufficient_scope",
-		"Apps of partners cannot debit the company's bank account. Use an API key of the company, or another funding method.")
+		"Apps and platforms cannot debit the company's bank account. Use an API key of the company, or another funding method.")
 	errCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
 		"This installation collects no direct debits in the payroll's currency.")
 )
 
-// CheckPayroll implements payroll.Debits. Like all direct debits, one for a payroll is not ordered by a partner's app.
+// CheckPayroll implements payroll.Debits. Like all direct debits, one for a payroll is ordered only by a
+// member of the company or with its API key, not by a partner's app or a platform.
 func (s *Service) CheckPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
 	total money.Amount,
 ) error {
-	if by.Kind == identity.KindOAuth {
+	if by.Kind != identity.KindSession && by.Kind != identity.KindAPIKey {
 		return errKey
 	}
 	company, err := s.activeCompany(ctx, tx, by, companyID)

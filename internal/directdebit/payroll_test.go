@@ -212,6 +212,27 @@ func TestAReturnAfterTheReleaseHoldsPayouts(t *testing.T) {
 	})
 }
 
+// The payment of the debt does not resume the payouts of a frozen company. They wait for the end of the freeze.
+func TestAPaidDebtResumesNoPayoutsOfAFrozenCompany(t *testing.T) {
+	runPayrolls(t, func(x *payEnv) {
+		x.trust(100_00)
+		p, d := x.order()
+		x.collect(d)
+		x.Deliver(x.pay.Release, "payroll_id", p.ID)
+		x.takeBack(d, "MS03")
+		x.Exec("UPDATE companies SET status = 'frozen'")
+		x.PostTransfer(x.By.CompanyID, "test", "pays", "pays", ledger.FXPosition, ledger.CompanyFunds, fixture.EUR(100_00))
+		x.Must(payroll.SettleDebts(x.Context(), x.DB))
+		x.Deliver(x.pay.Fund, "object_id", p.ID)
+		x.is(p, "on_hold funded", 0, 0, 0)
+		x.WantCount(1, "outputs WHERE on_hold")
+		x.Exec("UPDATE companies SET status = 'active'")
+		x.Write(func(ctx context.Context, tx *db.Tx) error { return payroll.Unfreeze(ctx, tx, x.By.CompanyID) })
+		x.is(p, "released funded", 0, 0, 0)
+		x.WantCount(0, "outputs WHERE on_hold")
+	})
+}
+
 // A company that owes money, or has spent that of the debit, is not paid for: the payroll is funded once the balance
 // covers it.
 func TestAPayrollWaitsForTheDebtsOfItsCompany(t *testing.T) {
@@ -259,9 +280,11 @@ func TestPayrollsThatCannotBeCollected(t *testing.T) {
 				x.Errorf("%s: %+v", what, f.Fields)
 			}
 		}
-		app := x.By
-		app.Kind = identity.KindOAuth
-		refused("a partner's app", "insufficient_scope", app, "EUR", "1")
+		for _, kind := range []identity.Kind{identity.KindOAuth, identity.KindPlatform} {
+			by := x.By
+			by.Kind = kind
+			refused(string(kind), "insufficient_scope", by, "EUR", "1")
+		}
 		refused("no mandate in the currency", "mandate_not_active", x.By, "USD", "1")
 		refused("no account that collects", "currency_not_supported", x.By, "GBP", "1")
 		refused("a large amount", "amount_too_large", x.By, "EUR", "900000000")
