@@ -165,7 +165,7 @@ func (s *Service) refundByDebit(ctx context.Context, tx *db.Tx, p *Payroll) erro
 			return err
 		}
 		p.FundingState = FundingFunded
-		return p.resume(ctx, tx, webhook.PayrollStatusUpdate)
+		return p.resumeUnlessFrozen(ctx, tx)
 	}
 	if p.State != Pending || s.Debits == nil {
 		return nil

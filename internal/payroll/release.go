@@ -625,10 +625,19 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 			p.HoldReason = ReasonReverted
 			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonReverted)
 		}
-		switch frozen, err := isFrozen(ctx, tx, p.CompanyID); {
-		case err != nil:
+	}
+	return p.resumeUnlessFrozen(ctx, tx)
+}
+
+// resumeUnlessFrozen ends the hold of a payroll. A released one stays on hold, with ReasonFrozen, if its company was
+// frozen during the hold.
+func (p *Payroll) resumeUnlessFrozen(ctx context.Context, tx *db.Tx) error {
+	if p.State == OnHold && p.escrowReleased() {
+		frozen, err := isFrozen(ctx, tx, p.CompanyID)
+		if err != nil {
 			return err
-		case frozen: // the company was frozen during the hold
+		}
+		if frozen {
 			p.HoldReason = ReasonFrozen
 			return p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonFrozen)
 		}
