@@ -174,15 +174,14 @@ func (s *Sandbox) ProcessFiles(now time.Time) error {
 func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	order, err := readOrder(body)
 	if err != nil {
-		return err
+		return s.refuse(name, refusal{"FF01", err.Error()}, now)
 	}
 	group := order.all("PmtInf")[0]
+	if r := refuseOrder(order, now); r != (refusal{}) {
+		return s.refuse(name, r, now)
+	}
 	id := order.text("GrpHdr/MsgId")
 	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
-	if r := refuseOrder(order, now); r != (refusal{}) {
-		status.Code, status.Reasons = "RJCT", r.reasons()
-		return s.writeStatus(name+".1.status.xml", status, now)
-	}
 	if err := s.verify(name, id, group, now); err != nil {
 		return err
 	}
@@ -279,8 +278,9 @@ func verificationOf(account, name string) (iso20022.Verification, string) {
 	return iso20022.NotPossible, ""
 }
 
-// writeStatus reports the status of an order.
+// writeStatus reports the status of an order. IDs are cut to 35 characters.
 func (s *Sandbox) writeStatus(name string, status iso20022.Status, now time.Time) error {
+	status.ID, status.Order = status.ID[:min(35, len(status.ID))], status.Order[:min(35, len(status.Order))]
 	response, err := status.Write(now)
 	if err != nil {
 		return err
@@ -381,14 +381,14 @@ func (s *Sandbox) collect(currency money.Asset) error {
 func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 	entries, err := nacha.Inspect(body, now.In(s.newYork), FederalReserve.isBusinessDay)
 	if err != nil {
-		return s.refuse(name, err, now)
+		return s.refuse(name, refusedACH(err), now)
 	}
 	earlier, err := s.received(name)
 	if err != nil {
 		return err
 	}
 	if err := checkHistory(earlier, entries); err != nil {
-		return s.refuse(name, err, now)
+		return s.refuse(name, refusedACH(err), now)
 	}
 	if err := s.remember(name, entries); err != nil {
 		return err
@@ -458,18 +458,21 @@ func reversalEntries(o sandboxPayment, debit bool, now time.Time) ([]iso20022.En
 		Code: fmt.Sprintf("R%02d", w.number), Cents: o.amount.Units()}}
 }
 
-// refuse rejects a whole file that breaks a rule.
-func (s *Sandbox) refuse(name string, why error, now time.Time) error {
-	order, code := strings.TrimSuffix(name, ".ach"), "FF01"
+// refuse rejects a whole file that cannot be read or breaks a rule. The report names the file without its extension,
+// which is the message ID of a file that this package wrote: a file that cannot be read states none.
+func (s *Sandbox) refuse(name string, r refusal, now time.Time) error {
+	order := strings.TrimSuffix(name, filepath.Ext(name))
+	r.text = fmt.Sprintf("%.105s", r.text)
+	return s.writeStatus(name+".1.status.xml",
+		iso20022.Status{ID: "A" + order, Order: order, Code: "RJCT", Reasons: r.reasons()}, now)
+}
+
+// refusedACH returns the refusal of an ACH file for a rule that it breaks.
+func refusedACH(why error) refusal {
 	if errors.Is(why, nacha.ErrDay) {
-		code = "DT01"
+		return refusal{"DT01", why.Error()}
 	}
-	body, err := iso20022.Status{ID: "A" + order, Order: order, Code: "RJCT",
-		Reasons: []iso20022.Reason{{Code: code, Info: []string{fmt.Sprintf("%.105s", why)}}}}.Write(now)
-	if err != nil {
-		return err
-	}
-	return s.writeResponse(name+".1.status.xml", body)
+	return refusal{"FF01", why.Error()}
 }
 
 func achResponse(o sandboxPayment, w scenario) (nacha.Response, bool) {

@@ -2,7 +2,6 @@ package bank
 
 import (
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -46,30 +45,30 @@ func SandboxOwns(account string) bool { return !scenarioOf(account).unverified }
 func (s *Sandbox) processCollection(name string, body []byte, now time.Time) error {
 	var document element
 	if err := xml.Unmarshal(body, &document); err != nil {
-		return err
+		return s.refuse(name, refusal{"FF01", err.Error()}, now)
 	}
 	messages, groups := document.all("CstmrDrctDbtInitn"), document.all("CstmrDrctDbtInitn/PmtInf")
 	if len(messages) != 1 || len(groups) != 1 || len(groups[0].all("DrctDbtTxInf")) != 1 {
-		return errors.New("the file is not a collection of one direct debit")
+		return s.refuse(name, refusal{"FF01", "the file is not a collection of one direct debit"}, now)
 	}
 	group := groups[0]
 	debit, id := group.all("DrctDbtTxInf")[0], document.text("CstmrDrctDbtInitn/GrpHdr/MsgId")
-	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
+	number, known := FindDebit(id)
 	amount, r := refuseCollection(messages[0], group, debit, now)
 	w := scenarioOf(debit.text("DbtrAcct/Id/IBAN"))
-	if r == (refusal{}) && w.other {
+	switch {
+	case r != (refusal{}):
+	case !known:
+		r = refusal{"FF01", "the identification of the message is not the reference of a direct debit"}
+	case w.other:
 		r = refusal{w.iso(), iso20022.ReasonText(w.iso())}
 	}
 	if r != (refusal{}) {
-		status.Code, status.Reasons = "RJCT", r.reasons()
-		return s.writeStatus(name+".1.status.xml", status, now)
+		return s.refuse(name, r, now)
 	}
+	status := iso20022.Status{ID: "A" + id, Order: id, Code: "ACSP"}
 	if err := s.writeStatus(name+".1.status.xml", status, now); err != nil {
 		return err
-	}
-	number, ok := FindDebit(id)
-	if !ok {
-		return errors.New("the message ID is not the reference of a direct debit")
 	}
 	entries := []iso20022.Entry{collectedEntry(number, amount, now)}
 	if w.back {

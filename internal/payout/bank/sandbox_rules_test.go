@@ -125,3 +125,82 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		t.Errorf("dollars in SEPA: %s", got)
 	}
 }
+
+// The simulated bank rejects a file that it cannot read, or that has another number of groups or payments than the
+// files of this package, names the file, and processes the next one.
+func TestTheSimulatedBankRejectsUnreadableFiles(t *testing.T) {
+	now := time.Date(2026, time.November, 16, 10, 0, 0, 0, time.UTC)
+	pays := func(number int64) string {
+		p := Payment{Amount: money.New(money.EUR, 500), Country: "DE", Details: payout.Details{Description: "Wages"},
+			Data: []byte(`{"account_holder_name":"Ada","iban":"DE89370400440532013000"}`)}
+		return string(testkit.Must(sandboxAccount(t, money.EUR).Encode(number, now, []Payment{p, p})).Body)
+	}
+	collects := func(number int64) string {
+		id := DebitReference(number)
+		return string(testkit.Must(iso20022.Collection{ID: id, Created: now, Due: now.AddDate(0, 0, 2),
+			Instrument: iso20022.Core, Sequence: iso20022.First, CreditorID: "DE98ZZZ09999999999",
+			Creditor: iso20022.Party{Name: "Example", Account: "DE89370400440532013000"},
+			Address:  iso20022.Address{Town: "Berlin", Country: "DE"},
+			Debits: []iso20022.Debit{{ID: id + "P00001", Amount: money.New(money.EUR, 5_00), Mandate: "M-1",
+				Signed: now.AddDate(0, -1, 0), Debtor: iso20022.Party{Name: "Rose", Account: "NL91ABNA0417164300"}}}}.Write()))
+	}
+	// repeat replaces the elements of a name, from the first to the last, by n copies.
+	repeat := func(body, name string, n int) string {
+		from, end := strings.Index(body, "<"+name+">"), "</"+name+">"
+		to := strings.LastIndex(body, end) + len(end)
+		return body[:from] + strings.Repeat(body[from:to], n) + body[to:]
+	}
+	for prefix, kind := range map[string]struct {
+		body func(number int64) string
+		unit string
+	}{"S": {pays, "CdtTrfTxInf"}, "D": {collects, "DrctDbtTxInf"}} {
+		body := kind.body(12)
+		for name, broken := range map[string]string{
+			"an empty file":      "",
+			"no XML":             "%PDF-1.7",
+			"half a file":        body[:len(body)/2],
+			"a wrong end":        strings.Replace(body, "</Document>", "</Dokument>", 1),
+			"two groups":         repeat(body, "PmtInf", 2),
+			"no group":           repeat(body, "PmtInf", 0),
+			"no payment":         repeat(body, kind.unit, 0),
+			"no message ID":      strings.Replace(body, "<MsgId>"+prefix+"0000012</MsgId>", "", 1),
+			"a long message ID":  strings.Replace(body, "<MsgId>", "<MsgId>"+strings.Repeat("x", 90), 1),
+			"not a payment file": `<Document><CstmrPmtStsRpt></CstmrPmtStsRpt></Document>`,
+		} {
+			root := t.TempDir()
+			_, teller, err := OpenSandbox(root)
+			testkit.Check(t, err)
+			for number, text := range map[int]string{12: broken, 13: kind.body(13)} {
+				at := filepath.Join(root, partOut, fmt.Sprintf("%s%07d.xml", prefix, number))
+				testkit.Check(t, os.WriteFile(at, []byte(text), 0o600))
+			}
+			if err := teller.ProcessFiles(now); err != nil {
+				t.Errorf("%s, %s: %v", prefix, name, err)
+				continue
+			}
+			for number, want := range map[int]string{12: "RJCT FF01", 13: "ACSP"} {
+				file := fmt.Sprintf("%s%07d", prefix, number)
+				report := testkit.Must(os.ReadFile(filepath.Join(root, partIn, file+".xml.1.status.xml")))
+				st := testkit.Must(iso20022.ReadStatus(bytes.NewReader(report)))
+				got := st.Code
+				for _, r := range st.Reasons {
+					if got += " " + r.Code; len(r.Info) != 1 {
+						t.Errorf("%s, %s: the reason has the texts %q", prefix, name, r.Info)
+					}
+				}
+				if got != want || st.Order != file {
+					t.Errorf("%s, %s: %s of %s, want %s of %s", prefix, name, got, st.Order, want, file)
+				}
+			}
+			if left := testkit.Must(os.ReadDir(filepath.Join(root, partOut))); len(left) != 0 {
+				t.Errorf("%s, %s: %d files are left", prefix, name, len(left))
+			}
+			// The rejected file pays and collects nothing.
+			for _, f := range testkit.Must(os.ReadDir(filepath.Join(root, partIn))) {
+				if strings.HasPrefix(f.Name(), prefix+"0000012") && !strings.HasSuffix(f.Name(), ".1.status.xml") {
+					t.Errorf("%s, %s: the bank sent %s", prefix, name, f.Name())
+				}
+			}
+		}
+	}
+}
