@@ -442,7 +442,7 @@ func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, res
 			current.id, current.state, current.reason = cmp.Or(t.ID, current.id), transferEnded, t.Code
 			current.checkAt = time.Time{}
 			b.apply(fact{ref: ref, kind: rejected, code: t.Code, info: t.Info})
-			if t.Code == reasonDestination && t.Info != "" {
+			if t.Code == ReasonDestination && t.Info != "" {
 				b.problem("payment %d cannot be made to its destination: %s; ask the payee to correct it", row.position, t.Info)
 			}
 		default:

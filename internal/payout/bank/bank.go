@@ -86,7 +86,7 @@ const (
 
 // Reasons of failed outputs, in addition to the codes of banks.
 const (
-	reasonDestination = "destination_incomplete"
+	ReasonDestination = "destination_incomplete" // also the code of a transfer that an API refuses without a call
 	reasonTooLarge    = "amount_above_limit"
 	// The company is abroad, and the operator has no account for credit transfers.
 	reasonInternational = "international_ach"
@@ -252,7 +252,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		p := Payment{Amount: o.Amount, Country: to.Country, Scheme: to.Scheme, Data: to.Data, Details: details[o.ID],
 			Instant: a.PaysInstantly(tx.Now(), o.Amount) && !refused[o.ID]}
 		if err := a.Check(tx.Now(), p); err != nil {
-			reason := reasonDestination
+			reason := ReasonDestination
 			if errors.Is(err, errTooLarge) {
 				reason = reasonTooLarge
 			}

@@ -14,11 +14,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
+	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
@@ -166,6 +166,12 @@ func request(o bank.Order) (object, error) {
 		if all["company_entry_description"], err = o.EntryDescription(); err != nil {
 			return nil, err
 		}
+		// The payee's bank sees the descriptor only if there is no company name. A WEB entry has no addenda.
+		info := nacha.Remittance(o.Details.Invoice, o.Details.Description, o.Amount.Units())
+		if info != "" && o.Debit != nacha.WebDebit {
+			all["addenda"] = object{"category": "freeform",
+				"freeform": object{"entries": []object{{"payment_related_information": info}}}}
+		}
 		schedule := "same_day"
 		if o.Amount.Units() > sameDayLimit || o.Debit != "" {
 			schedule = "future_dated"
@@ -173,9 +179,11 @@ func request(o bank.Order) (object, error) {
 		all["preferred_effective_date"] = object{"settlement_schedule": schedule}
 	case wire:
 		all["account_id"] = o.Account.Number
-		all["creditor"] = object{"name": bankhttp.Cut(to.Name, 35), "address": object{"unstructured": object{
-			"line1": bankhttp.Cut(to.Address.Street, 35),
-			"line2": bankhttp.Cut(strings.TrimSpace(to.Address.Town+" "+to.Address.State+" "+to.Address.PostCode), 35)}}}
+		address, err := structured(to.Address)
+		if err != nil {
+			return nil, err
+		}
+		all["creditor"] = object{"name": bankhttp.Cut(to.Name, 35), "address": object{"structured": address}}
 		all["remittance"] = object{"category": "unstructured", "unstructured": object{"message": bankhttp.Cut(text, 140)}}
 	case rtp:
 		all["source_account_number_id"], all["creditor_name"] = o.Account.Source, bankhttp.Cut(to.Name, 140)
@@ -195,10 +203,33 @@ func request(o bank.Order) (object, error) {
 	return all, nil
 }
 
+// errAddress reports that the payee's address lacks a part that a wire must have.
+var errAddress = errors.New("increase: the payee's address has no city or no country")
+
+// structured returns the parts of the address of a wire's creditor. It returns errAddress if there is no city or no
+// country: banks refuse such wires.
+func structured(a iso20022.Address) (object, error) {
+	if a.Town == "" || a.Country == "" {
+		return nil, errAddress
+	}
+	parts := object{"city": bankhttp.Cut(a.Town, 35), "country": a.Country}
+	for name, text := range map[string]string{"line1": bankhttp.Cut(a.Street, 35), "line2": bankhttp.Cut(a.Line, 35),
+		"postal_code": bankhttp.Cut(a.PostCode, 16), "state": bankhttp.Cut(a.State, 35)} {
+		if text != "" {
+			parts[name] = text
+		}
+	}
+	return parts, nil
+}
+
 // Create implements bank.API.
 func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	body, err := request(o)
-	if err != nil {
+	switch {
+	case errors.Is(err, errAddress): // nothing was sent
+		return bank.Transfer{Status: bank.TransferRejected, Code: bank.ReasonDestination,
+			Info: "the address has no city or no country"}, nil
+	case err != nil:
 		return bank.Transfer{}, err
 	}
 	var t transfer

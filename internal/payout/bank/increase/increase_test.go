@@ -3,6 +3,7 @@ package increase_test
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,10 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/banktest"
 	"github.com/stipend/stipend/internal/payout/bank/increase"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payout/payouttest"
 	"github.com/stipend/stipend/internal/testkit"
 )
@@ -133,11 +136,178 @@ func TestWhatThePayeeSees(t *testing.T) {
 				t.Errorf("%s: %q, want %q", name, in[name], want)
 			}
 		}
+		if got, want := addenda(in), `NTE*PMT*Salary March\`; got != want {
+			t.Errorf("the addenda are %q, want %q", got, want)
+		}
 		for i, want := range []string{"same_day", "future_dated"} {
 			testkit.Check(t, json.Unmarshal(b.transfers[i]["request"].([]byte), &in))
 			if got := in["preferred_effective_date"].(object)["settlement_schedule"]; got != want {
 				t.Errorf("transfer %d settles %v, want %s", i, got, want)
 			}
+		}
+	})
+}
+
+// addenda returns the payment-related information of a request for an ACH transfer, "" if it has no addenda.
+func addenda(in object) string {
+	if in["addenda"] == nil {
+		return ""
+	}
+	entries := in["addenda"].(object)["freeform"].(object)["entries"].([]any)
+	return entries[0].(object)["payment_related_information"].(string)
+}
+
+// order returns an order of 1234.05 USD to an account in Denver.
+func order(scheme, method string, d payout.Details) bank.Order {
+	return bank.Order{Account: bank.Account{ID: "usd", Currency: money.USD, Name: "Example Payments", Number: "account_1"},
+		Reference: "S0000012P00001", Method: method, Payment: bank.Payment{Amount: money.New(money.USD, 1234_05),
+			Country: "US", Scheme: scheme, Details: d, Data: json.RawMessage(`{"account_holder_name":"Ada",
+				"account_holder_type":"business","routing_number":"110000000","account_number":"000000101",
+				"address":{"address_line1":"1 Main St","address_line2":"Suite 5","city":"Denver","state":"CO",
+				"postal_code":"80202","country":"US"}}`)}}
+}
+
+// The addenda of an ACH transfer have the number of the invoice with the amount, otherwise the description, in one
+// entry of up to 80 ASCII characters. Without both, and in a WEB debit, there are none.
+func TestAddenda(t *testing.T) {
+	for name, c := range map[string]struct {
+		details payout.Details
+		debit   nacha.Debit
+		want    string
+	}{
+		"an invoice": {payout.Details{Invoice: "2026-0017", Description: "Design"}, "", `RMR*IV*2026-0017**1234.05\`},
+		"a long invoice": {payout.Details{Invoice: strings.Repeat("7", 90)}, "",
+			`RMR*IV*` + strings.Repeat("7", 30) + `**1234.05\`},
+		"a description": {payout.Details{Description: "Löhne*März"}, "", `NTE*PMT*Lohne Marz\`},
+		"a long description": {payout.Details{Description: strings.Repeat("x", 140)}, "",
+			`NTE*PMT*` + strings.Repeat("x", 60) + `\`},
+		"no text":           {payout.Details{Payer: "Example AG"}, "", ""},
+		"a company's debit": {payout.Details{Description: "October"}, nacha.CompanyDebit, `NTE*PMT*October\`},
+		"a WEB debit":       {payout.Details{Description: "October"}, nacha.WebDebit, ""},
+	} {
+		s := serve(t)
+		api := testkit.Must(increase.New(s.URL, apiKey))
+		o := order("ach", "ach", c.details)
+		o.Debit = c.debit
+		if made := testkit.Must(api.Create(t.Context(), o)); made.Status != bank.TransferPending || len(s.transfers) != 1 {
+			t.Errorf("%s: %+v", name, made)
+			continue
+		}
+		var in object
+		testkit.Check(t, json.Unmarshal(s.transfers[0]["request"].([]byte), &in))
+		if got := addenda(in); got != c.want {
+			t.Errorf("%s: the addenda are %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// The server refuses addenda that Increase does not document.
+func TestTheServerRefusesWrongAddenda(t *testing.T) {
+	form := func(entries ...any) object {
+		return object{"category": "freeform", "freeform": object{"entries": entries}}
+	}
+	entry := func(text string) any { return object{"payment_related_information": text} }
+	for name, c := range map[string]struct {
+		class   string
+		addenda any
+		want    string
+	}{
+		"80 characters": {"", form(entry(strings.Repeat("x", 80))), ""},
+		"a text":        {"", "NTE*PMT*October", "addenda"},
+		"81 characters": {"", form(entry(strings.Repeat("x", 81))),
+			"addenda.freeform.entries.payment_related_information"},
+		"an umlaut":        {"", form(entry("Löhne")), "addenda.freeform.entries.payment_related_information"},
+		"an empty text":    {"", form(entry("")), "addenda.freeform.entries.payment_related_information"},
+		"two entries":      {"", form(entry("x"), entry("y")), "addenda.freeform.entries"},
+		"no entry":         {"", form(), "addenda.freeform.entries"},
+		"another category": {"", object{"category": "other", "freeform": object{}}, "addenda.category"},
+		"a WEB debit":      {"internet_initiated", form(entry("x")), "addenda"},
+	} {
+		if got := wrongAddenda(object{"standard_entry_class_code": c.class, "addenda": c.addenda}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A wire has the structured address of the payee, with a city and a country.
+func TestTheAddressOfAWire(t *testing.T) {
+	s := serve(t)
+	api := testkit.Must(increase.New(s.URL, apiKey))
+	o := order("fedwire", "wire", payout.Details{Description: "Design"})
+	whole := string(o.Data)
+	made := testkit.Must(api.Create(t.Context(), o))
+	if made.Status != bank.TransferPending || len(s.transfers) != 1 {
+		t.Fatalf("%+v", made)
+	}
+	sent := func() object {
+		var in object
+		testkit.Check(t, json.Unmarshal(s.transfers[len(s.transfers)-1]["request"].([]byte), &in))
+		return in["creditor"].(object)["address"].(object)
+	}
+	want := object{"structured": object{"line1": "1 Main St", "line2": "Suite 5", "city": "Denver", "state": "CO",
+		"postal_code": "80202", "country": "US"}}
+	if got := sent(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the address is %v, want %v", got, want)
+	}
+	o.Reference = "S0000012P00002" // only what is required
+	o.Data = json.RawMessage(`{"account_holder_name":"Ada","routing_number":"110000000","account_number":"000000101",
+		"address":{"city":"Denver","country":"US"}}`)
+	if made := testkit.Must(api.Create(t.Context(), o)); made.Status != bank.TransferPending {
+		t.Errorf("a city and a country: %+v", made)
+	}
+	if got := sent()["structured"]; !reflect.DeepEqual(got, object{"city": "Denver", "country": "US"}) {
+		t.Errorf("the address is %v", got)
+	}
+	for name, part := range map[string]string{"no city": `"city":"Denver",`, "no country": `,"country":"US"`} {
+		o.Reference, o.Data = "S0000012P00003", json.RawMessage(strings.Replace(whole, part, "", 1))
+		made := testkit.Must(api.Create(t.Context(), o))
+		if made.Status != bank.TransferRejected || made.Code != "destination_incomplete" || made.Info == "" {
+			t.Errorf("%s: %+v", name, made)
+		}
+	}
+	if len(s.transfers) != 2 {
+		t.Errorf("the bank has %d transfers, want 2", len(s.transfers))
+	}
+	for name, c := range map[string]struct {
+		address object
+		want    string
+	}{
+		"city and country": {object{"structured": object{"city": "Denver", "country": "US"}}, ""},
+		"unstructured": {object{"unstructured": object{"line1": "1 Main St", "line2": "Denver"}},
+			"creditor.address.structured"},
+		"both": {object{"structured": object{"city": "Denver", "country": "US"}, "unstructured": object{}},
+			"creditor.address.structured"},
+		"no city":    {object{"structured": object{"country": "US"}}, "creditor.address.structured.city"},
+		"no country": {object{"structured": object{"city": "Denver"}}, "creditor.address.structured.country"},
+		"a country's name": {object{"structured": object{"city": "Denver", "country": "USA"}},
+			"creditor.address.structured.country"},
+		"an empty state": {object{"structured": object{"city": "Denver", "country": "US", "state": ""}},
+			"creditor.address.structured.state"},
+		"an unknown part": {object{"structured": object{"city": "Denver", "country": "US", "zip": "1"}},
+			"creditor.address.structured.zip"},
+	} {
+		if got := wrongAddress(object{"creditor": object{"address": c.address}}); got != c.want {
+			t.Errorf("the server, %s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A wire to a payee without a city fails before the bank is called, and staff see why.
+func TestAnIncompleteAddressFailsAWire(t *testing.T) {
+	payouttest.RunFixture(t, func(f *payouttest.Fixture) {
+		b := open(f, "")
+		b.Scheme = "fedwire"
+		to := b.To("110000000", 100)
+		to.Destination = []byte(strings.Replace(string(to.Destination), `"city":"Denver",`, "", 1))
+		outs := b.Queue(to, b.To("110000000", 200))
+		b.Work(3)
+		b.Want(outs[0].ID, payout.Failed, "destination_incomplete")
+		b.Want(outs[1].ID, payout.Fulfilled, "")
+		if got := b.Problems(); len(got) != 1 || !strings.Contains(got[0], "no city or no country") {
+			t.Errorf("problems: %q", got)
+		}
+		if len(b.transfers) != 1 {
+			t.Errorf("the bank has %d transfers, want 1", len(b.transfers))
 		}
 	})
 }

@@ -194,11 +194,19 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 		fail(w, http.StatusBadRequest, "malformed_request_error", nil)
 		return
 	}
-	for _, name := range required[kind] {
-		if in[name] == nil || in[name] == "" {
-			fail(w, http.StatusBadRequest, "invalid_parameters_error", object{"errors": []object{{"field": name}}})
-			return
-		}
+	missing := slices.IndexFunc(required[kind], func(name string) bool { return in[name] == nil || in[name] == "" })
+	wrong := ""
+	switch {
+	case missing >= 0:
+		wrong = required[kind][missing]
+	case kind == "ach_transfers":
+		wrong = wrongAddenda(in)
+	case kind == "wire_transfers":
+		wrong = wrongAddress(in)
+	}
+	if wrong != "" {
+		fail(w, http.StatusBadRequest, "invalid_parameters_error", object{"errors": []object{{"field": wrong}}})
+		return
 	}
 	amount := int64(0)
 	if kind != "ach_prenotifications" {
@@ -218,6 +226,56 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 		"routing_number": in["routing_number"], "request": body, "return": nil, "rejection": nil, "reversal": nil,
 		"notifications_of_change": []object{}})
 	_ = json.NewEncoder(w).Encode(s.transfers[len(s.transfers)-1])
+}
+
+// wrongAddenda returns the name of the first wrong parameter in the addenda of an ACH transfer, or "". One entry of 1
+// to 80 printable ASCII characters is allowed, and none for a WEB debit.
+func wrongAddenda(in object) string {
+	if _, sent := in["addenda"]; !sent {
+		return ""
+	}
+	addenda, _ := in["addenda"].(object)
+	form, _ := addenda["freeform"].(object)
+	entries, _ := form["entries"].([]any)
+	switch {
+	case in["standard_entry_class_code"] == "internet_initiated" || len(addenda) != 2:
+		return "addenda"
+	case addenda["category"] != "freeform":
+		return "addenda.category"
+	case len(form) != 1 || len(entries) != 1:
+		return "addenda.freeform.entries"
+	}
+	entry, _ := entries[0].(object)
+	text, _ := entry["payment_related_information"].(string)
+	if len(entry) != 1 || text == "" || len(text) > 80 ||
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "addenda.freeform.entries.payment_related_information"
+	}
+	return ""
+}
+
+// wrongAddress returns the name of the first wrong parameter in the address of a wire's creditor, or "". The address
+// must be structured, with a city and a country.
+func wrongAddress(in object) string {
+	creditor, _ := in["creditor"].(object)
+	address, _ := creditor["address"].(object)
+	parts, structured := address["structured"].(object)
+	if !structured || len(address) != 1 {
+		return "creditor.address.structured"
+	}
+	for name, value := range parts {
+		if text, _ := value.(string); text == "" ||
+			!slices.Contains([]string{"city", "country", "line1", "line2", "postal_code", "state"}, name) {
+			return "creditor.address.structured." + name
+		}
+	}
+	if parts["city"] == nil {
+		return "creditor.address.structured.city"
+	}
+	if code, _ := parts["country"].(string); len(code) != 2 || code != strings.ToUpper(code) {
+		return "creditor.address.structured.country"
+	}
+	return ""
 }
 
 // advance lets the networks execute the pending transfers.

@@ -40,9 +40,6 @@ const (
 	maxPages = 20
 )
 
-// incomplete is the reason of a payment whose destination lacks a field that Wise requires.
-const incomplete = "destination_incomplete"
-
 // API implements bank.API.
 type API struct {
 	client bankhttp.Client
@@ -175,7 +172,7 @@ func (a *API) quote(ctx context.Context, o bank.Order, account json.Number) (str
 func refusal(err error) (bank.Transfer, bool) {
 	var missing errIncomplete
 	if errors.As(err, &missing) {
-		return bank.Transfer{Status: bank.TransferRejected, Code: incomplete, Info: missing.Error()}, true
+		return bank.Transfer{Status: bank.TransferRejected, Code: bank.ReasonDestination, Info: missing.Error()}, true
 	}
 	var f *bankhttp.Failure
 	if errors.As(err, &f) && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity) {
