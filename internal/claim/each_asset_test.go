@@ -28,7 +28,8 @@ import (
 
 // inEachAsset lists how a claim of 100 USD ends, as docs/states.md describes it: every row of its table. Amounts are
 // percentages of the price. On a chain, every payment arrives, and the claim says what became of it. Over Lightning the
-// node itself refuses payments of too little, a second one and late ones; the step "refused" expects that.
+// node itself refuses payments of too little, a second one and late ones; the step "refused" expects that. A payment
+// over Lightning is final, so cases in which a payment is unconfirmed, replaced or reorganized have no steps there.
 var inEachAsset = []struct {
 	name, policy string
 	chain        string // steps on a chain: bitcoin, USDC and USDT
@@ -86,12 +87,29 @@ var inEachAsset = []struct {
 		claim.Expired, "", claim.None, percentages{}},
 	{"in no block for a day", "", "pay 100%, wait 24h15m, is invalid, mine 1", "",
 		claim.PaidLate, "", claim.Late, percentages{kept: 100}},
+	{"in two transactions, one of them in no block for a day", "",
+		"pay 40%, mine 1, pay 60%, is confirming, wait 24h15m, is paid_late, suspense 40%, mine 1", "",
+		claim.PaidLate, "", claim.Late, percentages{kept: 100}},
+	{"under, and the rest late", "", "pay 60%, mine 1, wait 15m1s, is underpaid, pay 40%, is underpaid, mine 1", "",
+		claim.PaidLate, "", claim.Late, percentages{kept: 100}},
+	{"expired, and cancelled", "", "wait 15m1s, is expired, cancel", "wait 15m1s, is expired, cancel, refused 100%",
+		claim.Cancelled, claim.Cancelled, claim.None, percentages{}},
+	{"cancelled, accepted late and reorganized for good", "",
+		"cancel, pay 100%, mine 1, is paid_late, refresh, is paid, reorg 1, evict", "",
+		claim.Cancelled, "", claim.None, percentages{}},
+	{"settled, reorganized for good and paid again", "",
+		"pay 100%, mine 1, is paid, settle, reorg 1, evict, is awaiting_payment, owes 9900, pay 100%, mine 1, owes 0", "",
+		claim.Paid, "", claim.None, percentages{}},
 	{"without confirmations", "confirmations 0", "pay 100%, is paid, suspense 0, mine 1", "lightning 100%",
 		claim.Paid, claim.Paid, claim.None, percentages{}},
 	{"without confirmations, and replaced", "confirmations 0", "pay 100%, is paid, replace, mine 1", "",
 		claim.AwaitingPayment, "", claim.None, percentages{}},
 	{"paid, and refunded whole", "", "pay 100%, mine 1, is paid, return, mine 2",
 		"lightning 100%, is paid, return, mine 2",
+		claim.Refunded, claim.Refunded, claim.None, percentages{}},
+	{"paid, refunded whole, and the refund is reorganized", "",
+		"pay 100%, mine 1, is paid, return, mine 2, is refunded, reorg 2, is paid, mine 3",
+		"lightning 100%, is paid, return, mine 2, is refunded, reorg 2, is paid, mine 3",
 		claim.Refunded, claim.Refunded, claim.None, percentages{}},
 }
 
@@ -162,8 +180,9 @@ func onChain(m *merchant, asset money.Asset, price int64, payer string) {
 	m.TB = t
 }
 
-// stepOrRefund performs the steps of a sale, and two more: "refund" refunds what is the payer's, and "return" what the
-// merchant was paid, to an address.
+// stepOrRefund performs the steps of a sale, and four more: "refund" refunds what is the payer's, and "return" what the
+// merchant was paid, to an address; "settle" settles the merchant's balance, and "owes" checks the company's debt, in
+// cents.
 func (s *sale) stepOrRefund(verb, rest, to string) {
 	s.Helper()
 	switch verb {
@@ -172,6 +191,11 @@ func (s *sale) stepOrRefund(verb, rest, to string) {
 	case "return":
 		_, token := s.part(s.m.By, claim.PartParams{AmountText: "100"})
 		s.accept(token, to)
+	case "settle":
+		s.m.settleBalance("")
+		s.merchant = -99_00 // the share of this sale left with the settlement
+	case "owes":
+		s.WantBalance(ledger.DueFromCustomer, "", usd(s.Number(rest)))
 	default:
 		s.step(verb, rest)
 	}
