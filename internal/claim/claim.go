@@ -229,7 +229,8 @@ type Config struct {
 	Lightning *lightning.Service
 	// LightningRefunds has the limits of refunds over Lightning; nil if refunds in bitcoin are paid on chain only.
 	LightningRefunds *LightningRefunds
-	// PerMinute and MaxOpen limit the claims of one company; 0 is no limit.
+	// PerMinute and MaxOpen limit the claims that one company creates and, separately, those that payers create with its
+	// payment links and invoices; 0 is no limit.
 	PerMinute, MaxOpen int64
 	// Withdrawals pays settlements out to the company's destinations.
 	Withdrawals *withdrawal.Service

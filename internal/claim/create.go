@@ -129,7 +129,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := checkPayer(ctx, tx, by, companyID, c.PayerID); err != nil {
 		return Claim{}, err
 	}
-	if err := s.checkLimits(ctx, tx, companyID); err != nil {
+	if err := s.checkLimits(ctx, tx, companyID, c.LinkID != ""); err != nil {
 		return Claim{}, err
 	}
 	if c.Policy.Confirmations == 0 {
@@ -343,12 +343,13 @@ func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 const inFlight = 1024
 
 // checkLimits refuses claims beyond the limits. It counts committed claims and those of this commit. Close to a
-// limit, the commit checks again with the concurrent requests.
-func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) error {
+// limit, the commit checks again with the concurrent requests. Claims that payers create with payment links and
+// invoices are counted apart from those that the merchant creates, so that payers cannot use up the merchant's limits.
+func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string, linked bool) error {
 	if s.PerMinute <= 0 && s.MaxOpen <= 0 {
 		return nil
 	}
-	limits := limitCheck{s, companyID}
+	limits := limitCheck{s, companyID, linked}
 	near, err := limits.check(ctx, tx, 1)
 	if err == nil && near {
 		limitChecks.Add(tx, limits)
@@ -356,21 +357,27 @@ func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string) 
 	return err
 }
 
-// limitCheck is a company whose limits are checked again at the commit.
+// limitCheck is a company whose limits are checked again at the commit. linked selects the claims of its payment links
+// and invoices instead of those that it creates itself.
 type limitCheck struct {
 	s         *Service
 	companyID string
+	linked    bool
 }
 
 // limitChecks run before the claims are inserted, and make concurrent commits of a company wait for each other.
 var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 	// A fixed order of locks prevents deadlocks.
-	slices.SortFunc(all, func(a, b limitCheck) int { return strings.Compare(a.companyID, b.companyID) })
+	slices.SortFunc(all, func(a, b limitCheck) int {
+		return cmp.Or(strings.Compare(a.companyID, b.companyID), strings.Compare(strconv.FormatBool(a.linked),
+			strconv.FormatBool(b.linked)))
+	})
+	checks := slices.Compact(slices.Clone(all))
 	all = slices.CompactFunc(all, func(a, b limitCheck) bool { return a.companyID == b.companyID })
 	if err := lockLimits(ctx, tx, all); err != nil {
 		return err
 	}
-	for _, g := range all {
+	for _, g := range checks {
 		if _, err := g.check(ctx, tx, 0); err != nil {
 			return err
 		}
@@ -381,10 +388,10 @@ var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCh
 // check returns an error if that many more claims would exceed a limit. near reports whether claims that are being
 // created concurrently could exceed one.
 func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
-	s, made := g.s, waitingClaims(tx, g.companyID)+more
+	s, made := g.s, waitingClaims(tx, g)+more
 	ctx = db.StoredOnly(ctx) // the queries count stored claims only, because made counts the buffered ones
 	if s.PerMinute > 0 {
-		wait, err := s.pause(ctx, tx, g.companyID, s.PerMinute-made+1)
+		wait, err := g.pause(ctx, tx, s.PerMinute-made+1)
 		if err != nil {
 			return false, err
 		}
@@ -392,13 +399,13 @@ func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool
 			return false, ErrTooOften.Detailf("A company may make %d claims a minute.",
 				s.PerMinute).Set("retry_after", seconds(wait))
 		}
-		if wait, err = s.pause(ctx, tx, g.companyID, s.PerMinute-made+1-inFlight); err != nil {
+		if wait, err = g.pause(ctx, tx, s.PerMinute-made+1-inFlight); err != nil {
 			return false, err
 		}
 		near = wait > 0
 	}
 	if s.MaxOpen > 0 {
-		open, err := countOpen(ctx, tx, g.companyID, s.MaxOpen)
+		open, err := countOpen(ctx, tx, g, s.MaxOpen)
 		if err != nil {
 			return false, err
 		}
@@ -415,11 +422,11 @@ func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool
 
 // pause returns the time until the n-th newest claim of a company is a minute old; a full minute if no claim is
 // allowed.
-func (s *Service) pause(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Duration, error) {
+func (g limitCheck) pause(ctx context.Context, tx *db.Tx, n int64) (time.Duration, error) {
 	if n <= 0 {
 		return time.Minute, nil
 	}
-	at, err := nthNewest(ctx, tx, companyID, n)
+	at, err := nthNewest(ctx, tx, g, n)
 	return max(0, at.Add(time.Minute).Sub(tx.Now())), err
 }
 

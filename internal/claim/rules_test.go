@@ -105,6 +105,44 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// Claims that payers create with payment links and the merchant's own claims do not use up each other's limits.
+func TestLimitsOfLinksAreSeparate(t *testing.T) {
+	run(t, func(m *merchant) {
+		byLink := func(want error) {
+			t.Helper()
+			m.WantError(want, func(ctx context.Context, tx *db.Tx) error {
+				_, err := m.claims.Create(ctx, tx, m.By, claim.CreateParams{PayerID: "payer", AmountText: "100",
+					Currency: "USD", LinkID: "plk_1"})
+				return err
+			})
+		}
+		own := func(want error) {
+			t.Helper()
+			if _, err := m.tryCreate(); !errors.Is(err, want) {
+				t.Errorf("%v, want %v", err, want)
+			}
+		}
+		linked := func() {
+			m.Write(fixture.Drop(func(ctx context.Context, tx *db.Tx) (claim.Claim, error) {
+				return m.claims.Create(ctx, tx, m.By, claim.CreateParams{PayerID: "payer", AmountText: "100",
+					Currency: "USD", LinkID: "plk_1"})
+			}))
+		}
+		m.claims.PerMinute = 2
+		linked()
+		linked()
+		byLink(claim.ErrTooOften)
+		own(nil)
+		own(nil)
+		own(claim.ErrTooOften)
+		m.claims.PerMinute, m.claims.MaxOpen = 0, 3
+		linked()
+		byLink(claim.ErrTooManyOpen)
+		own(nil)
+		own(claim.ErrTooManyOpen)
+	})
+}
+
 // The limits count concurrent requests together, although each has its own transaction.
 func TestLimitsOfConcurrentRequests(t *testing.T) {
 	for _, c := range []struct {

@@ -46,10 +46,11 @@ func insertClaim(tx *db.Tx, c *Claim) {
 	})
 }
 
-// waitingClaims counts the claims of a company that this transaction will insert.
-func waitingClaims(tx *db.Tx, companyID string) (n int64) {
+// waitingClaims counts the claims of a limit that this transaction will insert.
+func waitingClaims(tx *db.Tx, g limitCheck) (n int64) {
+	const linkID = 10 // column of claimRows
 	for _, row := range claimRows.Buffered(tx) {
-		if row[0] == companyID {
+		if row[0] == g.companyID && (row[linkID] != "") == g.linked {
 			n++
 		}
 	}
@@ -343,11 +344,12 @@ func reserved(ctx context.Context, tx *db.Tx, companyID, externalID string) (cla
 	return claimID, digest, err
 }
 
-// nthNewest returns when the n-th newest claim of a company was made, the zero time if there are fewer.
-func nthNewest(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.Time, error) {
+// nthNewest returns when the n-th newest claim of a limit was made, the zero time if fewer were made in the last minute.
+func nthNewest(ctx context.Context, tx *db.Tx, g limitCheck, n int64) (time.Time, error) {
 	var at int64
 	err := tx.QueryRow(ctx,
-		"SELECT created_at FROM claims WHERE company_id = $1 ORDER BY created_at DESC LIMIT 1 OFFSET $2", companyID,
+		`SELECT created_at FROM claims WHERE company_id = $1 AND created_at > $2 AND (link_id <> '') = $3
+			ORDER BY created_at DESC LIMIT 1 OFFSET $4`, g.companyID, db.Micros(tx.Now().Add(-time.Minute)), g.linked,
 		n-1).Scan(&at)
 	if errors.Is(err, db.ErrNoRows) {
 		return time.Time{}, nil
@@ -355,11 +357,12 @@ func nthNewest(ctx context.Context, tx *db.Tx, companyID string, n int64) (time.
 	return timeOf(at), err
 }
 
-// countOpen counts the claims of a company that wait for money, up to a limit.
-func countOpen(ctx context.Context, tx *db.Tx, companyID string, limit int64) (n int64, err error) {
+// countOpen counts the claims of a limit that wait for money, up to a limit.
+func countOpen(ctx context.Context, tx *db.Tx, g limitCheck, limit int64) (n int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM claims
 		WHERE company_id = $1 AND state IN ('awaiting_payment', 'partially_paid', 'confirming')
-		LIMIT $2) AS waiting`, companyID, limit).Scan(&n)
+			AND (link_id <> '') = $2
+		LIMIT $3) AS waiting`, g.companyID, g.linked, limit).Scan(&n)
 	return n, err
 }
 
