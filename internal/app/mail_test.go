@@ -119,7 +119,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	d.deposit(made.PayrollID, "exact", "")
 	// This payee's bank has closed their account.
 	closed := at + "create"
-	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE",
+	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "IE",
 		"email": "bea@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 
 	for _, wanted := range []struct{ to, subject string }{
 		{invited, "invites you to get paid"},
-		{"", "Your identity is verified"},
+		{"", "Ihre Identität ist bestätigt"}, // of a user in Germany
 		{"ada@example.com", "A payout destination was added"},
 		{"", "was disabled"},
 		{seed.Admin.Email, "was connected to your account"},

@@ -229,7 +229,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			o := openCompanyBrowser(t, dbtest.SQLite(t))
 			const who = "joan@payee.example"
 			joan, _ := o.d.ok("POST", "/api/company/"+o.d.seed.CompanyID+"/recipients/create",
-				`{"first_name":"Joan","last_name":"Clarke","country":"DE","email":"`+who+`"}`).read(t)["recipient_id"].(string)
+				`{"first_name":"Joan","last_name":"Clarke","country":"IE","email":"`+who+`"}`).read(t)["recipient_id"].(string)
 			b := webtest.Start(t)
 			p := &flow{T: t, Page: b.Open(o.s.Ready().BaseURL+"/sign-in", look), base: o.s.Ready().BaseURL, look: look}
 			p.Fill("#email", o.d.seed.Admin.Email)

@@ -353,7 +353,7 @@ func TestPayrollByFile(t *testing.T) {
 			ada.Email+",10,c\n"+o.d.seed.Recipients[1].RecipientID+",,d\n")
 		odd = o.Submit(odd, "/payrolls/import", "map.0", "payee", "map.1", "amount", "map.2", "ignore")
 		o.says(o.Submit(odd, "/payrolls/import", "fix.3.amount", "20"), "1,280.50\u00a0USD", "is paid 3 times",
-			"more than ten times", "without an amount, left out: 1")
+			"more than ten times", "1 row without an amount is left out.")
 		o.says(o.Get("/payrolls/import/template.csv"), "payee,name,amount", ada.UserID)
 
 		made := o.Submit(preview, "/payrolls")

@@ -342,7 +342,8 @@ func TestDebitsAndReversalsAreExpected(t *testing.T) {
 				token = "try_1"
 			}
 			insert("direct_debits", "reason description external_id request_key retry_of name checksum sealed transfer_id "+
-				"created_by", "released retries attempts check_at checked_at held_until version created_at updated_at",
+				"created_by payroll_id",
+				"released retries attempts check_at checked_at held_until version created_at updated_at",
 				map[string]any{"company_id": "com_1", "debit_id": fmt.Sprintf("ddb_%d", i), "mandate_id": "mdt_1",
 					"account": "eur", "number": int64(i + 1), "asset": "EUR", "amount": int64(i+1) * 100, "due_on": today,
 					"status": state, "is_final": false, "token": token})

@@ -110,7 +110,7 @@ type (
 		TokenAuthMethods      []string `json:"token_endpoint_auth_methods_supported"`
 		RevocationAuthMethods []string `json:"revocation_endpoint_auth_methods_supported"`
 		ChallengeMethods      []string `json:"code_challenge_methods_supported"`
-		ProofAlgorithms       []string `json:"dpop_signing_alg_values_supported"`
+		ProofAlgorithms       []string `json:"dpop_signing_alg_values_supported" doc:"Algorithms of DPoP proofs."`
 		IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 

@@ -70,7 +70,7 @@ type (
 	}
 
 	platformInvitation struct {
-		OwnerEmail string `json:"owner_email" example:"ada@acme.example"`
+		OwnerEmail string `json:"owner_email" example:"ada@acme.example" doc:"Address of the owner, who is invited."`
 		ExpiresAt  Time   `json:"expires_at" doc:"Until when the invitation can be accepted, UTC."`
 	}
 

@@ -67,16 +67,16 @@ type Service struct {
 	Env    identity.Environment
 	// Contract has the fees of new companies.
 	Contract identity.NewCompany
-	// BaseURL is the address of the pages.
+	// BaseURL is the address of the pages, for links to them. It is empty in a process that serves no API.
 	BaseURL string
 	// AllowUnverified lets companies that are not verified be platforms.
 	AllowUnverified bool
 }
 
-// New returns the service. It returns an error without a sealer, environment or address.
+// New returns the service. It returns an error without a sealer or environment.
 func New(s Service) (*Service, error) {
-	if s.Sealer == nil || s.Env == "" || s.BaseURL == "" {
-		return nil, errors.New("platform: Sealer, Env and BaseURL are required")
+	if s.Sealer == nil || s.Env == "" {
+		return nil, errors.New("platform: Sealer and Env are required")
 	}
 	return &s, nil
 }

@@ -68,6 +68,8 @@ var triggers = map[string]trigger{
 		revertFunding},
 	"payroll.created":            {"creates a payroll", payrollThen()},
 	"payroll.updated":            {"creates a payroll and changes its reference", payrollThen(rename)},
+	"platform.company_created":   {"creates a company for the app of the API key", createCompany},
+	"platform.company_update":    {"creates a company for the app of the API key, and changes the fee", createCompany},
 	"proposal.created":           {"proposes a payroll and cancels the proposal", propose},
 	"proposal.status_update":     {"proposes a payroll and cancels the proposal", propose},
 	"schedule.created":           {"creates a schedule and ends it", runSchedule},
@@ -300,6 +302,16 @@ func propose(ctx context.Context, c *Client) error {
 		return err
 	}
 	return c.Post(ctx, "/api/company/proposals/cancel", fields{"proposal_id": id}, nil)
+}
+
+// createCompany creates a company of the platform and changes the platform's fee on its payrolls.
+func createCompany(ctx context.Context, c *Client) error {
+	id, err := c.create(ctx, "/api/platform/companies", "company_id", fields{"name": "Books Ltd", "country": "DE",
+		"owner_email": "owner-" + uuid.NewString() + "@books.example"})
+	if err != nil {
+		return err
+	}
+	return c.Post(ctx, "/api/platform/companies/"+id+"/fee", fields{"fee_bps": 25}, nil)
 }
 
 // rename changes the reference of a payroll.
