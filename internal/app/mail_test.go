@@ -119,7 +119,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 	d.deposit(made.PayrollID, "exact", "")
 	// This payee's bank has closed their account.
 	closed := at + "create"
-	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "IE",
+	if err := c.Post(t.Context(), closed, map[string]string{"first_name": "Bea", "last_name": "Example", "country": "DE",
 		"email": "bea@example.com"}, &payee); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 		{"", "was disabled"},
 		{seed.Admin.Email, "was connected to your account"},
 		{seed.Workers[0].Email, "paid you"},
-		{"bea@example.com", "was returned"},
+		{"bea@example.com", "wurde zurückgebucht"},
 	} {
 		eventually(t, 2*time.Minute, "mail "+wanted.subject, func() bool { return o.got(wanted.to, wanted.subject) })
 	}

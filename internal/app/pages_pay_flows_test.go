@@ -229,7 +229,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			o := openCompanyBrowser(t, dbtest.SQLite(t))
 			const who = "joan@payee.example"
 			joan, _ := o.d.ok("POST", "/api/company/"+o.d.seed.CompanyID+"/recipients/create",
-				`{"first_name":"Joan","last_name":"Clarke","country":"IE","email":"`+who+`"}`).read(t)["recipient_id"].(string)
+				`{"first_name":"Joan","last_name":"Clarke","country":"DE","email":"`+who+`"}`).read(t)["recipient_id"].(string)
 			b := webtest.Start(t)
 			p := &flow{T: t, Page: b.Open(o.s.Ready().BaseURL+"/sign-in", look), base: o.s.Ready().BaseURL, look: look}
 			p.Fill("#email", o.d.seed.Admin.Email)
@@ -265,7 +265,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.shows("We sent a code")
 			code := ""
 			eventually(t, 60*time.Second, "the code is mailed", func() bool {
-				m := regexp.MustCompile(`Your code is (\d{6})`).FindStringSubmatch(o.Get("/sandbox/mails").Text)
+				m := regexp.MustCompile(`Ihr Code lautet (\d{6})`).FindStringSubmatch(o.Get("/sandbox/mails").Text)
 				if m != nil {
 					code = m[1]
 				}
@@ -281,7 +281,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.shows("Link in an email", "No payments yet.")
 			eventually(t, 60*time.Second, "the payee is mailed", func() bool {
 				text := o.Get("/sandbox/mails").Text
-				return strings.Contains(text, "A bank didn’t confirm your account") && strings.Contains(text, who)
+				return strings.Contains(text, "Eine Bank hat Ihr Konto nicht bestätigt") && strings.Contains(text, who)
 			})
 
 			made := o.d.create(pays("", "30", joan))

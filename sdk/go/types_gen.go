@@ -4330,6 +4330,10 @@ type PayrollSummary struct {
 type PayrollUpdateParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID *string `json:"company_id,omitzero"`
+	// Of a payroll that pays vendors against documents: IDs of the documents, one for each item of to_pay in its
+	// order. Default: each payment keeps the document of the vendor's payment with the same invoice number, or else
+	// another one of the vendor.
+	DocumentIDs []string `json:"document_ids,omitzero"`
 	// Your own reference of the payroll, unique per company. Default: it stays.
 	ExternalID *string `json:"external_id,omitzero"`
 	// Replaces all metadata; empty removes them.
@@ -4408,8 +4412,9 @@ type PlatformFeeParams struct {
 // PlatformInvitation is part of responses.
 type PlatformInvitation struct {
 	// Until when the invitation can be accepted, UTC.
-	ExpiresAt  time.Time `json:"expires_at"`
-	OwnerEmail string    `json:"owner_email"`
+	ExpiresAt time.Time `json:"expires_at"`
+	// Address of the owner, who is invited.
+	OwnerEmail string `json:"owner_email"`
 }
 
 // PlatformInviteParams is part of requests.

@@ -964,8 +964,8 @@ class PayrollsService(Service):
 
         Changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing.
         The address stays. An active quote is replaced by one for the new total, at the same rate and with the
-        same end. Payrolls of vendors cannot be changed. A request with `metadata` only replaces them, in any
-        state.
+        same end. In a payroll that pays vendors, name a vendor in `user_id`; documents that no payment has any
+        more can be paid by another payroll. A request with `metadata` only replaces them, in any state.
 
         Requires the scope `c_company_workers_pay`.
         """
@@ -1104,7 +1104,7 @@ class PlatformsService(Service):
         """Get a token for a company.
 
         Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can
-        hand in verification, request wallets, and do what its scopes permit. It cannot withdraw money or change
+        submit verification, request wallets, and do what its scopes permit. It cannot withdraw money or change
         members.
 
         Requires the scope `p_companies`.

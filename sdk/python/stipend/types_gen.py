@@ -3708,6 +3708,11 @@ class PayrollSummary:
 class PayrollUpdateParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    document_ids: Sequence[str]
+    """Of a payroll that pays vendors against documents: IDs of the documents, one for each item of to_pay in its
+    order. Default: each payment keeps the document of the vendor's payment with the same invoice number, or
+    else another one of the vendor.
+    """
     external_id: str
     """Your own reference of the payroll, unique per company. Default: it stays."""
     metadata: Mapping[str, str]
@@ -3785,6 +3790,7 @@ class PlatformInvitation:
     expires_at: datetime
     """Until when the invitation can be accepted, UTC."""
     owner_email: str
+    """Address of the owner, who is invited."""
 
 
 class PlatformInviteParams(TypedDict, total=False):

@@ -3491,6 +3491,12 @@ export interface PayrollSummary {
 export interface PayrollUpdateParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
+	/**
+	 * Of a payroll that pays vendors against documents: IDs of the documents, one for each item of to_pay in its
+	 * order. Default: each payment keeps the document of the vendor's payment with the same invoice number, or else
+	 * another one of the vendor.
+	 */
+	document_ids?: string[];
 	/** Your own reference of the payroll, unique per company. Default: it stays. */
 	external_id?: string;
 	/** Replaces all metadata; empty removes them. */
@@ -3564,7 +3570,7 @@ export interface PlatformFeeParams {
 export interface PlatformInvitation {
 	/** Until when the invitation can be accepted, UTC. */
 	expires_at: string;
-	/**  */
+	/** Address of the owner, who is invited. */
 	owner_email: string;
 }
 
