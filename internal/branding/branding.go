@@ -15,6 +15,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -205,7 +206,8 @@ func (b *Branding) apply(change Change, company identity.Company) error {
 		b.Languages = nil
 		for i, tag := range change.Languages {
 			if !slices.Contains(Languages, tag) {
-				list.Add("invalid_parameter", "/languages/"+strconv.Itoa(i), "The languages are en, es, pt and fr.")
+				list.Add("invalid_parameter", "/languages/"+strconv.Itoa(i),
+					"The languages are "+strings.Join(Languages, ", ")+".")
 			}
 			if !slices.Contains(b.Languages, tag) {
 				b.Languages = append(b.Languages, tag)

@@ -344,7 +344,8 @@ func reserved(ctx context.Context, tx *db.Tx, companyID, externalID string) (cla
 	return claimID, digest, err
 }
 
-// nthNewest returns when the n-th newest claim of a limit was made, the zero time if fewer were made in the last minute.
+// nthNewest returns when the n-th newest claim of a limit was made. It returns the zero time if fewer were made in the
+// last minute.
 func nthNewest(ctx context.Context, tx *db.Tx, g limitCheck, n int64) (time.Time, error) {
 	var at int64
 	err := tx.QueryRow(ctx,

@@ -41,7 +41,8 @@ func (s *Service) payrollMandate(ctx context.Context, tx *db.Tx, companyID strin
 
 var (
 	errKey = apierr.New(apierr.Forbidden, "insufficient_scope",
-		"Apps and platforms cannot debit the company's bank account. Use an API key of the company, or another funding method.")
+		"Apps and platforms cannot debit the company's bank account. Use an API key of the company, or another funding "+
+			"method.")
 	errCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
 		"This installation collects no direct debits in the payroll's currency.")
 )

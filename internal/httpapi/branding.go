@@ -26,7 +26,7 @@ type (
 		AccentColor *string  `json:"accent_color,omitempty" maxLength:"7"`
 		Headline    *string  `json:"headline,omitempty" maxLength:"200"`
 		ThankYou    *string  `json:"thank_you,omitempty" maxLength:"200"`
-		Languages   []string `json:"languages,omitempty" maxItems:"4"`
+		Languages   []string `json:"languages,omitempty" maxItems:"6"`
 		Logo        *string  `json:"logo,omitempty" maxLength:"1500000"`
 	}
 

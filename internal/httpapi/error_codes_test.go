@@ -238,7 +238,7 @@ func TestBrandingIsChecked(t *testing.T) {
 			refused(422, "invalid_parameter", "accent_color", `"red"`),
 			refused(422, "invalid_parameter", "accent_color", `"#fff;}*"`),
 			refused(422, "invalid_parameter", "thank_you", `"two\nlines"`),
-			refusal{422, "invalid_parameter", "/languages/1", "POST", path, `{"languages":["fr","de"]}`, ""},
+			refusal{422, "invalid_parameter", "/languages/1", "POST", path, `{"languages":["fr","xx"]}`, ""},
 			refused(422, "unsupported_image", "logo", `"PHN2Zz48L3N2Zz4="`),
 			refused(413, "payload_too_large", "logo", `"`+strings.Repeat("AAAA", 350_000)+`"`),
 		)

@@ -449,11 +449,7 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		return err
 	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
 		p.FundingState = FundingFunded
-		if err := p.resume(ctx, tx, webhook.PayrollStatusUpdate); err != nil {
-			return err
-		}
-		p.enqueueRelease(tx) // a release may have been refused during the hold
-		return nil
+		return p.resumeUnlessFrozen(ctx, tx)
 	case owed.Sign() > 0 && f.posted:
 		if err := p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// full is a file on a disk that is full for one write, of which it stores a part.
+// full is a file on a disk that is full for one write. It stores a part of that write.
 type full struct {
 	*os.File
 	writes int

@@ -64,8 +64,8 @@ type Plan struct {
 	Package   int64 // VSize plus all unconfirmed ancestors
 }
 
-// rate returns the fee per virtual byte of the transaction, rounded up. VSize includes an output for change even if there
-// is none.
+// rate returns the fee per virtual byte of the transaction, rounded up. VSize includes an output for change even if
+// there is none.
 func (p Plan) rate() int64 {
 	size := p.VSize
 	if p.Change == 0 {

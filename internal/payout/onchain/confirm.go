@@ -243,8 +243,8 @@ func (c *Carrier) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 	return nil
 }
 
-// reopen queues the outputs of a batch again that is proven never to pay them, to be prepared at a time. They keep their
-// position in the queue.
+// reopen queues the outputs of a batch again that is proven never to pay them, to be prepared at a time. They keep
+// their position in the queue.
 func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string, at time.Time) error {
 	if err := advanceBatch(ctx, tx, b, dead, b.TxID, b.Fee, reason); err != nil {
 		return err

@@ -180,8 +180,8 @@ type pending struct {
 }
 
 // requestSignature requests the signature of a stored transaction and stores the signed bytes. A transaction that the
-// signer refuses is dropped if another can take its place, see drop. Otherwise the refusal is stored, and the request is
-// repeated later: the signer may be given another policy, or time may pass.
+// signer refuses is dropped if another can take its place, see drop. Otherwise the refusal is stored, and the request
+// is repeated later: the signer may be given another policy, or time may pass.
 func (c *Carrier) requestSignature(ctx context.Context, d *db.DB, p pending) error {
 	raw, txid, err := c.family.Sign(ctx, d, p.Batch, p.Transaction, p.approvals)
 	if err == nil {
