@@ -98,6 +98,12 @@ func (x *fundingTest) step(verb, rest string) {
 		})
 	case "resume":
 		x.Write(func(ctx context.Context, tx *db.Tx) error { return x.s.Resume(ctx, tx, x.By.CompanyID, x.p.ID) })
+	case "freeze":
+		x.Exec("UPDATE companies SET status = 'frozen'")
+		x.Write(func(ctx context.Context, tx *db.Tx) error { return Freeze(ctx, tx, x.By.CompanyID) })
+	case "unfreeze":
+		x.Exec("UPDATE companies SET status = 'active'")
+		x.Write(func(ctx context.Context, tx *db.Tx) error { return Unfreeze(ctx, tx, x.By.CompanyID) })
 	case "refresh":
 		x.refresh(words[0])
 	case "cancel":
@@ -235,6 +241,9 @@ func TestFunding(t *testing.T) {
 		"a reorganization before and after the release": "confirmed a, evicted a, is pending none pending, wallet 0, " +
 			"escrow 0, confirmed a, is received funded received, release, reverted a, is on_hold confirming released, " +
 			"owed 2_020_000, outputs held, confirmed a, is released funded released, owed 0, outputs free",
+		"a frozen company's money returns after a reorganization": "confirmed a, release, reverted a, is on_hold, " +
+			"freeze, held funding_reverted, confirmed a, is on_hold funded released, held company_frozen, outputs held, " +
+			"unfreeze, release, is released funded released, outputs free",
 		"a reorganization within the tolerance": "seen a 2_019_800, seen b 200, confirmed all, " +
 			"is received funded received, evicted b, is received, short 200, escrow 2_020_000, release, " +
 			"is released funded released",
