@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -57,6 +58,7 @@ func (o *mailServer) got(to, subject string) bool {
 		for _, m := range mails {
 			head, body, _ := strings.Cut(m, "\r\n\r\n")
 			head = strings.ReplaceAll(head, "\r\n ", " ") // unfold long lines
+			head = testkit.Must(new(mime.WordDecoder).DecodeHeader(head))
 			if (to == "" || to == address) && strings.Contains(head, "Subject: ") && strings.Contains(head, subject) &&
 				strings.Contains(body, "text/plain") && strings.Contains(body, "text/html") {
 				return true
