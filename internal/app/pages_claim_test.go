@@ -58,6 +58,15 @@ func TestClaimPages(t *testing.T) {
 		}
 		path, id := o.paidClaim("=order-<1>")
 		other, otherID := o.newClaim("order-2")
+		for query, problem := range map[string]string{
+			"amount=10": `id="currency-problem"`, "amount=ten&currency=USD": `id="amount-problem"`,
+			"amount=1.001&currency=USD": `id="amount-problem"`,
+		} {
+			o.silent(o.says(o.Get("/claims?"+query), problem), "order-2")
+			if got := o.Get("/claims/export.csv?" + query); got.Status != http.StatusUnprocessableEntity {
+				t.Errorf("export by %s: status %d", query, got.Status)
+			}
+		}
 		o.says(o.Get("/claims"), "=order-&lt;1&gt;", "order-2", "Awaiting payment", "100.00\u00a0USD",
 			"Earned per month in USD")
 		o.silent(o.says(o.Get("/claims?search=%3DORDER-&status=paid&amount=100&currency=USD&since=2020-01-01"),

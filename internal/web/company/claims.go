@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -32,8 +34,10 @@ type claimsPage struct {
 	Charts  []ui.Chart
 }
 
-// claimFilter returns the filter in the URL. An amount without a currency is ignored.
-func claimFilter(c *ui.Request) claim.Filter {
+var errAmountCurrency = apierr.New(apierr.Invalid, "invalid_parameter", "Choose the currency of the amount.")
+
+// claimFilter returns the filter in the URL, and an error at the field if the amount cannot be one or has no currency.
+func claimFilter(c *ui.Request) (claim.Filter, error) {
 	f := claim.Filter{
 		Status: claim.State(queryOneOf(c, "status", claimStates)), Search: c.Query("search"),
 		From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage,
@@ -41,20 +45,35 @@ func claimFilter(c *ui.Request) claim.Filter {
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
-	if a, known := money.Lookup(c.Query("currency")); known {
+	typed := strings.TrimSpace(c.Query("amount"))
+	a, known := money.Lookup(c.Query("currency"))
+	if known {
 		f.Currency = a
-		if amount, err := money.Parse(a, c.PlainAmount(c.Query("amount"), a)); err == nil {
-			f.Amount = amount
-		}
+	} else if typed != "" {
+		return f, errAmountCurrency.At("query", "/currency")
 	}
-	return f
+	if typed == "" {
+		return f, nil
+	}
+	amount, err := money.Parse(a, c.PlainAmount(typed, a))
+	if fault, ok := apierr.As(err); ok {
+		return f, fault.At("query", "/amount")
+	}
+	f.Amount = amount
+	return f, err
 }
 
 // listClaims lists the company's claims, newest first, with a chart of what they earned.
 func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	f := claimFilter(c)
-	all, total, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", f)
-	if err != nil {
+	f, err := claimFilter(c)
+	var all []claim.Claim
+	var total int64
+	if fault, ok := apierr.As(err); ok {
+		c.Problem, f.Page, f.PerPage = fault, 1, ui.PerPage
+	} else if err == nil {
+		all, total, err = c.Claims.List(ctx, tx, c.Session.Principal(), "", f)
+	}
+	if err != nil && c.Problem == nil {
 		return ui.View{}, err
 	}
 	p := claimsPage{
@@ -125,7 +144,11 @@ func claimState(c *ui.Request, one claim.Claim) ui.Cell {
 
 // claimsCSV exports the claims that match the filter of the list.
 func claimsCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return exportClaims(ctx, tx, c, "claims.csv", claimFilter(c))
+	f, err := claimFilter(c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	return exportClaims(ctx, tx, c, "claims.csv", f)
 }
 
 // claimsMonth exports the claims that were created in a month.
