@@ -266,12 +266,21 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return made, nil
 }
 
+// maxID is the length of the longest ID that a request can contain.
+const maxID = 64
+
 // Edit changes a payroll, as payroll.Service.Edit does. In a payroll that pays vendors against documents, each payment
 // has one. documentIDs names them, one for each item of e.ToPay in its order. If it is empty, a payment keeps the
 // document of the vendor's payment with the same invoice number, or else one of the vendor's others. Documents that no
 // payment has any more can be paid by another payroll.
 func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e payroll.EditParams,
 	documentIDs []string) (payroll.Payroll, error) {
+	for i, id := range documentIDs {
+		if len(id) > maxID {
+			return payroll.Payroll{}, apierr.New(apierr.Invalid, "invalid_parameter",
+				"The company has no document of this id.").At("body", fmt.Sprintf("/document_ids/%d", i))
+		}
+	}
 	if n := len(documentIDs); n > 0 && n != len(e.ToPay) {
 		return payroll.Payroll{}, apierr.New(apierr.Invalid, "invalid_parameter",
 			"document_ids names one document for each item of to_pay.").At("body", "/document_ids")
