@@ -188,9 +188,16 @@ func (s *Service) madeBefore(ctx context.Context, tx *db.Tx, companyID, claimID 
 // digest returns a digest of the content of a request, the same for requests that would create the same claim. email
 // is not sealed yet.
 func (c *Claim) digest(p CreateParams) string {
+	metadata, items := c.Metadata, c.Items
+	if len(metadata) == 0 {
+		metadata = nil // empty is the same as absent
+	}
+	if len(items) == 0 {
+		items = nil
+	}
 	content, err := json.Marshal([]any{c.PayerID, c.Amount.Asset(), c.Amount.Units(),
 		cmp.Or(p.Funding, string(money.BTC)), c.Description,
-		c.ReturnURL, c.Redirects, c.Metadata, c.Items, p.ExpiresIn, c.email})
+		c.ReturnURL, c.Redirects, metadata, items, p.ExpiresIn, c.email})
 	if err != nil {
 		panic("claim: the content is texts and numbers: " + err.Error())
 	}
