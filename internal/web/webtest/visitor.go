@@ -146,10 +146,19 @@ func Form(t testing.TB, page, path string) (action string, values url.Values) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var found *html.Node
 	for n := range doc.Descendants() {
 		if before, _, _ := strings.Cut(attribute(n, "action"), "?"); n.Data == "form" && before == path {
-			return attribute(n, "action"), inputs(n)
+			if strings.EqualFold(attribute(n, "method"), "post") {
+				return attribute(n, "action"), inputs(n)
+			}
+			if found == nil {
+				found = n
+			}
 		}
+	}
+	if found != nil {
+		return attribute(found, "action"), inputs(found)
 	}
 	t.Fatalf("no form for %s in\n%s", path, page)
 	return "", nil
