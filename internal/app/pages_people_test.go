@@ -186,7 +186,7 @@ func TestRecipientPages(t *testing.T) {
 		o.says(o.Get(at), "Inactive", "Reactivate")
 		o.silent(o.Get("/payrolls/new"), "Clarke")
 		o.Submit(o.Get(at), at+"/reactivate")
-		o.says(o.Get("/payrolls/new"), "Clarke")
+		o.says(o.Get("/payrolls/new"), "Clark")
 
 		// A viewer can't change where money goes.
 		o.role("viewer")
