@@ -375,7 +375,7 @@ func TestFlowsOfAPayrollOfVendorsInABrowser(t *testing.T) {
 					`{"account_holder_name":"`+name+`","account_holder_type":"business","iban":"DE89370400440532013000"}}`)
 				document, _ := o.d.ok("POST", "/api/vendor/payroll/documents",
 					`{"base64_document":"JVBERi0xLjcKQ0FOQVJZLW9mLXRoZS1pbnZvaWNlCiUlRU9GCg=="}`).read(t)["document_id"].(string)
-				vendors, documents = append(vendors, id), append(documents, document)
+				vendors, documents = append(vendors, id), append(documents, document) //nolint:staticcheck // grows
 				items = append(items, `{"vendor_id":"`+id+`","document_id":"`+document+`","amount_fiat":40}`)
 			}
 			create := func(items ...string) string {

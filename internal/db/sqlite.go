@@ -128,7 +128,7 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 	if err := c.intercepted(ctx, query, func() error {
 		s, err := c.statement(ctx, query)
 		if err == nil {
-			rows, err = s.QueryContext(ctx, args...) //nolint:rowserrcheck,sqlclosecheck // the caller reads and closes them
+			rows, err = s.QueryContext(ctx, args...) //nolint:sqlclosecheck // the caller reads and closes them
 		}
 		return err
 	}); err != nil {

@@ -82,7 +82,7 @@ func (f *fixture) open() {
 	go func() { done <- service.Serve(f.Context(), l) }()
 	f.stop = func() {
 		_ = l.Close()
-		<-done
+		_ = <-done
 		_ = f.log.Close()
 	}
 	f.client = testkit.Must(signer.NewClient("unix:"+filepath.Join(f.dir, "s"), signer.TLSFiles{}))

@@ -91,7 +91,7 @@ func TestASignerOnANetworkNeedsCertificatesOfBothSides(t *testing.T) {
 		}
 	}
 	_ = l.Close()
-	<-done
+	_ = <-done
 	_ = log.Close()
 }
 

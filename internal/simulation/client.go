@@ -126,7 +126,7 @@ func (w *World) serve(p *process, label, method, path, key string, body []byte) 
 
 // request returns a request of the company's API key.
 func request(method, path, key string, body []byte) *http.Request {
-	r := httptest.NewRequest(method, "http://stipend.example"+path, bytes.NewReader(body))
+	r := httptest.NewRequest(method, "http://stipend.example"+path, bytes.NewReader(body)) //nolint:noctx // no deadline
 	r.Header.Set("Authorization", "Basic "+basic(sandbox.DefaultSeed().APIKey))
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")

@@ -30,7 +30,7 @@ func TestLinesOfDocumentsAreDrawnInVisualOrder(t *testing.T) {
 
 func TestDocumentsInEveryLanguage(t *testing.T) {
 	for _, l := range Languages {
-		c := &Request{Server: &Server{Deps: Deps{Env: identity.Production}}, HTTP: httptest.NewRequest("GET", "/", nil),
+		c := &Request{Server: &Server{Deps: Deps{Env: identity.Production}}, HTTP: httptest.NewRequest(http.MethodGet, "/", nil),
 			Language: Language{Tag: l.Tag}}
 		doc := c.NewPDF("דנה Acme", c.Text("pay.receipt"), "1,250.00 USD", "pay_1", "now",
 			[][2]string{{"pay.from", "Acme"}, {"pay.about", strings.Repeat("A long description. ", 30)}, {"pay.fee", ""}})
