@@ -146,7 +146,8 @@ func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) 
 			return err
 		}
 	}
-	if s.rt.apiKeyOnly && c.by.Kind != identity.KindAPIKey && !(s.rt.platforms && c.by.Kind == identity.KindPlatform) { //nolint:staticcheck // reads better
+	if s.rt.apiKeyOnly && c.by.Kind != identity.KindAPIKey &&
+		(!s.rt.platforms || c.by.Kind != identity.KindPlatform) {
 		return errKeyOnly
 	}
 	return nil

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -30,8 +31,8 @@ func TestLinesOfDocumentsAreDrawnInVisualOrder(t *testing.T) {
 
 func TestDocumentsInEveryLanguage(t *testing.T) {
 	for _, l := range Languages {
-		c := &Request{Server: &Server{Deps: Deps{Env: identity.Production}}, HTTP: httptest.NewRequest(http.MethodGet, "/", nil),
-			Language: Language{Tag: l.Tag}}
+		c := &Request{Server: &Server{Deps: Deps{Env: identity.Production}},
+			HTTP: httptest.NewRequest(http.MethodGet, "/", nil), Language: Language{Tag: l.Tag}}
 		doc := c.NewPDF("דנה Acme", c.Text("pay.receipt"), "1,250.00 USD", "pay_1", "now",
 			[][2]string{{"pay.from", "Acme"}, {"pay.about", strings.Repeat("A long description. ", 30)}, {"pay.fee", ""}})
 		doc.Plain(9)
