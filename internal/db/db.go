@@ -77,6 +77,10 @@ type Options struct {
 // Intercept executes a statement by calling run, or makes it fail.
 type Intercept = func(ctx context.Context, query string, run func() error) error
 
+// Gather is passed to an [Intercept] in place of a statement, after the first request of a batch was received. The
+// requests that arrive until it returns are in the batch, ordered by their labels.
+const Gather = "GATHER"
+
 // LabelWrite is the label of the statements that begin and end transactions that write.
 const LabelWrite = "write"
 

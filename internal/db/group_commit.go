@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -104,6 +106,9 @@ func (d *DB) next() (batch []*request) {
 	defer d.filling.Unlock()
 	select {
 	case r := <-d.queue:
+		if d.opt.Intercept != nil {
+			_ = d.opt.Intercept(WithLabel(context.Background(), LabelWrite), Gather, func() error { return nil })
+		}
 		batch = d.gather(append(batch, r))
 	case <-d.stop:
 	}
@@ -118,6 +123,9 @@ func (d *DB) next() (batch []*request) {
 	}
 	if len(batch) > 0 {
 		d.committing.Add(1)
+	}
+	if d.opt.Intercept != nil {
+		slices.SortStableFunc(batch, func(a, b *request) int { return strings.Compare(Label(a.ctx), Label(b.ctx)) })
 	}
 	return batch
 }

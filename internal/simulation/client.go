@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -115,9 +116,9 @@ func (w *World) serve(p *process, label, method, path, key string, body []byte) 
 	p.tasks++
 	handler, ctx := p.assembly.Handler, p.context(label)
 	w.mu.Unlock()
-	r := request(method, path, key, body)
+	r := request(ctx, method, path, key, body)
 	rec := httptest.NewRecorder()
-	handler.ServeHTTP(rec, r.WithContext(ctx))
+	handler.ServeHTTP(rec, r)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p.tasks--
@@ -125,8 +126,8 @@ func (w *World) serve(p *process, label, method, path, key string, body []byte) 
 }
 
 // request returns a request of the company's API key.
-func request(method, path, key string, body []byte) *http.Request {
-	r := httptest.NewRequest(method, "http://stipend.example"+path, bytes.NewReader(body)) //nolint:noctx // no deadline
+func request(ctx context.Context, method, path, key string, body []byte) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, method, "http://stipend.example"+path, bytes.NewReader(body))
 	r.Header.Set("Authorization", "Basic "+basic(sandbox.DefaultSeed().APIKey))
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")

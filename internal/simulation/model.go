@@ -61,7 +61,7 @@ func (m *model) add(o *order) {
 // get reads from the API as the company does.
 func (m *model) get(path string, v any) {
 	rec := httptest.NewRecorder()
-	m.auditor.Handler.ServeHTTP(rec, request(http.MethodGet, path, "", nil))
+	m.auditor.Handler.ServeHTTP(rec, request(m.w.ctx, http.MethodGet, path, "", nil))
 	if rec.Code != http.StatusOK {
 		m.violation("GET %s answers %d: %s", path, rec.Code, rec.Body)
 		return

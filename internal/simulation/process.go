@@ -184,6 +184,9 @@ func (p *process) statement(ctx context.Context, query string, run func() error)
 			p.w.unlock(p)
 		}
 		return err
+	case query == db.Gather:
+		p.w.park(p.name+"/"+label, atGather, p)
+		return nil
 	case query == "BEGIN IMMEDIATE":
 		switch p.w.park(p.name+"/"+label, atBegin, p) {
 		case killed, killNow:

@@ -88,7 +88,7 @@ func makeTemplate(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	rec := httptest.NewRecorder()
-	a.Handler.ServeHTTP(rec, request(http.MethodPost, "/api/webhooks", "template", body))
+	a.Handler.ServeHTTP(rec, request(ctx, http.MethodPost, "/api/webhooks", "template", body))
 	if rec.Code != http.StatusOK {
 		return fmt.Errorf("create the webhook: %d %s", rec.Code, rec.Body)
 	}

@@ -121,6 +121,7 @@ type gate struct {
 // Kinds of gates. The scheduler may answer each with a fault of its kind.
 const (
 	atStart     = "start"
+	atGather    = "gather"
 	atBegin     = "begin"
 	atCommit    = "commit"
 	atRead      = "read"
