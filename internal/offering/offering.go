@@ -30,7 +30,7 @@ var States = []State{Offered, StopNew, StopAll}
 // ErrStopped is returned for something new in an asset that is not offered. It has the code of a missing price, because
 // clients do the same about both: try later, or use another currency.
 var ErrStopped = apierr.New(apierr.Unavailable, "rate_unavailable",
-	"The operator accepts nothing new in this currency for now. Use another currency, or try later.")
+	"The operator accepts nothing new in this currency at the moment. Use another currency, or try later.")
 
 // Key returns the prefetch key of an asset's state.
 func Key(a money.Asset) db.Prefetch { return switches.Prefetch(a) }

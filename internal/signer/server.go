@@ -140,17 +140,17 @@ func Listen(address string, files TLSFiles) (net.Listener, error) {
 		}
 		return tls.Listen("tcp", address, config)
 	}
-	if c, err := net.Dial("unix", path); err == nil { //nolint:noctx // local
+	if c, err := net.Dial("unix", path); err == nil { //nolint:noctx // a local socket answers at once
 		return nil, errors.Join(fmt.Errorf("another signer listens at %s", path), c.Close())
 	}
 	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	l, err := net.Listen("unix", path) //nolint:noctx // local
+	l, err := net.Listen("unix", path) //nolint:noctx // a local path needs no lookup
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // of a socket
+	if err := os.Chmod(path, 0o660); err != nil { //nolint:gosec // the service, of the same group, must connect
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

@@ -15,6 +15,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -184,8 +185,8 @@ func (s *Service) permit(t transaction, approvals []Approval) error {
 // alarm reports a refusal and writes it to the log, once an hour for each transaction and code, so that nobody fills
 // the disk by asking.
 func (s *Service) alarm(t transaction, err error) {
-	r, ok := err.(Refused) //nolint:errorlint // returned unwrapped
-	if !ok {
+	var r Refused
+	if !errors.As(err, &r) {
 		s.o.Alarm.Error("the signer failed", "chain", t.chain, "transaction", t.id, "error", err)
 		return
 	}
@@ -338,8 +339,8 @@ func (s *Service) Check(payments []Payment, approvals []Approval, together bool)
 			sums[p.Asset] += p.Units
 			s.past.reserved[p.reservation()] = reserved{p.Asset, p.Units, now.Add(reservedFor)}
 		}
-		r, refused := err.(Refused) //nolint:errorlint // returned unwrapped
-		if err != nil && !refused {
+		var r Refused
+		if err != nil && !errors.As(err, &r) {
 			r = Refused{Verdict{Code: Malformed, Detail: "the signer's log cannot be written"}}
 		}
 		verdicts[i] = r.Verdict

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,7 +83,9 @@ func (f *fixture) open() {
 	go func() { done <- service.Serve(f.Context(), l) }()
 	f.stop = func() {
 		_ = l.Close()
-		_ = <-done
+		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {
+			f.Error(err)
+		}
 		_ = f.log.Close()
 	}
 	f.client = testkit.Must(signer.NewClient("unix:"+filepath.Join(f.dir, "s"), signer.TLSFiles{}))

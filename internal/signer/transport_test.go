@@ -91,7 +91,9 @@ func TestASignerOnANetworkNeedsCertificatesOfBothSides(t *testing.T) {
 		}
 	}
 	_ = l.Close()
-	_ = <-done
+	if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
 	_ = log.Close()
 }
 

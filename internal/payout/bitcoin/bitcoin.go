@@ -117,7 +117,7 @@ type answers struct {
 func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, err error) {
 	if a.most, err = r.FeeCap(ctx); err != nil || r.c.Remote == nil {
 		a.silent = err != nil
-		return a, nil //nolint:nilerr // waits
+		return a, nil //nolint:nilerr // silent reports it, and the payouts wait
 	}
 	var head []payout.Output
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {

@@ -198,11 +198,12 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p.add(c, backoffice.ChangeFees, actionForm{ID: "fees", Title: c.Text("operations.fees"),
 		Lead: c.Text("operations.fees.lead"), Path: at + "/fees", Button: c.Text("operations.fees.ask"), Fields: fees})
 	p.add(c, backoffice.ExportCase, caseForm(c, at))
-	if company.Status == identity.CompanyActive { //nolint:staticcheck // reads better
+	switch company.Status {
+	case identity.CompanyActive:
 		p.add(c, backoffice.Freeze, actionForm{ID: "freeze", Title: c.Text("operations.freeze"), Tone: "danger",
 			Path: companiesPath + "/freeze", Button: c.Text("operations.freeze"),
 			Hidden: []ui.Option{{Label: "company_id", Value: company.ID}}, Fields: []ui.Field{reason(c)}})
-	} else if company.Status == identity.CompanyFrozen {
+	case identity.CompanyFrozen:
 		p.add(c, backoffice.Unfreeze, actionForm{ID: "unfreeze", Title: c.Text("operations.unfreeze"),
 			Path: ui.StaffPath + "/requests", Button: c.Text("operations.unfreeze"), Hidden: []ui.Option{
 				{Label: "company_id", Value: company.ID}, {Label: "action", Value: backoffice.Unfreeze}},
