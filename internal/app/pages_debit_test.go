@@ -71,6 +71,7 @@ func TestDirectDebitPages(t *testing.T) {
 
 		// A payroll that is funded by direct debit is previewed with it, and both name each other. Canceling it cancels the
 		// debit.
+		o.d.operatorFunded()
 		ada := o.d.seed.Workers[0].UserID
 		preview := o.says(o.Submit(o.says(o.Get("/payrolls/new"), `value="direct_debit"`), "/payrolls/new", "amount."+ada,
 			"5", "funding_method", "direct_debit"), "Direct debit from your bank account")

@@ -52,12 +52,19 @@ func (d *apiClient) owned(a money.Asset) (x money.Amount) {
 	return x
 }
 
+// operatorFunded waits until the operator's coins of a new sandbox are in the ledger. Before, nothing can be exchanged
+// into bitcoin.
+func (d *apiClient) operatorFunded() {
+	d.Helper()
+	eventually(d.T, 60*time.Second, "the operator's coins are in the ledger",
+		func() bool { return d.owned(money.BTC).Units() > 9*100_000_000 })
+}
+
 // A balance in euros pays payees in bitcoin that the operator owns, at the price that is recorded with the output.
 // The operator sees the position, limits it, and sends some of it to an exchange.
 func paidFromOperatorCoins(d *apiClient) {
 	storage := d.s.cfg.Storage
-	eventually(d.T, 60*time.Second, "the operator's coins are in the ledger",
-		func() bool { return d.owned(money.BTC).Units() > 9*100_000_000 })
+	d.operatorFunded()
 	if got, err := d.run(cli.TreasuryAddressCmd{Storage: storage,
 		WalletFlags: cli.WalletFlags{Env: app.Sandbox}}); err != nil || !strings.HasPrefix(got, "bcrt1q") {
 		d.Errorf("the operator's address: %s, %v", got, err)
