@@ -63,8 +63,6 @@ type Service struct {
 	servers  []*http.Server
 	data     *os.File // locked while this process serves an embedded database
 
-	bankDir string // of the simulated bank, to be removed at the end; "" if there is none
-
 	stopping atomic.Bool
 	ending   chan struct{} // closed when the process stops
 	end      context.CancelFunc
@@ -328,9 +326,6 @@ func (s *Service) stop(ctx context.Context) error {
 	}
 	if s.data != nil {
 		problems = append(problems, s.data.Close())
-	}
-	if s.bankDir != "" {
-		problems = append(problems, os.RemoveAll(s.bankDir))
 	}
 	s.warn(ctx, "the last traces were not sent", s.tracing.stop(ctx))
 	s.log.Info("stopped")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -57,6 +58,7 @@ func start(t *testing.T, url string, change ...func(*app.Config)) *service {
 	for _, f := range change {
 		f(&c)
 	}
+	t.Cleanup(func() { testkit.Check(t, os.RemoveAll(app.SimulatedBankDir(url))) })
 	begin := app.Start
 	if c.Simulated() && len(c.BitcoinWitness) > 0 { // only tests have a second node of the simulated chain
 		c, begin = c.Complete(), app.StartUnchecked

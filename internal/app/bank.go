@@ -3,6 +3,8 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -225,18 +228,20 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 	return bank.New(c)
 }
 
-// simulateBank completes c with a simulated bank. Its directory is next to an embedded database, otherwise a temporary
-// one.
-func (s *Service) simulateBank(c *bank.Config) (err error) {
-	path, embedded := strings.CutPrefix(s.cfg.URL(), "sqlite:")
-	dir := strings.TrimPrefix(path, "//") + ".bank"
-	if !embedded {
-		if dir, err = os.MkdirTemp("", "stipend-bank-"); err != nil {
-			return err
-		}
-		s.bankDir = dir
+// SimulatedBankDir returns the directory of the simulated bank of a database. It is next to an embedded database, and
+// otherwise a directory for temporary files that all processes of the machine with this database share, so that the
+// bank's statements continue after a restart.
+func SimulatedBankDir(databaseURL string) string {
+	if path, embedded := strings.CutPrefix(databaseURL, "sqlite:"); embedded {
+		return strings.TrimPrefix(path, "//") + ".bank"
 	}
-	if c.Drop, s.simulatedBank, err = bank.OpenSandbox(dir); err != nil {
+	name := sha256.Sum256([]byte(databaseURL))
+	return filepath.Join(os.TempDir(), "stipend-bank-"+hex.EncodeToString(name[:8]))
+}
+
+// simulateBank completes c with a simulated bank.
+func (s *Service) simulateBank(c *bank.Config) (err error) {
+	if c.Drop, s.simulatedBank, err = bank.OpenSandbox(SimulatedBankDir(s.cfg.URL())); err != nil {
 		return err
 	}
 	if c.Accounts = bank.SandboxAccounts(); c.Verifier == nil {

@@ -49,6 +49,12 @@ func (s *Service) SetSkew(skew time.Duration) { s.setSkew(skew) }
 // EVM returns the networks in use.
 func (s *Service) EVM() []EVMChain { return s.evms }
 
+// Sources returns what the service compares the ledger with.
+func (s *Service) Sources() backoffice.Sources {
+	w, _ := s.sources()
+	return w
+}
+
 // BackOffice returns the service of the operator's staff.
 func (s *Service) BackOffice() *backoffice.Service { return s.backoffice }
 

@@ -222,18 +222,24 @@ func (s *Service) followBalances(ctx context.Context) {
 	})
 }
 
-// reconcile compares the ledger with the nodes and banks, if the Bitcoin node can list coins, and acts on differences.
-func (s *Service) reconcile(ctx context.Context) error {
+// sources returns what the ledger is compared with, and false if the Bitcoin node cannot list coins.
+func (s *Service) sources() (backoffice.Sources, bool) {
 	node, ok := s.source.(chain.UTXOSource)
-	if !ok {
-		return nil
-	}
 	w := backoffice.Sources{Chain: BitcoinChain, Node: node, Banks: s.banks}
 	for _, a := range s.evms {
 		w.Accounts = append(w.Accounts, a.Node)
 	}
 	if s.lightning != nil {
 		w.Channels = s.lightning.Client
+	}
+	return w, ok
+}
+
+// reconcile compares the ledger with the nodes and banks, if the Bitcoin node can list coins, and acts on differences.
+func (s *Service) reconcile(ctx context.Context) error {
+	w, ok := s.sources()
+	if !ok {
+		return nil
 	}
 	r, err := backoffice.ReconcileSettled(ctx, s.db, w)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/bankreceipt"
 	"github.com/stipend/stipend/internal/db"
@@ -25,10 +26,11 @@ type bankAccount struct {
 	places     []string // dimensions of ledger account 1020; several if the account pays files of two formats
 	zone       bank.Account
 	statements []bankreceipt.Statement
-	duplicates []string // IDs of statements that repeat another one
-	unbalanced int      // number of statements without an opening or closing balance
+	duplicates []string                // IDs of statements that repeat another one
+	unbalanced []bankreceipt.Statement // statements without an opening or closing balance
 	subjects   map[string]*subject
-	books      int64 // balance of the account in the ledger
+	books      int64  // balance of the account in the ledger
+	first      string // day of the first posting, or "" if there is none
 }
 
 // subject is an item of the ledger and the statements: a payment file, a transfer, or a transaction of the operator.
@@ -43,7 +45,8 @@ type subject struct {
 func (s *subject) off() int64 { return s.books - s.stated }
 
 // compareBanks compares account 1020 with the bank's statements, by bank account and subject. A posting after the
-// newest statement is not a difference.
+// newest statement is not a difference. A statement without balances is one, and so is an account with postings whose
+// bank has not sent a statement in time.
 func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Account) error {
 	statements, err := bankreceipt.Statements(ctx, tx)
 	if err != nil {
@@ -54,11 +57,12 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		return err
 	}
 	for _, a := range accounts {
+		for _, s := range a.unbalanced {
+			r.differ(StatementUnbalanced, a.name+", "+s.ID+" of "+s.Closes, "",
+				"it has no opening or no closing balance; ask the bank for statements with both")
+		}
 		if len(a.statements) == 0 {
-			if a.books != 0 {
-				r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s; no statement with a closing balance was imported",
-					ledger.Bank, ledger.Bank.Name(), a.name, text(a.currency, a.books)))
-			}
+			a.withoutStatement(r, tx.Now())
 			continue
 		}
 		a.dropDuplicates(r)
@@ -74,12 +78,28 @@ func (r *Report) compareBanks(ctx context.Context, tx *db.Tx, listed []bank.Acco
 				"the log of the jobs bank.statements and bank.responses", newest.ID, newest.Closes))
 		}
 		a.compare(r, totals)
-		if a.unbalanced > 0 {
-			r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s: %d statements have no opening or closing balance", a.name,
-				a.unbalanced))
-		}
 	}
 	return nil
+}
+
+// withoutStatement reports an account that has postings and no imported statement with balances: as a difference once
+// the first statement is late.
+func (a *bankAccount) withoutStatement(r *Report, now time.Time) {
+	if a.first == "" {
+		return
+	}
+	if first, err := time.Parse(time.DateOnly, a.first); err == nil {
+		before := first.AddDate(0, 0, -1).Format(time.DateOnly)
+		if day := a.zone.LateStatement(before, now); day != "" {
+			r.differ(StatementLate, a.name+", "+day, text(a.currency, a.books),
+				"no statement with balances was imported; ask the bank to send them")
+			return
+		}
+	}
+	if a.books != 0 {
+		r.NotCompared = append(r.NotCompared, fmt.Sprintf("%s %s, %s: %s; no statement with a closing balance was imported",
+			ledger.Bank, ledger.Bank.Name(), a.name, text(a.currency, a.books)))
+	}
 }
 
 // bankAccounts returns the configured accounts and those of statements, each with its postings on account 1020.
@@ -122,7 +142,7 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		if s.Balanced {
 			a.statements = append(a.statements, s)
 		} else {
-			a.unbalanced++
+			a.unbalanced = append(a.unbalanced, s)
 		}
 	}
 	files, err := bank.FileNumbers(ctx, tx)
@@ -172,6 +192,9 @@ func (r *Report) bankAccounts(ctx context.Context, tx *db.Tx, listed []bank.Acco
 		s := a.subject(name)
 		s.books, s.booked = s.books+units, true
 		s.day = max(s.day, a.zone.Day(m.BookedAt))
+		if day := a.zone.Day(m.BookedAt); a.first == "" || day < a.first {
+			a.first = day
+		}
 	})
 	for _, key := range slices.Sorted(maps.Keys(others)) {
 		if place, currency, _ := strings.Cut(key, " "); others[key] != 0 {

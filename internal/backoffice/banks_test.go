@@ -388,6 +388,43 @@ func TestALateStatementIsADifference(t *testing.T) {
 	})
 }
 
+// An account with postings whose bank sends no statement is a difference once the first one is late, and so is a
+// statement without an opening or closing balance. A negative balance is none.
+func TestAnAccountWithoutBalancesIsADifference(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		b.compare("nothing was posted")
+		clock.Set(time.Date(2026, time.April, 1, 10, 0, 0, 0, time.UTC)) // the Wednesday before Easter
+		b.pay("com_1", 100_00)
+		status, err := iso20022.Status{ID: "A1", Order: "S0000001", Code: "ACSC"}.Write(clock.Now())
+		testkit.Check(t, err)
+		b.says("status.xml", status)
+		clock.Set(time.Date(2026, time.April, 2, 9, 59, 0, 0, time.UTC)) // Thursday, 11:59 in Berlin
+		if r := b.compare("before noon"); len(r.NotCompared) != 1 || !strings.Contains(r.NotCompared[0], "-100.00 EUR") {
+			t.Errorf("%q", r.NotCompared)
+		}
+		clock.Set(time.Date(2026, time.April, 2, 10, 0, 0, 0, time.UTC))
+		b.compare("the bank has sent nothing", "statement_late eur, 2026-04-01")
+		// The statement of Wednesday arrives without one of its balances, and then with both.
+		clock.Set(time.Date(2026, time.April, 1, 20, 0, 0, 0, time.UTC))
+		b.number, b.balance = 1, -100_00
+		whole := string(b.statement(0, []iso20022.Entry{debit(100_00, "S0000001")}))
+		clock.Set(time.Date(2026, time.April, 2, 10, 0, 0, 0, time.UTC))
+		for kind, broken := range map[string]string{"OPBD": "XXXX", "CLBD": "ITBD"} {
+			b.says(kind+".xml", []byte(strings.Replace(whole, "<Cd>"+kind+"<", "<Cd>"+broken+"<", 1)))
+			b.compare("no "+kind, "statement_unbalanced eur, ST1 of 2026-04-01", "statement_late eur, 2026-04-01")
+		}
+		b.says("whole.xml", []byte(whole))
+		b.compare("both, of a negative balance")
+		off := strings.Replace(whole, ">100.00</Amt>\n    <CdtDbtInd>DBIT", ">99.00</Amt>\n    <CdtDbtInd>DBIT", 1)
+		if off == whole {
+			t.Fatal(whole)
+		}
+		b.says("off.xml", []byte(off))
+		b.compare("a closing balance that the entries do not lead to", "statement_sum eur ST1", "bank_total 1020 eur")
+	})
+}
+
 // fileIDs returns the IDs of all payment files.
 func fileIDs(t *testing.T, d *db.DB) (ids []string) {
 	t.Helper()

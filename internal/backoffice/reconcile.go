@@ -47,11 +47,14 @@ const (
 	EntryAmount      = "entry_amount"      // a posting and its entry have different amounts
 	BookingUnstated  = "booking_unstated"  // a posting of a past day is on no statement
 	StatementMissing = "statement_missing" // a statement does not start with the closing balance of the one before
-	StatementLate    = "statement_late"    // the newest statement is older than it should be
+	StatementLate    = "statement_late"    // the newest statement is older than it should be, or there is none
 	// StatementDuplicate: the bank sent a statement twice, under different IDs.
 	StatementDuplicate = "statement_duplicate"
 	StatementSum       = "statement_sum" // the entries of a statement do not add up to the change of its balance
-	ChannelTotal       = "channel_total" // the Lightning node has less than its account
+	// StatementUnbalanced: a statement has no opening or no closing balance, or one that cannot be read.
+	StatementUnbalanced = "statement_unbalanced"
+
+	ChannelTotal = "channel_total" // the Lightning node has less than its account
 )
 
 // Report is the result of a reconciliation.

@@ -186,6 +186,12 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 	if err != nil {
 		return Summary{Problems: s.Problems}, err // an incomplete message is not imported
 	}
+	for _, st := range statements {
+		if st.Currency == "" {
+			s.Problems = append(s.Problems, fmt.Sprintf("statement %s of %s has no currency, balance or entry", st.ID,
+				st.Number))
+		}
+	}
 	// Items with references come first, so that one without is not matched by content with a credit that another item
 	// references.
 	slices.SortStableFunc(items, func(a, b item) int { return min(len(b.references), 1) - min(len(a.references), 1) })

@@ -9,8 +9,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// SandboxName is the provider name of simulated accounts.
-const SandboxName = "sandbox"
+// SandboxName is the provider name of simulated accounts. It is not the ID of the operator's accounts at the simulated
+// bank, whose statements do not have the transfers to these accounts.
+const SandboxName = "sandbox-funding"
 
 // Sandbox is a simulated bank. Its account numbers are well-formed and deterministic for each owner, and belong to no
 // real bank: no German bank code and no American routing number starts with 99. Euro accounts are opened immediately;

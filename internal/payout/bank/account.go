@@ -150,11 +150,13 @@ func (i *Instant) prepare() error {
 
 // PaysInstantly reports whether a payment of an amount that is sent now is an instant one.
 func (a Account) PaysInstantly(now time.Time, amount money.Amount) bool {
-	if a.Instant == nil || a.scheme() != iso20022.SEPA || amount.Units() > a.Instant.most {
-		return false
-	}
+	return a.instantAt(now) && a.scheme() == iso20022.SEPA && amount.Units() <= a.Instant.most
+}
+
+// instantAt reports whether the bank accepts instant payments now.
+func (a Account) instantAt(now time.Time) bool {
 	since := timeOfDay(now.In(a.zone))
-	return since >= a.Instant.from && since < a.Instant.until
+	return a.Instant != nil && since >= a.Instant.from && since < a.Instant.until
 }
 
 // ReadAccounts decodes a JSON array of accounts. Its error lists every problem.
@@ -655,7 +657,7 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	}
 	for _, n := range country.AccountNumbers {
 		if v := get(n.Field); v != "" && t.Creditor.Account == "" {
-			t.Creditor.Account, t.Number = v, n.Scheme
+			t.Creditor.Account, t.Number, t.Proxy = v, n.Scheme, n.Field == "pix_key"
 		}
 	}
 	if t.Creditor.Account == "" || t.Creditor.Name == "" || a.scheme() == iso20022.SEPA && !isSEPA(t.Creditor.Account) {

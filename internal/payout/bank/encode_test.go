@@ -89,6 +89,32 @@ func TestAFileSaysWhatItPays(t *testing.T) {
 			}
 		}
 	}
+	// A PIX key is the whole alias of an account: a random key has 36 characters, two more than an account number.
+	for kind, key := range map[string]string{"evp": "123e4567-e89b-12d3-a456-426614174000", "cpf": "52998224725",
+		"email": strings.Repeat("a", 60) + "_1@example.com"} {
+		body, err := encoded(t, "BRL", `{"account_holder_name":"Ada","pix_key_type":"`+kind+`","pix_key":"`+key+`",
+			"tax_id":"52998224725"}`, payer)
+		want := "<Prxy> <Tp> <Prtry>PIX " + kind + "</Prtry> </Tp> <Id>" + key + "</Id> </Prxy>"
+		number := "<Id>" + key + "</Id> <SchmeNm>"
+		if len(key) > 34 {
+			number = "<Id>NOTPROVIDED</Id> <SchmeNm>"
+		}
+		if err != nil || !strings.Contains(body, want) || !strings.Contains(body, number) {
+			t.Errorf("%s: %v, %s is not in %s", kind, err, want, body)
+		}
+	}
+	for name, data := range map[string]string{
+		"an account number of 35 characters": `{"account_holder_name":"Ada","account_number":"` + strings.Repeat("1", 35) +
+			`","bank_code":"01","branch_code":"002"}`,
+		"an account number with a hash": `{"account_holder_name":"Ada","account_number":"1#2","bank_code":"01",
+			"branch_code":"002"}`,
+		"a tax ID of 36 characters": `{"account_holder_name":"Ada","account_number":"123456789","bank_code":"01",
+			"branch_code":"002","tax_id":"` + strings.Repeat("1", 36) + `"}`,
+	} {
+		if body, err := encoded(t, "KES", data, payer); err == nil {
+			t.Errorf("%s: %s", name, body)
+		}
+	}
 	for name, data := range map[string]string{
 		"an IBAN that SEPA does not reach": `{"account_holder_name":"Ada","iban":"AE070331234567890123456"}`,
 		"an IBAN of a wrong length":        `{"account_holder_name":"Ada","iban":"DE8937040044053"}`,

@@ -38,7 +38,7 @@ func (a Account) late(f File, body []byte, now time.Time) bool {
 	first := a.executionDay(now).Format(time.DateOnly)
 	switch {
 	case f.Instant:
-		return f.Execute < a.Day(now)
+		return f.Execute < a.Day(now) || !a.instantAt(now)
 	case a.Format != FormatNACHA:
 		return f.Execute < first
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stipend/stipend/internal/money"
@@ -31,10 +32,14 @@ import (
 //
 // A direct debit of an account with 990NNN is credited and then returned, and one with 991NNN is rejected if it is a
 // SEPA direct debit. Debits of other accounts are credited as soon as the file is read.
+//
+// Each entry is notified at once (camt.054) and is on the statement of its day (camt.053), which has the balances. ACH
+// returns are on the statement only: the bank reports them at once by a file of Nacha.
 type Sandbox struct {
 	root     string
 	accounts []Account
 	newYork  *time.Location // time zone of the deadlines of ACH
+	books    sync.Mutex     // held while entries are booked or a day is stated
 }
 
 // OpenSandbox returns a drop in a local directory and the simulated bank that reads it.
@@ -44,7 +49,7 @@ func OpenSandbox(root string) (*Drop, *Sandbox, error) {
 		return nil, nil, err
 	}
 	d, err := OpenFolder(root)
-	return d, &Sandbox{root, SandboxAccounts(), newYork}, err
+	return d, &Sandbox{root: root, accounts: SandboxAccounts(), newYork: newYork}, err
 }
 
 // sandboxInstant is the largest instant payment of the simulated bank, in cents.
@@ -63,15 +68,16 @@ func SandboxAccounts() []Account {
 			continue
 		}
 		a := Account{ID: "sandbox", Currency: asset, Format: FormatPain, Name: "Stipend Sandbox",
-			Number: sandboxNumber, Street: "1 Main Street", PostCode: "10115", Town: "Berlin", Country: "DE",
+			Number: sandboxNumbers(asset), Street: "1 Main Street", PostCode: "10115", Town: "Berlin", Country: "DE",
 			Calendar: cmp.Or(sandboxCalendars[asset], Weekdays)}
 		if asset == money.EUR {
-			a.Instant = &Instant{Limit: "100000.00", Fallback: true, most: sandboxInstant, until: 24 * time.Hour}
+			a.Instant = &Instant{Limit: "100000.00", From: "00:30", Until: "23:30", Fallback: true, most: sandboxInstant,
+				from: 30 * time.Minute, until: 23*time.Hour + 30*time.Minute}
 		}
 		all = append(all, a)
 	}
 	for i := range all {
-		all[i].zone, all[i].cutOff = time.UTC, 16*time.Hour
+		all[i].CutOff, all[i].Zone, all[i].zone, all[i].cutOff = "16:00", "UTC", time.UTC, 16*time.Hour
 	}
 	all[0].Debits = &Debits{Schemes: map[DebitScheme]DebitTerms{ACHCCD: {}, ACHWEB: {}}}
 	for i := range all {
@@ -85,7 +91,8 @@ func SandboxAccounts() []Account {
 	}
 	if newYork, err := time.LoadLocation("America/New_York"); err == nil {
 		ach := &all[0]
-		ach.zone, ach.newYork = newYork, newYork
+		ach.Zone, ach.zone, ach.newYork, ach.CutOff, ach.cutOff = newYork.String(), newYork, newYork, "17:30",
+			17*time.Hour+30*time.Minute
 		ach.sameDay = []time.Duration{10 * time.Hour, 14*time.Hour + 15*time.Minute, 16*time.Hour + 15*time.Minute}
 	}
 	return all
@@ -177,7 +184,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 		return s.refuse(name, refusal{"FF01", err.Error()}, now)
 	}
 	group := order.all("PmtInf")[0]
-	if r := refuseOrder(order, now); r != (refusal{}) {
+	if r := refuseOrder(order, s.accounts, now); r != (refusal{}) {
 		return s.refuse(name, r, now)
 	}
 	id := order.text("GrpHdr/MsgId")
@@ -190,7 +197,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	seen, instant := map[string]bool{}, group.text("PmtTpInf/LclInstrm/Cd") == "INST"
 	for i, t := range group.all("CdtTrfTxInf") {
 		p := sandboxPayment{id: t.text("PmtId/EndToEndId"), name: t.text("Cdtr/Nm"),
-			account: t.text("CdtrAcct/Id/IBAN") + t.text("CdtrAcct/Id/Othr/Id")}
+			account: t.text("CdtrAcct/Id/IBAN") + cmp.Or(t.text("CdtrAcct/Prxy/Id"), t.text("CdtrAcct/Id/Othr/Id"))}
 		if p.amount, err = orderAmount(t); err != nil {
 			return err
 		}
@@ -224,7 +231,7 @@ func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	debit := iso20022.Entry{Reference: id, Amount: total, Booked: now, Valued: now,
 		Type:  iso20022.Type{Domain: "PMNT", Family: "ICDT", SubFamily: "ESCT"},
 		Batch: iso20022.Batch{MessageID: id, PaymentInfoID: id}}
-	return s.statement(name, sandboxNumber, append([]iso20022.Entry{debit}, back...), now)
+	return s.book(name, append([]iso20022.Entry{debit}, back...), notified, now)
 }
 
 // sandboxOptOut is the instruction to the simulated bank to execute a file without Verification of Payee.
@@ -293,94 +300,29 @@ func returnEntry(o sandboxPayment, reason string, now time.Time) iso20022.Entry 
 		Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "RRTN"},
 		Details: []iso20022.Detail{{EndToEndID: o.id, Amount: o.amount, Credit: true,
 			Debtor:       iso20022.Party{Name: o.name, Account: o.account},
-			ReturnReason: reason, ReturnInfo: []string{iso20022.ReasonText(reason)}}}}
+			ReturnReason: reason, ReturnInfo: []string{ReasonText(reason)}}}}
 }
 
-// Numbers of the operator's accounts at the simulated bank: the one of ACH files, and that of all others.
+// Numbers of the operator's accounts at the simulated bank: the one in USD, and that of all others.
 const (
 	sandboxACHNumber = "123456789"
 	sandboxNumber    = "DE89370400440532013000"
 )
 
-// statement reports entries of one of the operator's accounts.
-func (s *Sandbox) statement(name, number string, entries []iso20022.Entry, now time.Time) error {
-	id := "ST" + strings.TrimSuffix(strings.TrimSuffix(name, ".xml"), ".ach")
-	return s.writeStatement(name+".2.statement.xml", iso20022.Statement{File: id, ID: id, Created: now, Account: number},
-		entries)
-}
-
-func (s *Sandbox) writeStatement(name string, st iso20022.Statement, entries []iso20022.Entry) error {
-	var out bytes.Buffer
-	w, err := iso20022.WriteStatement(&out, st)
-	if err != nil {
-		return err
+// sandboxNumbers returns the number of the operator's account in a currency, which is the same for all formats.
+func sandboxNumbers(currency money.Asset) string {
+	if currency == money.USD {
+		return sandboxACHNumber
 	}
-	for _, e := range entries {
-		if err := w.Entry(e); err != nil {
-			return err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	return s.writeResponse(name, out.Bytes())
-}
-
-// stateDays sends the statement of the last business day that is over for each account that collected a direct debit,
-// once. It has no entries: those of the day are on statements of their own.
-func (s *Sandbox) stateDays(now time.Time) error {
-	for _, a := range s.accounts {
-		at := filepath.Join(s.root, debitsDir, string(a.Currency))
-		last, err := os.ReadFile(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if a.Debits == nil {
-			continue
-		}
-		local := now.In(a.zone)
-		day := time.Date(local.Year(), local.Month(), local.Day()-1, 0, 0, 0, 0, time.UTC)
-		for !a.Calendar.isBusinessDay(day) {
-			day = day.AddDate(0, 0, -1)
-		}
-		name := day.Format(time.DateOnly)
-		if name <= string(last) {
-			continue
-		}
-		id := "ST" + string(a.Currency) + strings.ReplaceAll(name, "-", "")
-		if err := s.writeStatement(id+".xml", iso20022.Statement{File: id, ID: id, Created: now, From: day,
-			To: day.AddDate(0, 0, 1).Add(-time.Second), Account: a.Number, Currency: string(a.Currency)}, nil); err != nil {
-			return err
-		}
-		if err := writeWhole(filepath.Dir(at), filepath.Base(at), []byte(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// debitsDir has, for each currency in which a direct debit was collected, the day of the last statement without
-// entries, or an empty file.
-const debitsDir = "debits"
-
-// collect remembers that an account collected a direct debit.
-func (s *Sandbox) collect(currency money.Asset) error {
-	dir := filepath.Join(s.root, debitsDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if _, err := os.Stat(filepath.Join(dir, string(currency))); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return writeWhole(dir, string(currency), nil)
+	return sandboxNumber
 }
 
 func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 	entries, err := nacha.Inspect(body, now.In(s.newYork), FederalReserve.isBusinessDay)
 	if err != nil {
+		return s.refuse(name, refusedACH(err), now)
+	}
+	if err := s.checkCutOff(entries, now); err != nil {
 		return s.refuse(name, refusedACH(err), now)
 	}
 	earlier, err := s.received(name)
@@ -394,26 +336,22 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 		return err
 	}
 	var responses []nacha.Response
-	var debits []iso20022.Entry
-	var total int64
+	var debits, back []iso20022.Entry
 	for _, e := range entries {
-		total += e.Cents
 		o := sandboxPayment{id: e.ID, account: e.Account, name: e.Name, trace: e.Trace, amount: money.New(money.USD, e.Cents)}
 		if e.Description == nacha.Reversal {
-			reversed, back := reversalEntries(o, e.Debit, now)
+			reversed, returned := reversalEntries(o, e.Debit, now)
 			debits = append(debits, reversed...)
-			responses = append(responses, back...)
+			responses = append(responses, returned...)
 			continue
 		}
 		if number, ok := FindDebit(e.ID); ok {
 			if !e.Debit { // the entry on the operator's account
-				if err := s.collect(money.USD); err != nil {
-					return err
-				}
 				debits = append(debits, collectedEntry(number, o.amount, now))
 			} else if w := scenarioOf(o.account); w.back {
 				responses = append(responses, nacha.Response{ID: o.id, Name: o.name, Trace: o.trace, Debit: true,
 					Code: w.ach(), Cents: o.amount.Units()})
+				back = append(back, returnedDebitEntry(number, o.amount, w.ach(), now))
 			}
 			continue
 		}
@@ -425,15 +363,38 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 		}
 		if a, ok := achResponse(o, scenarioOf(o.account)); ok {
 			responses = append(responses, a)
+			if !a.IsChange() && e.Cents > 0 { // the return of a prenote brings no money
+				back = append(back, returnEntry(o, a.Code, now))
+			}
 		}
 	}
-	if total > 0 { // prenotes are on no statement
-		if err := s.statement(name, sandboxACHNumber, debits, now); err != nil {
-			return err
+	if err := s.book(name, debits, notified, now); err != nil || len(responses) == 0 {
+		return err
+	}
+	return s.returnACH(name, responses, back, now)
+}
+
+// checkCutOff returns an error for entries that should settle on a later day than that of the file, and before the
+// first day whose cut-off has not passed. Same-day entries have the deadlines of their windows.
+func (s *Sandbox) checkCutOff(entries []nacha.Received, now time.Time) error {
+	a, err := s.account(money.USD)
+	if err != nil {
+		return err
+	}
+	first := a.executionDay(now.Add(-sandboxTolerance))
+	for _, e := range entries {
+		if e.Effective.Format(time.DateOnly) > a.Day(now) && e.Effective.Before(first) {
+			return fmt.Errorf("%w: the cut-off for %s was at %s", nacha.ErrDay, e.Effective.Format(time.DateOnly), a.CutOff)
 		}
 	}
-	if len(responses) == 0 {
-		return nil
+	return nil
+}
+
+// returnACH reports returns and notifications of change by a file of Nacha, and books the money that came back or was
+// taken back.
+func (s *Sandbox) returnACH(name string, responses []nacha.Response, back []iso20022.Entry, now time.Time) error {
+	if err := s.book(name+"_return", back, stated, now); err != nil {
+		return err
 	}
 	return s.writeACHResponses(name+".3.return.ach", responses, now)
 }
@@ -505,16 +466,17 @@ func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, r
 		if nacha.ReasonText(reason) == "" || reason[0] != 'R' {
 			reason = "R03"
 		}
-		return s.writeACHResponses(o.id+".3.return.ach", []nacha.Response{{Code: reason, ID: o.id, Cents: a.Units()}}, now)
+		return s.returnACH(o.id, []nacha.Response{{Code: reason, ID: o.id, Cents: a.Units()}},
+			[]iso20022.Entry{returnEntry(o, reason, now)}, now)
 	}
 	if iso20022.ReasonText(reason) == "" {
 		reason = "AC04"
 	}
-	return s.statement(o.id, sandboxNumber, []iso20022.Entry{returnEntry(o, reason, now)}, now)
+	return s.book(o.id, []iso20022.Entry{returnEntry(o, reason, now)}, notified, now)
 }
 
 // Receive reports incoming money on the operator's account under the bank's reference name, with the payer's text. If
-// back is set, the bank takes it back in the same statement.
+// back is set, the bank takes it back at once.
 func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now time.Time) error {
 	entries := []iso20022.Entry{{Reference: name, Amount: a, Credit: true, Booked: now, Valued: now, Servicer: name,
 		Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"},
@@ -525,7 +487,7 @@ func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now
 			Servicer: name,
 			Type:     iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"}})
 	}
-	return s.statement(name, sandboxNumber, entries, now)
+	return s.book(name, entries, notified, now)
 }
 
 // writeResponse stores a response in the drop atomically.

@@ -34,7 +34,7 @@ func returnedDebitEntry(number int64, a money.Amount, reason string, now time.Ti
 	return iso20022.Entry{Reference: "R" + DebitReference(number), Amount: a, Booked: now, Valued: now,
 		Type: iso20022.Type{Domain: "PMNT", Family: "IDDT", SubFamily: "UPDD"},
 		Details: []iso20022.Detail{{EndToEndID: debitEntry(number), Amount: a, ReturnReason: reason,
-			ReturnInfo: []string{iso20022.ReasonText(reason)}}}}
+			ReturnInfo: []string{ReasonText(reason)}}}}
 }
 
 // SandboxOwns reports whether the simulated bank says that an account belongs to the company that names it: any account
@@ -74,10 +74,7 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	if w.back {
 		entries = append(entries, returnedDebitEntry(number, amount, w.iso(), now))
 	}
-	if err := s.collect(money.EUR); err != nil {
-		return err
-	}
-	return s.statement(name, sandboxNumber, entries, now)
+	return s.book(name, entries, notified, now)
 }
 
 // refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal.
@@ -149,11 +146,11 @@ func (s *Sandbox) ReturnDebit(number int64, scheme DebitScheme, a money.Amount, 
 		if nacha.ReasonText(reason) == "" || reason[0] != 'R' {
 			reason = "R01"
 		}
-		return s.writeACHResponses(name+".3.return.ach",
-			[]nacha.Response{{Code: reason, ID: debitEntry(number), Cents: a.Units(), Debit: true}}, now)
+		return s.returnACH(name, []nacha.Response{{Code: reason, ID: debitEntry(number), Cents: a.Units(), Debit: true}},
+			[]iso20022.Entry{returnedDebitEntry(number, a, reason, now)}, now)
 	}
 	if iso20022.ReasonText(reason) == "" {
 		reason = "AM04"
 	}
-	return s.statement(name, sandboxNumber, []iso20022.Entry{returnedDebitEntry(number, a, reason, now)}, now)
+	return s.book(name, []iso20022.Entry{returnedDebitEntry(number, a, reason, now)}, notified, now)
 }

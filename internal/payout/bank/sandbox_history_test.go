@@ -197,7 +197,7 @@ func TestTheSimulatedBankRefusesOptOutsAndLargeInstantPayments(t *testing.T) {
 			body = strings.Replace(body, "<ChrgBr>", "<InstrForDbtrAgt>VOP OPT-OUT</InstrForDbtrAgt><ChrgBr>", 1)
 		}
 		order := testkit.Must(readOrder([]byte(body)))
-		got, group := refuseOrder(order, now), order.all("PmtInf")[0]
+		got, group := refuseOrder(order, SandboxAccounts(), now), order.all("PmtInf")[0]
 		for _, x := range group.all("CdtTrfTxInf") {
 			if got == (refusal{}) {
 				got = refuseTransfer(group, x, testkit.Must(orderAmount(x)))

@@ -1,7 +1,6 @@
 package bank
 
 import (
-	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -72,28 +71,49 @@ func (r refusal) reasons() []iso20022.Reason {
 // sepaGroup reports whether a payment group is for SEPA.
 func sepaGroup(group *element) bool { return group.text("PmtTpInf/SvcLvl/Cd") == "SEPA" }
 
+// sandboxTolerance is the time after a cut-off, and after the end of the hours of instant payments, for which the
+// simulated bank still accepts a file: it may have been on its way.
+const (
+	sandboxTolerance        = 30 * time.Minute
+	sandboxInstantTolerance = 15 * time.Minute
+)
+
 // refuseDay returns a refusal unless the bank can execute a group that it receives now on the stated day: a business
-// day of the currency, or any day if it pays instantly, which has not passed.
-func refuseDay(group *element, now time.Time) refusal {
+// day of the currency, from the first one whose cut-off has not passed. An instant payment is executed on any day that
+// has not passed, within the hours of the account.
+func refuseDay(group *element, accounts []Account, now time.Time) refusal {
 	day, err := time.Parse(time.DateOnly, group.text("ReqdExctnDt/Dt"))
 	if err != nil {
 		return refusal{"DT01", "the execution date is not valid"}
 	}
-	if day.Format(time.DateOnly) < now.UTC().Format(time.DateOnly) {
-		return refusal{"DT01", "the execution date has passed"}
+	amount, err := orderAmount(group.all("CdtTrfTxInf")[0])
+	i := slices.IndexFunc(accounts, func(a Account) bool { return a.Format == FormatPain && a.Currency == amount.Asset() })
+	if err != nil || i < 0 {
+		return refusal{"AM03", "there is no account in the currency"}
 	}
-	calendar := Weekdays
-	if amount, err := orderAmount(group.all("CdtTrfTxInf")[0]); err == nil {
-		calendar = cmp.Or(sandboxCalendars[amount.Asset()], Weekdays)
+	a := accounts[i]
+	if group.text("PmtTpInf/LclInstrm/Cd") == "INST" && a.Instant != nil {
+		at := timeOfDay(now.In(a.zone))
+		switch {
+		case day.Format(time.DateOnly) < a.Day(now):
+			return refusal{"DT01", "the execution date has passed"}
+		case at < a.Instant.from-sandboxInstantTolerance || at >= a.Instant.until+sandboxInstantTolerance:
+			return refusal{"TM01", "instant payments are not accepted at this hour"}
+		}
+		return refusal{}
 	}
-	if group.text("PmtTpInf/LclInstrm/Cd") != "INST" && !calendar.isBusinessDay(day) {
+	first := a.executionDay(now.Add(-sandboxTolerance))
+	switch {
+	case !a.Calendar.isBusinessDay(day):
 		return refusal{"DT01", "the execution date is not a business day of the currency"}
+	case day.Before(first):
+		return refusal{"DT01", "the execution date has passed, or its cut-off was at " + a.CutOff}
 	}
 	return refusal{}
 }
 
 // refuseOrder returns the first rule that the whole order breaks when the bank receives it now, or the zero refusal.
-func refuseOrder(order *element, now time.Time) refusal {
+func refuseOrder(order *element, accounts []Account, now time.Time) refusal {
 	version := strings.TrimPrefix(order.XMLName.Space, "urn:iso:std:iso:20022:tech:xsd:")
 	head, group := order.all("GrpHdr"), order.all("PmtInf")[0]
 	switch {
@@ -107,7 +127,7 @@ func refuseOrder(order *element, now time.Time) refusal {
 	if r := refuseTotals(head[0], group); r != (refusal{}) {
 		return r
 	}
-	if r := refuseDay(group, now); r != (refusal{}) {
+	if r := refuseDay(group, accounts, now); r != (refusal{}) {
 		return r
 	}
 	debtor := group.all("Dbtr")
@@ -132,6 +152,8 @@ func refuseOrder(order *element, now time.Time) refusal {
 		return refusal{"AC02", "the debtor's account is not an IBAN in SEPA"}
 	case sepaGroup(group) && !sepaTexts(debtor[0], 70):
 		return refusal{"RR10", "the debtor's name or address has a character or a length that SEPA does not allow"}
+	case !otherTexts(debtor[0]):
+		return refusal{"RR10", "the debtor's name or address has a character or a length that is not accepted"}
 	}
 	return refusal{}
 }
@@ -174,6 +196,7 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 		return refusal{"BE22", "the creditor's name is missing"}
 	}
 	iban, bic, purpose := t.text("CdtrAcct/Id/IBAN"), t.text("CdtrAgt/FinInstnId/BICFI"), t.text("Purp/Cd")
+	number := t.text("CdtrAcct/Id/Othr/Id")
 	switch {
 	case !validID(t.text("PmtId/EndToEndId")) || !validID(t.text("PmtId/InstrId")):
 		return refusal{"RF01", "an identification of the payment is not valid"}
@@ -183,7 +206,8 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 		return refusal{"BE04", "the creditor's address has no town or no country"}
 	case slices.ContainsFunc(t.all("UltmtDbtr"), func(e *element) bool { return e.text("Nm") == "" || !validAddress(e) }):
 		return refusal{"RR02", "the ultimate debtor has no name, or an address without a town or a country"}
-	case iban == "" && t.text("CdtrAcct/Id/Othr/Id") == "" || iban != "" && !iso20022.IsIBAN(iban):
+	case iban+number == "" || iban != "" && !iso20022.IsIBAN(iban) || len(number) > 34 ||
+		number == "NOTPROVIDED" && t.text("CdtrAcct/Prxy/Id") == "":
 		return refusal{"AC03", "the creditor's account number is not valid"}
 	case bic != "" && !iso20022.IsBIC(bic):
 		return refusal{"RC04", "the BIC of the creditor's bank is not valid"}
@@ -191,6 +215,8 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 		return refusal{"FF01", "the purpose is not an ISO code"}
 	case utf8.RuneCountInString(t.text("RmtInf/Ustrd")) > 140 || len(t.all("RmtInf/Ustrd")) > 1:
 		return refusal{"RR07", "the remittance information is longer than 140 characters"}
+	case !sepa && (!otherTexts(t) || len(t.text("Cdtr/Id/OrgId/Othr/Id")+t.text("Cdtr/Id/PrvtId/Othr/Id")) > 35):
+		return refusal{"RR10", "a text has a character or a length that is not accepted"}
 	case !sepa:
 		return refusal{}
 	case amount.Asset() != money.EUR:
@@ -237,4 +263,25 @@ func sepaTexts(e *element, name int) bool {
 		return false
 	}
 	return !slices.ContainsFunc(e.Children, func(c *element) bool { return !sepaTexts(c, name) })
+}
+
+// lengths are the largest numbers of characters of elements outside of SEPA, by name.
+var lengths = map[string]int{"Nm": 140, "StrtNm": 70, "PstCd": 16, "TwnNm": 35, "CtrySubDvsn": 35, "AdrLine": 70,
+	"MmbId": 35, "Prtry": 35, "Ustrd": 140, "Id": 2048, "EmailAdr": 256}
+
+// otherTexts reports whether all texts within e have the characters and the lengths that banks accept outside of SEPA.
+// A name may be in katakana, and an identifier may have an @ or an underscore.
+func otherTexts(e *element) bool {
+	text, name := strings.TrimSpace(e.Text), e.XMLName.Local
+	valid := iso20022.IsSEPAText(text)
+	switch name {
+	case "Nm":
+		valid = valid || iso20022.IsKatakana(text)
+	case "Id", "Prtry", "EmailAdr", "MmbId":
+		valid = iso20022.IsIdentifier(text)
+	}
+	if most := lengths[name]; !valid || most > 0 && utf8.RuneCountInString(text) > most {
+		return false
+	}
+	return !slices.ContainsFunc(e.Children, func(c *element) bool { return !otherTexts(c) })
 }

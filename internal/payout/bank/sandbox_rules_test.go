@@ -31,6 +31,10 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 	euros := file(money.EUR, "", `{"account_holder_name":"Ada","iban":"DE89370400440532013000","bic":"COBADEFF",`+
 		home+`}`)
 	francs := file("CHF", iso20022.Order11, `{"account_holder_name":"Ada","iban":"CH9300762011623852957",`+home+`}`)
+	reais := file("BRL", "", `{"account_holder_name":"Ada","pix_key_type":"email","pix_key":"ada_l@example.com",
+		"tax_id":"52998224725"}`)
+	kenya := file("KES", "", `{"account_holder_name":"Ada","account_number":"0123456789","bank_code":"01",
+		"branch_code":"002","bank_name":"Example Bank"}`)
 	answer := func(body string) string {
 		root := t.TempDir()
 		_, bank, err := OpenSandbox(root)
@@ -48,7 +52,7 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		}
 		return text
 	}
-	for name, body := range map[string]string{"euros": euros, "francs": francs} {
+	for name, body := range map[string]string{"euros": euros, "francs": francs, "reais": reais, "shillings": kenya} {
 		if got := answer(body); got != "ACSP" {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -103,6 +107,21 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"two texts":          {euros, "<Ustrd>November", "<Ustrd>x</Ustrd><Ustrd>November", "PART 1:RR07"},
 		"a character":        {euros, "<Ustrd>November", "<Ustrd>Novembér", "PART 1:RR10"},
 		"a long name":        {euros, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 71) + "<", "PART 1:RR10"},
+
+		"71 characters, in francs": {francs, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 71) + "<", "ACSP"},
+		"141, in francs":           {francs, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 141) + "<", "PART 1:RR10"},
+		"an umlaut, in francs":     {francs, "<Nm>Ada<", "<Nm>Zoë<", "PART 1:RR10"},
+		"katakana":                 {kenya, "<Nm>Ada<", "<Nm>エイダ<", "ACSP"},
+		"katakana in a text":       {kenya, "<Ustrd>November", "<Ustrd>エイダ", "PART 1:RR10"},
+		"a long town":              {francs, "<TwnNm>Bonn<", "<TwnNm>" + strings.Repeat("x", 36) + "<", "PART 1:RR10"},
+		"a long number":            {kenya, "<Id>0123456789<", "<Id>" + strings.Repeat("1", 35) + "<", "PART 1:AC03"},
+		"a hash in a number":       {kenya, "<Id>0123456789<", "<Id>0123#<", "PART 1:RR10"},
+		"a long code of a bank":    {kenya, "<MmbId>01002<", "<MmbId>" + strings.Repeat("1", 36) + "<", "PART 1:RR10"},
+		"a long tax ID":            {reais, "<Id>52998224725<", "<Id>" + strings.Repeat("1", 36) + "<", "PART 1:RR10"},
+		"no key":                   {reais, "<Id>ada_l@example.com</Id>", "", "PART 1:AC03"},
+		"no number and no key":     {kenya, "<Id>0123456789<", "<Id>NOTPROVIDED<", "PART 1:AC03"},
+		"a debtor with an umlaut": {francs, "<Nm>Stipend Sandbox</Nm>\n    <PstlAdr>", "<Nm>Löhne</Nm><PstlAdr>",
+			"RJCT RR10"},
 	} {
 		if !strings.Contains(c.body, c.old) {
 			t.Errorf("%s: %s is not in\n%s", name, c.old, c.body)
@@ -123,6 +142,71 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 	}
 	if got := answer(strings.ReplaceAll(euros, `Ccy="EUR"`, `Ccy="USD"`)); got != "PART 1:AM03 2:AM03" {
 		t.Errorf("dollars in SEPA: %s", got)
+	}
+}
+
+// The simulated bank refuses a file that arrives after the cut-off of its day, and instant payments outside of its
+// hours, with some time for files that were on their way.
+func TestTheSimulatedBankHasCutOffTimes(t *testing.T) {
+	at := func(text string) time.Time { return testkit.Must(time.Parse(time.RFC3339, text)) }
+	answer := func(name string, body []byte, now time.Time) string {
+		root := t.TempDir()
+		_, teller, err := OpenSandbox(root)
+		testkit.Check(t, err)
+		testkit.Check(t, os.WriteFile(filepath.Join(root, partOut, name), body, 0o600))
+		testkit.Check(t, teller.ProcessFiles(now))
+		report, err := os.ReadFile(filepath.Join(root, partIn, name+".1.status.xml"))
+		if err != nil { // accepted NACHA files have no report
+			return "ACSP"
+		}
+		st := testkit.Must(iso20022.ReadStatus(bytes.NewReader(report)))
+		text := st.Code
+		for _, r := range st.Reasons {
+			text += " " + r.Code
+		}
+		return text
+	}
+	ach := `{"account_holder_name":"Ada","routing_number":"021000021","account_number":"12345678"}`
+	euros := `{"account_holder_name":"Ada","iban":"DE89370400440532013000"}`
+	for name, c := range map[string]struct {
+		asset         money.Asset
+		written, read string
+		instant       bool
+		want          string
+	}{
+		"before the cut-off":        {money.EUR, "2026-11-16T15:59:00Z", "2026-11-16T15:59:30Z", false, "ACSP"},
+		"on its way":                {money.EUR, "2026-11-16T15:59:00Z", "2026-11-16T16:29:00Z", false, "ACSP"},
+		"after the cut-off":         {money.EUR, "2026-11-16T15:59:00Z", "2026-11-16T16:30:00Z", false, "RJCT DT01"},
+		"for the next day":          {money.EUR, "2026-11-16T16:00:00Z", "2026-11-16T16:30:00Z", false, "ACSP"},
+		"on Friday":                 {money.EUR, "2026-11-13T16:00:00Z", "2026-11-16T16:29:00Z", false, "ACSP"},
+		"for Monday, after it":      {money.EUR, "2026-11-13T16:00:00Z", "2026-11-16T16:30:00Z", false, "RJCT DT01"},
+		"francs, after the cut-off": {"CHF", "2026-11-16T15:59:00Z", "2026-11-16T16:30:00Z", false, "RJCT DT01"},
+		"instant, on a Sunday":      {money.EUR, "2026-11-15T20:00:00Z", "2026-11-15T20:00:01Z", true, "ACSP"},
+		"instant, on its way":       {money.EUR, "2026-11-15T23:29:00Z", "2026-11-15T23:44:00Z", true, "ACSP"},
+		"instant, in the night":     {money.EUR, "2026-11-15T23:29:00Z", "2026-11-15T23:45:00Z", true, "RJCT TM01"},
+		"instant, too early":        {money.EUR, "2026-11-16T00:10:00Z", "2026-11-16T00:10:00Z", true, "RJCT TM01"},
+		"instant, on another day":   {money.EUR, "2026-11-15T23:29:00Z", "2026-11-16T00:45:00Z", true, "RJCT DT01"},
+		// New York is five hours behind: 17:30 is 22:30, and the windows of the same day are over.
+		"ACH, on its way":       {money.USD, "2026-11-16T22:29:00Z", "2026-11-16T22:59:00Z", false, "ACSP"},
+		"ACH, after it":         {money.USD, "2026-11-16T22:29:00Z", "2026-11-16T23:00:00Z", false, "RJCT DT01"},
+		"ACH, for the next day": {money.USD, "2026-11-16T22:30:00Z", "2026-11-16T23:00:00Z", false, "ACSP"},
+	} {
+		a, data := sandboxAccount(t, c.asset), euros
+		if c.asset == money.USD {
+			a, data = SandboxAccounts()[0], ach
+		}
+		f := testkit.Must(a.Encode(12, at(c.written), []Payment{{Amount: money.New(c.asset, 500), Country: "DE",
+			Data: []byte(data), Instant: c.instant, Details: payout.Details{Payer: "Example AG"}}}))
+		if got := answer(f.Name, f.Body, at(c.read)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	eur := sandboxAccount(t, money.EUR)
+	for text, want := range map[string]bool{"2026-11-15T00:29:00Z": false, "2026-11-15T00:30:00Z": true,
+		"2026-11-15T23:29:00Z": true, "2026-11-15T23:30:00Z": false} {
+		if got := eur.PaysInstantly(at(text), money.New(money.EUR, 1)); got != want {
+			t.Errorf("an instant payment at %s: %v", text, got)
+		}
 	}
 }
 

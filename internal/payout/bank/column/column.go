@@ -19,6 +19,7 @@ import (
 
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
 // URL is the address of Column's API, of its sandbox, too: the key decides.
@@ -107,6 +108,10 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	if o.Reverses != "" {
 		return a.reverse(ctx, o)
 	}
+	if o.Method == wire && (to.Address.Town == "" || to.Address.Country == "") { // nothing was sent
+		return bank.Transfer{Status: bank.TransferRejected, Code: bank.ReasonDestination,
+			Info: "the address has no city or no country"}, nil
+	}
 	party, err := a.party(ctx, to, o.Method)
 	if err != nil {
 		if refused(err) { // no transfer was created
@@ -129,6 +134,10 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 		}
 		body["company_name"], body["receiver_name"] = bankhttp.Cut(o.Payer(), 16), bankhttp.Cut(to.Name, 22)
 		body["receiver_id"], body["same_day"] = o.Reference, o.Amount.Units() <= sameDayLimit && o.Debit == ""
+		info := nacha.Remittance(o.Details.Invoice, o.Details.Description, o.Amount.Units())
+		if info != "" && o.Debit != nacha.WebDebit { // a WEB entry has no addenda
+			body["payment_related_info"] = info
+		}
 	}
 	var t transfer
 	if err := a.client.Post(ctx, "/transfers/"+o.Method, o.Key(), body, &t); err != nil {
@@ -145,9 +154,15 @@ func (a *API) party(ctx context.Context, to bank.Payee, method string) (counterp
 	kind := map[bool]string{true: "savings", false: "checking"}[to.Savings]
 	payee := object{"name": to.Name, "routing_number": to.Routing, "account_number": to.Account, "account_type": kind}
 	if method == wire {
-		payee["wire"] = object{"beneficiary_name": to.Name, "beneficiary_address": object{
-			"line_1": to.Address.Street, "city": to.Address.Town, "state": to.Address.State,
-			"postal_code": to.Address.PostCode, "country_code": "US"}}
+		address := object{"city": bankhttp.Cut(to.Address.Town, 35), "country_code": to.Address.Country}
+		for name, text := range map[string]string{"line_1": bankhttp.Cut(to.Address.Street, 35),
+			"line_2": bankhttp.Cut(to.Address.Line, 35), "state": bankhttp.Cut(to.Address.State, 35),
+			"postal_code": bankhttp.Cut(to.Address.PostCode, 16)} {
+			if text != "" {
+				address[name] = text
+			}
+		}
+		payee["wire"] = object{"beneficiary_name": to.Name, "beneficiary_address": address}
 	}
 	var party counterparty
 	err := a.client.Post(ctx, "/counterparties", "", payee, &party)

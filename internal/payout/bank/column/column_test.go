@@ -1,8 +1,11 @@
 package column_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +14,12 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payout/bank/banktest"
 	"github.com/stipend/stipend/internal/payout/bank/column"
+	"github.com/stipend/stipend/internal/payout/bank/nacha"
 	"github.com/stipend/stipend/internal/payout/payouttest"
+	"github.com/stipend/stipend/internal/testkit"
 )
 
 // branch is a rail with an account at a local server.
@@ -89,6 +95,78 @@ func TestMethods(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// order returns an order of 1234.05 USD to an account in Denver.
+func order(scheme, method string, d payout.Details) bank.Order {
+	return bank.Order{Account: bank.Account{ID: "usd", Currency: money.USD, Name: "Example Payments", Number: "account_1"},
+		Reference: "S0000012P00001", Method: method, Payment: bank.Payment{Amount: money.New(money.USD, 1234_05),
+			Country: "US", Scheme: scheme, Details: d, Data: json.RawMessage(`{"account_holder_name":"Ada",
+				"account_holder_type":"business","routing_number":"110000000","account_number":"000000101",
+				"address":{"address_line1":"1 Main St","address_line2":"Suite 5","city":"Denver","state":"CO",
+				"postal_code":"80202","country":"US"}}`)}}
+}
+
+// The addenda of an ACH transfer have the number of the invoice with the amount, otherwise the description. Without
+// both, and in a WEB debit, there are none.
+func TestAddenda(t *testing.T) {
+	for name, c := range map[string]struct {
+		details payout.Details
+		debit   nacha.Debit
+		want    any
+	}{
+		"an invoice": {payout.Details{Invoice: "2026-0017", Description: "Design"}, "", `RMR*IV*2026-0017**1234.05\`},
+		"a long invoice": {payout.Details{Invoice: strings.Repeat("7", 90)}, "",
+			`RMR*IV*` + strings.Repeat("7", 30) + `**1234.05\`},
+		"a description":     {payout.Details{Description: "Löhne*März"}, "", `NTE*PMT*Lohne Marz\`},
+		"no text":           {payout.Details{Payer: "Example AG"}, "", nil},
+		"a company's debit": {payout.Details{Description: "October"}, nacha.CompanyDebit, `NTE*PMT*October\`},
+		"a WEB debit":       {payout.Details{Description: "October"}, nacha.WebDebit, nil},
+	} {
+		s := serve(t)
+		api := testkit.Must(column.New(s.URL, apiKey))
+		o := order("ach", "ach", c.details)
+		o.Debit = c.debit
+		if made := testkit.Must(api.Create(t.Context(), o)); made.Status != bank.TransferPending || len(s.transfers) != 1 {
+			t.Errorf("%s: %+v", name, made)
+			continue
+		}
+		if got := s.transfers[0]["payment_related_info"]; got != c.want {
+			t.Errorf("%s: the addenda are %q, want %q", name, got, c.want)
+		}
+	}
+	for name, in := range map[string]object{
+		"an empty text": {"entry_class_code": "PPD", "payment_related_info": ""},
+		"81 characters": {"entry_class_code": "PPD", "payment_related_info": strings.Repeat("x", 81)},
+		"an umlaut":     {"entry_class_code": "CCD", "payment_related_info": "Löhne"},
+		"a WEB debit":   {"entry_class_code": "WEB", "payment_related_info": "October"},
+	} {
+		if wrongAddenda("ach", in) == "" {
+			t.Errorf("the server accepts %s", name)
+		}
+	}
+}
+
+// A wire has the payee's structured address. Without a city or a country it fails before Column is called.
+func TestWiresHaveAStructuredAddress(t *testing.T) {
+	s := serve(t)
+	api := testkit.Must(column.New(s.URL, apiKey))
+	o := order("fedwire", "wire", payout.Details{Payer: "Example AG"})
+	if made := testkit.Must(api.Create(t.Context(), o)); made.Status != bank.TransferPending || len(s.parties) != 1 {
+		t.Fatalf("%+v", made)
+	}
+	got := s.parties["cpty_1"]["wire"].(object)["beneficiary_address"].(object)
+	if want := (object{"line_1": "1 Main St", "line_2": "Suite 5", "city": "Denver", "state": "CO", "postal_code": "80202",
+		"country_code": "US"}); !maps.Equal(got, want) {
+		t.Errorf("the address is %v, want %v", got, want)
+	}
+	for _, part := range []string{`"city":"Denver"`, `"country":"US"`} {
+		o.Data = bytes.Replace(order("", "", o.Details).Data, []byte(part), []byte(`"none":""`), 1)
+		made := testkit.Must(api.Create(t.Context(), o))
+		if made.Status != bank.TransferRejected || made.Code != bank.ReasonDestination || len(s.parties) != 1 {
+			t.Errorf("without %s: %+v, %d counterparties", part, made, len(s.parties))
+		}
 	}
 }
 

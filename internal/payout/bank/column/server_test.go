@@ -163,12 +163,16 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 			return
 		}
 	}
+	if wrong := wrongAddenda(kind, t); wrong != "" {
+		fail(w, http.StatusBadRequest, wrong)
+		return
+	}
 	amount, party := int64(t["amount"].(float64)), s.parties[t["counterparty_id"].(string)]
 	switch {
 	case party == nil:
 		fail(w, http.StatusBadRequest, "counterparty_not_found")
 		return
-	case kind == "wire" && party["wire"] == nil:
+	case kind == "wire" && !hasWireAddress(party):
 		fail(w, http.StatusBadRequest, "missing_wire_details")
 		return
 	case kind == "realtime" && s.ineligible:
@@ -188,6 +192,29 @@ func (s *server) create(w http.ResponseWriter, r *http.Request, kind string) {
 		s.book(t["id"].(string), kind+".outgoing_transfer.initiated", balance{available: -amount})
 	}
 	_ = json.NewEncoder(w).Encode(t)
+}
+
+// wrongAddenda returns the error code of wrong addenda of a transfer, or "": payment_related_info is the text of one
+// addenda record, of 1 to 80 ASCII characters, of a PPD or CCD entry.
+func wrongAddenda(kind string, t object) string {
+	info, sent := t["payment_related_info"]
+	if !sent {
+		return ""
+	}
+	text, _ := info.(string)
+	isASCII := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) < 0
+	if kind != "ach" || text == "" || len(text) > 80 || !isASCII ||
+		t["entry_class_code"] != "PPD" && t["entry_class_code"] != "CCD" {
+		return "invalid_payment_related_info"
+	}
+	return ""
+}
+
+// hasWireAddress reports whether a counterparty can receive a wire: its name and structured address are known.
+func hasWireAddress(party object) bool {
+	details, _ := party["wire"].(object)
+	address, _ := details["beneficiary_address"].(object)
+	return details["beneficiary_name"] != "" && address["city"] != nil && address["country_code"] != nil
 }
 
 // balance is a change of the balances of the account, in cents.

@@ -51,6 +51,7 @@ type Transfer struct {
 	UltimateAddress Address
 	Creditor        Party
 	Number          string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
+	Proxy           bool   // Creditor.Account is an alias of the account, of the type Number, such as an email address
 	Kind            string // account type: an ISO code (CACC, SVGS) or a national term; "" if unspecified
 	Clearing        Member // national code of the creditor's bank, in addition to or instead of Creditor.Bank
 	BankName        string
@@ -137,6 +138,8 @@ type (
 		Kind            *string `xml:"Tp>Cd"`
 		ProprietaryKind *string `xml:"Tp>Prtry"`
 		Currency        string  `xml:"Ccy,omitempty"`
+		ProxyKind       *string `xml:"Prxy>Tp>Prtry"`
+		Proxy           *string `xml:"Prxy>Id"`
 	}
 	orderBank struct {
 		BIC         *string `xml:"FinInstnId>BICFI"`
@@ -158,6 +161,9 @@ type (
 		Remittance  *string      `xml:"RmtInf>Ustrd"`
 	}
 )
+
+// notProvided is written instead of a required number or code that is unknown.
+const notProvided = "NOTPROVIDED"
 
 // Limits of SEPA: the length of names, and the largest amount in cents.
 const (
@@ -249,7 +255,7 @@ func (o Order) Write() ([]byte, error) {
 		g.Instrument = optional("INST")
 	}
 	if g.Bank.BIC == nil {
-		g.Bank.None = optional("NOTPROVIDED")
+		g.Bank.None = optional(notProvided)
 	}
 	return encode(message)
 }
@@ -279,13 +285,16 @@ func (t Transfer) check(scheme Scheme) error {
 	case t.Creditor.Bank != "" && !IsBIC(t.Creditor.Bank):
 		return fmt.Errorf("iso20022: %q is not a BIC, payment %s", t.Creditor.Bank, t.ID)
 	case scheme == CreditTransfer:
-		return nil
+		return t.checkTexts()
 	case t.Amount.Asset() != money.EUR || !IsIBAN(t.Creditor.Account) || t.Amount.Units() > sepaCents:
 		return fmt.Errorf("iso20022: payment %s is not a SEPA payment: at most 999999999.99 EUR to an IBAN", t.ID)
 	case t.Creditor.Bank != "" && !SameCountry(t.Creditor.Bank, t.Creditor.Account):
 		return fmt.Errorf("iso20022: the BIC and the IBAN of payment %s are of different countries", t.ID)
 	}
-	for _, text := range []string{t.Creditor.Name, t.UltimateDebtor, t.Remittance, t.TaxID, t.Address.Street,
+	if len(t.TaxID) > maxCode || len(t.IDKind) > maxCode {
+		return fmt.Errorf("iso20022: the tax ID of payment %s, or its scheme, has over %d characters", t.ID, maxCode)
+	}
+	for _, text := range []string{t.Creditor.Name, t.UltimateDebtor, t.Remittance, t.TaxID, t.IDKind, t.Address.Street,
 		t.Address.Line, t.Address.PostCode, t.Address.Town, t.Address.State} {
 		if !IsSEPAText(text) {
 			return fmt.Errorf("iso20022: payment %s has a character that SEPA does not allow", t.ID)
@@ -293,6 +302,59 @@ func (t Transfer) check(scheme Scheme) error {
 	}
 	return nil
 }
+
+// Largest numbers of characters of the parts of a transfer that are not shortened: a part of a number or code is
+// another number or code.
+const (
+	maxNumber = 34 // account number
+	maxCode   = 35 // other numbers, codes and the names of their schemes
+	maxProxy  = 2048
+)
+
+// checkTexts returns an error for a transfer outside of SEPA with a character or a length that banks do not accept: all
+// texts have the characters of SEPA, which are those of Swift. The name may be in katakana, as banks in Japan require,
+// and an identifier of the account or of a scheme may have an @ or an underscore.
+func (t Transfer) checkTexts() error {
+	number := maxNumber
+	if t.Proxy {
+		number = maxProxy
+	}
+	if !IsSEPAText(t.Creditor.Name) && !IsKatakana(t.Creditor.Name) {
+		return fmt.Errorf("iso20022: the name of the creditor of payment %s has a character that banks do not accept", t.ID)
+	}
+	for _, text := range []string{t.UltimateDebtor, t.Remittance, t.BankName, t.Address.Street, t.Address.Line,
+		t.Address.PostCode, t.Address.Town, t.Address.State, t.UltimateAddress.Street, t.UltimateAddress.PostCode,
+		t.UltimateAddress.Town, t.UltimateAddress.State} {
+		if !IsSEPAText(text) {
+			return fmt.Errorf("iso20022: payment %s has a character that banks do not accept", t.ID)
+		}
+	}
+	for _, x := range []struct {
+		what, text string
+		most       int
+	}{{"account number", t.Creditor.Account, number}, {"scheme of the account number", t.Number, maxCode},
+		{"account type", t.Kind, maxCode}, {"bank code", t.Clearing.Code, maxCode},
+		{"clearing system", t.Clearing.System, maxCode}, {"tax ID", t.TaxID, maxCode},
+		{"scheme of the tax ID", t.IDKind, maxCode},
+		{"purpose", t.LocalPurpose, maxCode}, {"email address", t.Email, 256}, {"telephone number", t.Phone, maxCode}} {
+		if !IsIdentifier(x.text) || len(x.text) > x.most {
+			return fmt.Errorf("iso20022: the %s of payment %s has over %d characters, or one that banks do not accept", x.what,
+				t.ID, x.most)
+		}
+	}
+	return nil
+}
+
+// IsKatakana reports whether a text has only full-width or half-width katakana, with the characters of SEPA between
+// them.
+func IsKatakana(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool {
+		return !IsSEPACharacter(r) && (r < 0x30A0 || r > 0x30FF) && (r < 0xFF61 || r > 0xFF9F) && r != 0x3000
+	}) < 0
+}
+
+// IsIdentifier reports whether a text has only the characters of SEPA, @ and the underscore.
+func IsIdentifier(s string) bool { return IsSEPAText(strings.NewReplacer("@", "", "_", "").Replace(s)) }
 
 // IsSEPAText reports whether a text has only characters that every bank in SEPA accepts.
 func IsSEPAText(s string) bool {
@@ -325,14 +387,14 @@ func (t Transfer) toXML(o Order) orderTransfer {
 		Remittance: optional(truncate(t.Remittance, 140))}
 	switch {
 	case t.LocalPurpose != "":
-		s.Purpose = &code{Proprietary: truncate(t.LocalPurpose, 35)}
+		s.Purpose = &code{Proprietary: t.LocalPurpose}
 	case t.Purpose != "":
 		s.Purpose = &code{Code: t.Purpose}
 	}
 	if t.UltimateDebtor != "" {
 		s.Ultimate = &orderParty{Name: o.name(t.UltimateDebtor), LEI: optional(t.UltimateLEI)}
 	}
-	switch id := (orderID{truncate(t.TaxID, 35), optional(truncate(t.IDKind, 35))}); {
+	switch id := (orderID{t.TaxID, optional(t.IDKind)}); {
 	case t.TaxID == "":
 	case t.Company:
 		s.Creditor.Org = &id
@@ -353,22 +415,28 @@ func (t Transfer) toXML(o Order) orderTransfer {
 	case "CACC", "SVGS":
 		s.Account.Kind = &t.Kind
 	default:
-		s.Account.ProprietaryKind = optional(truncate(t.Kind, 35))
+		s.Account.ProprietaryKind = optional(t.Kind)
 	}
 	if IsIBAN(t.Creditor.Account) {
 		s.Account.IBAN = &t.Creditor.Account
 	} else {
-		s.Account.Other, s.Account.Scheme = optional(truncate(t.Creditor.Account, 34)), optional(truncate(t.Number, 35))
+		s.Account.Other, s.Account.Scheme = &t.Creditor.Account, optional(t.Number)
+	}
+	if t.Proxy {
+		s.Account.Proxy, s.Account.ProxyKind = &t.Creditor.Account, optional(t.Number)
+		if len(t.Creditor.Account) > maxNumber { // version 09 requires an account number
+			s.Account.Other = optional(notProvided)
+		}
 	}
 	if t.Creditor.Bank != "" || t.Clearing.Code != "" || t.BankName != "" {
-		s.Bank = &orderBank{BIC: optional(t.Creditor.Bank), Member: optional(truncate(t.Clearing.Code, 35)),
+		s.Bank = &orderBank{BIC: optional(t.Creditor.Bank), Member: optional(t.Clearing.Code),
 			Name: optional(truncate(t.BankName, 140))}
 		switch {
 		case t.Clearing.Code == "":
 		case t.Clearing.Listed:
 			s.Bank.System = optional(t.Clearing.System)
 		default:
-			s.Bank.Proprietary = optional(truncate(t.Clearing.System, 35))
+			s.Bank.Proprietary = optional(t.Clearing.System)
 		}
 	}
 	if t.Email != "" || t.Phone != "" {

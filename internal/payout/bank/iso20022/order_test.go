@@ -80,7 +80,7 @@ func TestOrdersConformToTheSchema(t *testing.T) {
 	instant.Scheme = SEPAInstant
 	local := transfer(1, money.New(money.GBP, 500))
 	local.Creditor.Account, local.Number, local.Clearing = "55779911", "BBAN", Member{"GBDSC", true, "200000"}
-	local.Creditor.Name, local.Kind, local.Email, local.Phone = "Ada <Lovelace> & Co", "CACC", "ada@example.com", "+441"
+	local.Creditor.Name, local.Kind, local.Email, local.Phone = "Ada (Lovelace), Co", "CACC", "ada@example.com", "+441"
 	foreign := transfer(2, money.New(money.GBP, 501))
 	foreign.Creditor = Party{"Example KK", "1234567", "MHCBJPJT"}
 	foreign.Clearing, foreign.TaxID, foreign.Company = Member{"a system of its own", false, "1"}, "T123", true
@@ -91,7 +91,9 @@ func TestOrdersConformToTheSchema(t *testing.T) {
 	foreign.Purpose, foreign.LocalPurpose = "SUPP", "P0802"
 	person := transfer(3, money.New(money.GBP, 502))
 	person.TaxID, person.Purpose = "123", "SUPP"
-	mixed := order(local, foreign, person)
+	alias := transfer(4, money.New(money.GBP, 503))
+	alias.Creditor.Account, alias.Number, alias.Proxy = strings.Repeat("a", 77), "PIX email", true
+	mixed := order(local, foreign, person, alias)
 	mixed.Debtor.Account, mixed.Debtor.Bank = "12345678", ""
 	yen := order(transfer(1, money.New(money.JPY, 5000)))
 	dinar := order(transfer(1, money.New(money.KWD, 5001)))
@@ -146,6 +148,7 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 		change(&o)
 		return o
 	}
+	abroad := func(change func(*Transfer)) Order { o := sepa(change); o.Scheme = CreditTransfer; return o }
 	dollars := transfer(2, money.New(money.USD, 5))
 	if _, err := sepa(func(*Transfer) {}).Write(); err != nil {
 		t.Fatal(err)
@@ -173,6 +176,26 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 		"BIC of another country":      sepa(func(p *Transfer) { p.Creditor.Bank = "COBADEFF" }),
 		"a character of no SEPA name": sepa(func(p *Transfer) { p.Creditor.Name = "Ada & Co" }),
 		"an umlaut in the text":       sepa(func(p *Transfer) { p.Remittance = "Löhne" }),
+		"a long tax ID in SEPA":       sepa(func(p *Transfer) { p.TaxID = strings.Repeat("1", 36) }),
+
+		"an umlaut in the name":         abroad(func(p *Transfer) { p.Creditor.Name = "Zoë" }),
+		"a payer with an umlaut":        abroad(func(p *Transfer) { p.UltimateDebtor = "Löhne AG" }),
+		"an umlaut in the text, abroad": abroad(func(p *Transfer) { p.Remittance = "Löhne" }),
+		"katakana in the text":          abroad(func(p *Transfer) { p.Remittance = "アダ" }),
+		"a bank with an ampersand":      abroad(func(p *Transfer) { p.BankName = "A & B" }),
+		"a town with an umlaut":         abroad(func(p *Transfer) { p.Address = Address{Town: "Köln", Country: "DE"} }),
+		"an umlaut of the payer's town": abroad(func(p *Transfer) {
+			p.UltimateAddress = Address{Town: "Köln", Country: "DE"}
+		}),
+		"a long account number":           abroad(func(p *Transfer) { p.Creditor.Account = strings.Repeat("1", 35) }),
+		"an account number with a hash":   abroad(func(p *Transfer) { p.Creditor.Account = "12#34" }),
+		"a long scheme":                   abroad(func(p *Transfer) { p.Number = strings.Repeat("x", 36) }),
+		"a long type":                     abroad(func(p *Transfer) { p.Kind = strings.Repeat("x", 36) }),
+		"a long code of a bank":           abroad(func(p *Transfer) { p.Clearing.Code = strings.Repeat("1", 36) }),
+		"a long name of a clearing":       abroad(func(p *Transfer) { p.Clearing.System = strings.Repeat("1", 36) }),
+		"a long tax ID":                   abroad(func(p *Transfer) { p.TaxID = strings.Repeat("1", 36) }),
+		"a long purpose":                  abroad(func(p *Transfer) { p.LocalPurpose = strings.Repeat("1", 36) }),
+		"an email address with an umlaut": abroad(func(p *Transfer) { p.Email = "zoë@example.com" }),
 	} {
 		if b, err := o.Write(); err == nil {
 			t.Errorf("%s: %s", name, b)
@@ -185,6 +208,17 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 	for _, part := range []string{"<Nm>" + strings.Repeat("n", 70) + "<", "<Ustrd>" + strings.Repeat("r", 140) + "<"} {
 		if !bytes.Contains(b, []byte(part)) {
 			t.Errorf("%s is not in\n%s", part, b)
+		}
+	}
+	for name, o := range map[string]Order{
+		"katakana":             abroad(func(p *Transfer) { p.Creditor.Name = "エイダ ｴｲﾀﾞ Ltd." }),
+		"34 characters":        abroad(func(p *Transfer) { p.Creditor.Account = strings.Repeat("1", 34) }),
+		"an alias":             abroad(func(p *Transfer) { p.Creditor.Account, p.Proxy = strings.Repeat("1", 77), true }),
+		"an address by email":  abroad(func(p *Transfer) { p.Email, p.Phone = "ada_l@example.com", "+49 30 1234" }),
+		"a name with brackets": abroad(func(p *Transfer) { p.Creditor.Name = "Ada (London), Inc." }),
+	} {
+		if _, err := o.Write(); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	territory := sepa(func(p *Transfer) { p.Creditor.Bank, p.Creditor.Account = "MIDLJESH", "GB29NWBK60161331926819" })
@@ -278,6 +312,19 @@ func TestStatementsConformToTheSchema(t *testing.T) {
 		"Rpt>").Replace(out.String())
 	conforms(t, "camt.052.001.08", []byte(report))
 	conforms(t, "camt.052.001.09", []byte(strings.Replace(report, "camt.052.001.08", "camt.052.001.09", 1)))
+	// A notification has no balances.
+	var note bytes.Buffer
+	head := all.statements[0]
+	head.Message, head.Balances = Notification, nil
+	w = testkit.Must(WriteStatement(&note, head))
+	for _, e := range all.entries {
+		if e.Err == nil {
+			testkit.Check(t, w.Entry(e))
+		}
+	}
+	testkit.Check(t, w.Close())
+	conforms(t, "camt.052.001.08", []byte(strings.NewReplacer("camt.054", "camt.052", "BkToCstmrDbtCdtNtfctn>",
+		"BkToCstmrAcctRpt>", "Ntfctn>", "Rpt>").Replace(note.String())))
 	// Reports, statements and notifications of every version have the same entries.
 	notification := strings.NewReplacer("camt.052", "camt.054", "BkToCstmrAcctRpt>", "BkToCstmrDbtCdtNtfctn>", "Rpt>",
 		"Ntfctn>").Replace(report)

@@ -146,7 +146,6 @@ func TestWrittenStatementsAreReadUnchanged(t *testing.T) {
 		}
 		testkit.Check(t, w.Close())
 		again := testkit.Must(readAll(&out))
-		first.statements[0].Message = BankStatement
 		if diff := cmp.Diff(read{first.statements, entries}, again, same, cmp.AllowUnexported(read{})); diff != "" {
 			t.Error(diff)
 		}
@@ -154,6 +153,13 @@ func TestWrittenStatementsAreReadUnchanged(t *testing.T) {
 	if _, err := WriteStatement(io.Discard, Statement{File: strings.Repeat("x", 36), ID: "1", Account: "1",
 		Created: day("2026-03-02")}); err == nil {
 		t.Error("an identification of 36 characters")
+	}
+	for message, balances := range map[Message][]Balance{Notification: {{"OPBD", eur(1), day("2026-03-02")}},
+		AccountReport: nil} {
+		if _, err := WriteStatement(io.Discard, Statement{Message: message, File: "1", ID: "1", Account: "1",
+			Created: day("2026-03-02"), Balances: balances}); err == nil {
+			t.Errorf("%s was written", message)
+		}
 	}
 	w := testkit.Must(WriteStatement(io.Discard, Statement{File: "1", ID: "1", Account: "1", Created: day("2026-03-02")}))
 	if err := w.Entry(Entry{Amount: eur(-1)}); err == nil {

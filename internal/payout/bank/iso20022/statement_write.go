@@ -10,17 +10,29 @@ import (
 	"unicode/utf8"
 )
 
-const namespaceStatement = namespace + "camt.053.001.08"
+// written are the messages that are written: their names in the namespace, and the elements of their account.
+var written = map[Message]struct{ name, element string }{
+	BankStatement: {"camt.053.001.08", "Stmt"}, Notification: {"camt.054.001.08", "Ntfctn"},
+}
 
-// StatementWriter writes a camt.053.001.08 message with one statement, entry by entry.
+// StatementWriter writes a camt.053.001.08 message with one statement, or a camt.054.001.08 message with one
+// notification, entry by entry.
 type StatementWriter struct {
 	out *xml.Encoder
 	end []xml.EndElement
 }
 
-// WriteStatement writes the head of a statement. File, ID, Created and Account are required; period and balances are
-// optional. Call Entry for each entry, then Close.
+// WriteStatement writes the head of a statement or, if s.Message is Notification, of a notification, which has no
+// balances. File, ID, Created and Account are required; period and balances are optional. Call Entry for each entry,
+// then Close.
 func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
+	if s.Message == "" {
+		s.Message = BankStatement
+	}
+	kind, ok := written[s.Message]
+	if !ok || s.Message == Notification && len(s.Balances) > 0 {
+		return nil, fmt.Errorf("iso20022: a message %q with %d balances is not written", s.Message, len(s.Balances))
+	}
 	if s.Created.IsZero() || s.Account == "" {
 		return nil, errors.New("iso20022: a statement must have an account and a creation time")
 	}
@@ -32,14 +44,14 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 	}
 	sw := &StatementWriter{out: xml.NewEncoder(w)}
 	sw.out.Indent("", " ")
-	sw.open("Document", xml.Attr{Name: xml.Name{Local: "xmlns"}, Value: namespaceStatement})
-	sw.open(string(BankStatement))
+	sw.open("Document", xml.Attr{Name: xml.Name{Local: "xmlns"}, Value: namespace + kind.name})
+	sw.open(string(s.Message))
 	created := formatTime(s.Created)
 	sw.put("GrpHdr", struct {
 		ID      string `xml:"MsgId"`
 		Created string `xml:"CreDtTm"`
 	}{s.File, created})
-	sw.open("Stmt")
+	sw.open(kind.element)
 	sw.put("Id", s.ID)
 	if s.Sequence != "" {
 		sw.put("ElctrncSeqNb", s.Sequence)
