@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
@@ -209,6 +210,29 @@ func TestAReturnAfterTheReleaseHoldsPayouts(t *testing.T) {
 		x.Deliver(x.pay.Fund, "object_id", p.ID)
 		x.is(p, "released funded", 0, 0, 0)
 		x.WantCount(0, "outputs WHERE on_hold")
+	})
+}
+
+// The payouts of a payroll that had ended when its debit was returned can be sent again once the debt is paid.
+func TestAPaidDebtResumesThePayoutsOfAnEndedPayroll(t *testing.T) {
+	runPayrolls(t, func(x *payEnv) {
+		x.trust(100_00)
+		p, d := x.order()
+		x.collect(d)
+		x.Deliver(x.pay.Release, "payroll_id", p.ID)
+		x.Exec("UPDATE outputs SET state = 'failed'")
+		x.Deliver(x.pay.Settle, "payroll_id", p.ID)
+		x.takeBack(d, "MS03")
+		x.WantCount(1, "payrolls WHERE state = 'partially_fulfilled' AND funding_state = 'none'")
+		x.WantCount(1, "outputs WHERE on_hold")
+		x.PostTransfer(x.By.CompanyID, "test", "pays", "pays", ledger.FXPosition, ledger.CompanyFunds, fixture.EUR(100_00))
+		x.Exec("DELETE FROM jobs")
+		x.Must(payroll.SettleDebts(x.Context(), x.DB))
+		x.WantCount(1, "jobs WHERE kind = $1", deposit.JobChanged)
+		x.Deliver(x.pay.Fund, "object_id", p.ID)
+		x.WantCount(1, "payrolls WHERE state = 'partially_fulfilled' AND funding_state = 'funded'")
+		x.WantCount(0, "outputs WHERE on_hold")
+		x.WantCount(1, "jobs WHERE kind = $1", payroll.JobRelease)
 	})
 }
 

@@ -157,15 +157,17 @@ func (p *Payroll) fundFromDebit(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// refundByDebit funds a payroll whose debit brought its money earlier, and ends the hold of a released one when the
-// company no longer owes money.
+// refundByDebit funds a payroll whose debit brought its money earlier, and resumes the payouts of a released one when
+// the company no longer owes money.
 func (s *Service) refundByDebit(ctx context.Context, tx *db.Tx, p *Payroll) error {
-	if p.State == OnHold && p.HoldReason == ReasonReverted {
+	if p.escrowReleased() {
+		if p.FundingState.complete() {
+			return nil
+		}
 		if owes, err := p.owes(ctx, tx); err != nil || owes {
 			return err
 		}
-		p.FundingState = FundingFunded
-		return p.resumeUnlessFrozen(ctx, tx)
+		return p.recover(ctx, tx, FundingFunded)
 	}
 	if p.State != Pending || s.Debits == nil {
 		return nil
@@ -179,7 +181,8 @@ func (s *Service) refundByDebit(ctx context.Context, tx *db.Tx, p *Payroll) erro
 
 // DebitReturned takes the money of a returned direct debit out of a payroll that was not released, which waits for its
 // funding again. It is called before the money is taken from the balance. Afterwards, if take left a debt of the
-// company, the payouts of a released payroll that were not sent are put on hold.
+// company, the payouts of a released payroll that were not sent are put on hold, also those of one that has ended:
+// its failed payouts may be sent again.
 func DebitReturned(ctx context.Context, tx *db.Tx, companyID, payrollID string, take func() error) error {
 	p, err := lock(ctx, tx, companyID, payrollID)
 	if err != nil {

@@ -8,7 +8,9 @@ import (
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/deposit"
+	"github.com/stipend/stipend/internal/webhook"
 )
 
 // SettleDebts settles debts of companies and people with money that has arrived in their balances, and re-evaluates
@@ -42,13 +44,33 @@ func WriteOff(ctx context.Context, tx *db.Tx, owed ledger.Debt, caseID string, x
 	return resumeOwing(ctx, tx, owed.OwnerID)
 }
 
-// resumeOwing re-evaluates the payrolls of a company that are on hold because of its debts.
+// resumeOwing re-evaluates the payrolls of a company whose payouts are on hold because of its debts.
 func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
-	held, err := heldFor(ctx, tx, companyID, ReasonReverted)
-	for _, id := range held {
+	owing, err := heldForDebts(ctx, tx, companyID)
+	for _, id := range owing {
 		job.Enqueue(tx, job.New{CompanyID: companyID, Kind: deposit.JobChanged, Payload: deposit.Changed{ObjectID: id}})
 	}
 	return err
+}
+
+// recover resumes the payouts of a released payroll whose funding was reversed and is no longer owed, with its new
+// funding state. Those of a frozen company stay on hold: [Unfreeze] enqueues the payroll again.
+func (p *Payroll) recover(ctx context.Context, tx *db.Tx, to FundingState) error {
+	if p.State == OnHold && p.HoldReason == ReasonReverted {
+		p.FundingState = to
+		return p.resumeUnlessFrozen(ctx, tx)
+	}
+	if p.State != OnHold { // the payroll had ended
+		if frozen, err := isFrozen(ctx, tx, p.CompanyID); err != nil || frozen {
+			return err
+		}
+		p.enqueueRelease(tx)
+		if err := payout.Resume(ctx, tx, p.CompanyID, p.ID); err != nil {
+			return err
+		}
+	}
+	p.FundingState = to
+	return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
 // stillOwed returns the part of a payroll's reversed funding that the company still owes: at most its total debt.
@@ -57,9 +79,15 @@ func (f *funding) stillOwed(ctx context.Context, tx *db.Tx) (money.Amount, error
 	if err != nil || owed.IsZero() {
 		return owed, err
 	}
-	all, err := ledger.Balance(ctx, tx, f.p.CompanyID, ledger.DueFromCustomer, "", owed.Asset())
-	if all.Sign() < 0 {
-		all = money.Zero(owed.Asset())
-	}
+	all, err := f.p.debt(ctx, tx)
 	return smaller(owed, all), err
+}
+
+// debt returns what the company owes in a payroll's funding currency.
+func (p *Payroll) debt(ctx context.Context, tx *db.Tx) (money.Amount, error) {
+	all, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.DueFromCustomer, "", p.FundingCurrency)
+	if all.Sign() < 0 {
+		all = money.Zero(p.FundingCurrency)
+	}
+	return all, err
 }

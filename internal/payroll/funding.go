@@ -447,9 +447,15 @@ func (f *funding) concludeReleased(ctx context.Context, tx *db.Tx) error {
 		}
 		_, err := payout.Hold(ctx, tx, p.CompanyID, p.ID)
 		return err
-	case owed.IsZero() && p.State == OnHold && p.HoldReason == ReasonReverted:
-		p.FundingState = FundingFunded
-		return p.resumeUnlessFrozen(ctx, tx)
+	case owed.IsZero() && (p.State == OnHold && p.HoldReason == ReasonReverted || !p.FundingState.complete()):
+		surplus, err := f.surplus()
+		if err != nil {
+			return err
+		}
+		if surplus.Sign() > 0 {
+			return p.recover(ctx, tx, FundingOver)
+		}
+		return p.recover(ctx, tx, FundingFunded)
 	case owed.Sign() > 0 && f.posted:
 		if err := p.step(ctx, tx, p.State, webhook.PayrollFundingReverted, ReasonReverted); err != nil {
 			return err

@@ -457,6 +457,44 @@ func TestTheBalanceCoversAReorganization(t *testing.T) {
 	})
 }
 
+// The payouts of a payroll that has ended are on hold while the company owes its funding. Any money of the company
+// settles the debt, and then they can be sent again, but not while the company is frozen.
+func TestTheBalanceSettlesTheDebtOfAnEndedPayroll(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.released(worked...)
+		h.outcome(p, "", payout.Fulfilled)
+		h.outcome(p, money.EUR, payout.Returned)
+		h.fund(p, "evicted")
+		h.wantState(p, PartiallyFulfilled)
+		h.correct("rec_eur")
+		h.release(p.ID)
+		h.wantPayment(p, 1, Returned, "", 1)
+		h.WantCount(2, "outputs WHERE on_hold")
+
+		h.fill(h.By.CompanyID, sats(2_020_000))
+		h.Exec("UPDATE companies SET status = 'frozen'")
+		if err := SettleDebts(h.Context(), h.DB); err != nil {
+			h.Fatal(err)
+		}
+		h.WantBalance(ledger.DueFromCustomer, "", sats(0))
+		h.Deliver(h.s.Fund, "object_id", p.ID)
+		h.WantCount(2, "outputs WHERE on_hold")
+		h.Exec("UPDATE companies SET status = 'active'")
+		h.Exec("DELETE FROM jobs")
+		h.Write(func(ctx context.Context, tx *db.Tx) error { return Unfreeze(ctx, tx, h.By.CompanyID) })
+		h.WantCount(1, "jobs WHERE kind = $1", deposit.JobChanged)
+		h.Deliver(h.s.Fund, "object_id", p.ID)
+		h.WantCount(0, "outputs WHERE on_hold")
+		h.release(p.ID)
+		if m := h.wantPayment(p, 1, Released, "", 1); m.Outputs[0].State != payout.Queued || m.Outputs[0].OnHold {
+			h.Errorf("the corrected payout is %s, on hold: %v", m.Outputs[0].State, m.Outputs[0].OnHold)
+		}
+		if got := h.get(p.ID); got.State != Released || got.FundingState != FundingFunded {
+			h.Errorf("the payroll is %s, %s", got.State, got.FundingState)
+		}
+	})
+}
+
 // While the company owes the funding of a payroll, no further payment of it is released.
 func TestARetryWaitsForRevertedFunding(t *testing.T) {
 	run(t, func(h *env) {

@@ -54,9 +54,13 @@ func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// Unfreeze resumes the payrolls that the company's freeze put on hold, unless another reason prevents it.
+// Unfreeze resumes the payrolls that the company's freeze put on hold, unless another reason prevents it, and
+// re-evaluates those whose debt was paid during the freeze.
 func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
-	return unholdAll(ctx, tx, companyID, ReasonFrozen)
+	if err := unholdAll(ctx, tx, companyID, ReasonFrozen); err != nil {
+		return err
+	}
+	return resumeOwing(ctx, tx, companyID)
 }
 
 func isFrozen(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {

@@ -87,6 +87,9 @@ const (
 	FundingOver       FundingState = "over"       // more than the amount due is confirmed
 )
 
+// complete reports whether the amount due is confirmed.
+func (s FundingState) complete() bool { return s == FundingFunded || s == FundingOver }
+
 // Funding methods. The ID of a wallet means MethodWallet in that wallet's currency.
 const (
 	MethodCrypto = "crypto"

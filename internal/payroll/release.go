@@ -646,16 +646,20 @@ func (p *Payroll) resumeUnlessFrozen(ctx context.Context, tx *db.Tx) error {
 }
 
 // owes reports whether funding was removed after the release, by a reorganization or the return of a direct debit, and
-// some of it is still missing.
+// the company still owes some of it.
 func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
 	if p.FundingMethod == MethodDebit {
-		if p.FundingState == FundingFunded {
+		if p.FundingState.complete() {
 			return false, nil
 		}
 		return hasDebt(ctx, tx, p.CompanyID)
 	}
 	receipts, err := p.receipts(ctx, tx)
-	return slices.ContainsFunc(receipts, func(r receipt) bool { return r.debt.Sign() > 0 }), err
+	if err != nil || !slices.ContainsFunc(receipts, func(r receipt) bool { return r.debt.Sign() > 0 }) {
+		return false, err
+	}
+	debt, err := p.debt(ctx, tx) // money in the balance may have settled it
+	return debt.Sign() > 0, err
 }
 
 // isChange reports whether a destination that was changed at a time changes where a payee is paid. A destination before

@@ -483,6 +483,16 @@ func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
+// heldForDebts returns the IDs of a company's payrolls whose funding was reversed after the release. Also those that
+// have ended may have payouts on hold.
+func heldForDebts(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls WHERE company_id = $1
+		AND (state = 'on_hold' AND hold_reason = $2
+			OR (state IN ('released', 'fulfilled', 'partially_fulfilled') OR state = 'on_hold' AND held_from = 'released')
+			AND funding_state NOT IN ('funded', 'over')) ORDER BY payroll_id`, companyID, ReasonReverted)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // going returns the IDs of a company's payrolls that may still send payments.
 func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx,
