@@ -11,8 +11,9 @@ import (
 )
 
 // A platform that created a company earns a part of the fees of its payrolls, at the rate that applied when the payroll
-// was created. It earns the part of a payment once the payment has reached its payee, and keeps it if a bank returns
-// the payment later, since the company's fee is not returned then either.
+// was created. It earns the part of a payment once the payment has reached its payee and all other payments of the
+// payroll have ended, and keeps it if a bank returns the payment later, since the company's fee is not returned then
+// either.
 
 // platformSource is the source of journals that credit a platform.
 const platformSource = "platform_fee"

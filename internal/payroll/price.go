@@ -10,7 +10,6 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/webhook"
 )
 
 // A payment waits with ReasonPrice if what its payee receives exactly costs over maxDrift more at the release than was
@@ -150,15 +149,7 @@ func (s *Service) TakeBack(ctx context.Context, tx *db.Tx, by identity.Principal
 	if err := p.advance(ctx, tx, &m, Cancelled, ReasonPrice, nil); err != nil {
 		return *p, err
 	}
-	counts, err := p.countPayments(ctx, tx)
-	if err != nil {
-		return *p, err
-	}
-	from := p.State
-	if p.State = conclusion(from, counts, p.Count); p.State == from {
-		return *p, p.revise(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments)
-	}
-	return *p, p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
+	return *p, p.reviseOrConclude(ctx, tx)
 }
 
 func dereference(p *Payroll) Payroll {

@@ -174,16 +174,8 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err != nil || !paid && !corrected {
 		return err
 	}
-	counts, err := p.countPayments(ctx, tx)
-	if err != nil {
-		return err
-	}
-	from := p.State
-	if p.State = conclusion(from, counts, p.Count); p.State == from {
-		// A new version is needed in any case, because the journals of the next retry are named by it.
-		return p.revise(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments)
-	}
-	return p.step(ctx, tx, from, webhook.PayrollStatusUpdate, "")
+	// A new version is needed in any case, because the journals of the next retry are named by it.
+	return p.reviseOrConclude(ctx, tx)
 }
 
 // payOwed pays the payments that have no outputs yet and can be paid now, and reports whether it changed any payment.

@@ -130,18 +130,37 @@ func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	if to == p.State {
 		return nil
 	}
-	from := p.State
-	p.State = to
-	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil {
+	if err := p.conclude(ctx, tx, to); err != nil || to != Released {
 		return err
-	}
-	if to != Released {
-		return p.earn(ctx, tx)
 	}
 	if owes, err := p.owes(ctx, tx); err != nil || !owes {
 		return err
 	}
 	return p.hold(ctx, tx, ReasonReverted)
+}
+
+// conclude changes the state of a released payroll to the one that follows from its payments. When they have ended, its
+// platform is credited.
+func (p *Payroll) conclude(ctx context.Context, tx *db.Tx, to State) error {
+	from := p.State
+	p.State = to
+	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil || to == Released {
+		return err
+	}
+	return p.earn(ctx, tx)
+}
+
+// reviseOrConclude stores the next version of a released payroll after some of its payments were released again, or
+// canceled, and changes its state if that follows.
+func (p *Payroll) reviseOrConclude(ctx context.Context, tx *db.Tx) error {
+	counts, err := p.countPayments(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if to := conclusion(p.State, counts, p.Count); to != p.State {
+		return p.conclude(ctx, tx, to)
+	}
+	return p.revise(ctx, tx, webhook.PayrollStatusUpdate, reasonPayments)
 }
 
 func conclusion(now State, counts map[State]int64, all int64) State {
