@@ -183,8 +183,8 @@ func (s *Service) buildServices() (err error) {
 		SpreadBps: s.cfg.SpreadBps, QuoteValidity: s.cfg.QuoteValidity, CoolDown: s.cfg.CoolDown, Treasury: funds,
 		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer, Debits: s.debits,
 	}, payroll.Guards{
-		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleaseApproved: release.Approved,
-		PayeesApproved: release.PayeesApproved,
+		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleasePlanned: release.Planned,
+		ReleaseApproved: release.Approved, PayeesApproved: release.PayeesApproved,
 	}); err != nil {
 		return err
 	}

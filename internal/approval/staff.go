@@ -92,7 +92,22 @@ func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, object
 	return l.velocity.of(companyID).allowed(ctx, tx, companyID, objectID, map[string]money.Amount{companyID: amount}, over)
 }
 
-// RevokeRelease ends the requests and approvals of staff to release an object, because what they refer to has changed.
+// Planned reports whether [ReleaseLimit.Approved] would allow an amount now that is paid later. It counts nothing: the
+// amount counts when it is paid.
+func (l ReleaseLimit) Planned(ctx context.Context, tx *db.Tx, companyID, objectID string,
+	amount money.Amount) (bool, error) {
+	over, err := l.Above(ctx, tx, amount)
+	if err != nil {
+		return false, err
+	}
+	return l.velocity.of(companyID).permit(ctx, tx, companyID, objectID, map[string]money.Amount{companyID: amount}, over)
+}
+
+// RevokeRelease ends the requests and approvals of staff to release an object of a company, because what they refer to
+// has changed. The object no longer counts toward the company's velocity limits, and is counted and compared again.
 func RevokeRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
-	return dropRequests(ctx, tx, Release, companyID, objectID)
+	if err := dropRequests(ctx, tx, Release, companyID, objectID); err != nil {
+		return err
+	}
+	return deleteVelocity(ctx, tx, companyID, objectID)
 }

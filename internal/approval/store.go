@@ -217,6 +217,12 @@ func insertVelocity(ctx context.Context, tx *db.Tx, objectID string, amounts map
 	return nil
 }
 
+// deleteVelocity removes what was counted for an object and one of its subjects.
+func deleteVelocity(ctx context.Context, tx *db.Tx, subjectID, objectID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM velocity_uses WHERE subject_id = $1 AND object_id = $2", subjectID, objectID)
+	return err
+}
+
 // velocityOf returns what was counted for an object, by subject.
 func velocityOf(ctx context.Context, tx *db.Tx, objectID string, ids []string) (map[string]money.Amount, error) {
 	found, err := selectVelocity(ctx, tx, "object_id = $1 AND at > $2", objectID, 0, ids)

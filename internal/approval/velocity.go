@@ -45,32 +45,37 @@ func (l ReleaseLimit) PayeesApproved(ctx context.Context, tx *db.Tx, companyID, 
 	return l.velocity.payee().allowed(ctx, tx, companyID, objectID, amounts, false)
 }
 
-// allowed reports whether an object may pay amounts to, or from, its subjects: they are within the limits, or staff
-// approved the object's release. above says that it is above another limit in any case. Amounts that are allowed are
-// counted once; an object whose amounts were counted stays allowed.
+// allowed reports whether an object may pay amounts to, or from, its subjects now; see [limits.permit]. Amounts that
+// are allowed are counted once; an object whose amounts were counted stays allowed.
 func (l limits) allowed(ctx context.Context, tx *db.Tx, companyID, objectID string, amounts map[string]money.Amount,
 	above bool) (bool, error) {
-	if !l.none() {
-		// Concurrent payments of the same subjects wait, and then count these.
-		if err := lockSubjects(ctx, tx, slices.Sorted(maps.Keys(amounts)), tx.Now().Add(-week)); err != nil {
-			return false, err
-		}
-		if !above {
-			var err error
-			if above, err = l.above(ctx, tx, objectID, amounts); err != nil {
-				return false, err
-			}
-		}
-	}
-	if above {
-		if ok, err := approved(ctx, tx, Release, companyID, objectID); err != nil || !ok {
-			return false, err
-		}
-	}
 	if l.none() {
-		return true, nil
+		return l.permit(ctx, tx, companyID, objectID, amounts, above)
+	}
+	// Concurrent payments of the same subjects wait, and then count these.
+	if err := lockSubjects(ctx, tx, slices.Sorted(maps.Keys(amounts)), tx.Now().Add(-week)); err != nil {
+		return false, err
+	}
+	if ok, err := l.permit(ctx, tx, companyID, objectID, amounts, above); err != nil || !ok {
+		return false, err
 	}
 	return true, insertVelocity(ctx, tx, objectID, amounts)
+}
+
+// permit reports whether amounts are within the limits, together with what was counted, or staff approved the object's
+// release. above says that the object is above another limit in any case.
+func (l limits) permit(ctx context.Context, tx *db.Tx, companyID, objectID string, amounts map[string]money.Amount,
+	above bool) (bool, error) {
+	if !above && !l.none() {
+		var err error
+		if above, err = l.above(ctx, tx, objectID, amounts); err != nil {
+			return false, err
+		}
+	}
+	if !above {
+		return true, nil
+	}
+	return approved(ctx, tx, Release, companyID, objectID)
 }
 
 // above reports whether one of the subjects would be above a limit.

@@ -40,7 +40,20 @@ func TestVelocityLimitsCountADayAndAWeek(t *testing.T) {
 				return err
 			})
 		}
+		planned := func(object string, amount money.Amount, want bool) {
+			t.Helper()
+			x.Write(func(ctx context.Context, tx *db.Tx) error {
+				got, err := limit.Planned(ctx, tx, "com_1", object, amount)
+				if got != want {
+					t.Errorf("%s as planned: %v, want %v", object, got, want)
+				}
+				return err
+			})
+		}
+		planned("prl_1", usd(100), true)
+		planned("prl_2", usd(101), false)
 		pays("com_1", "prl_1", usd(70), true)
+		planned("prl_2", usd(31), false)
 		pays("com_1", "prl_2", usd(31), false)
 		pays("com_1", "prl_1", usd(70), true) // counted once
 		pays("com_1", "prl_3", usd(30), true)
@@ -80,6 +93,12 @@ func TestVelocityLimitsCountADayAndAWeek(t *testing.T) {
 		})
 		payees("com_2", "prl_b", true, map[string]money.Amount{"usr_1": usd(1)})
 		payees("com_2", "prl_d", true, map[string]money.Amount{"usr_3": usd(50)})
+
+		// What was released to another destination than the present one is counted and compared again.
+		pays("com_3", "ref_1", usd(90), true)
+		x.Write(func(ctx context.Context, tx *db.Tx) error { return approval.RevokeRelease(ctx, tx, "com_3", "ref_1") })
+		pays("com_3", "ref_2", usd(20), true)
+		pays("com_3", "ref_1", usd(90), false)
 	})
 }
 

@@ -575,7 +575,7 @@ func (b *fixture) payrollFunded(method, total string) (id string) {
 			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, Treasury: funds,
 			AllowUnverified: true, Sealer: b.sealer,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
+			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func runPayrolls(t *testing.T, f func(x *payEnv)) {
 			QuoteValidity: 30 * time.Minute, Treasury: testkit.Must(treasury.New(treasury.Unlimited)),
 			AllowUnverified: true, Sealer: &identity.Sealer{}, Debits: x.s,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
+			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 		x.Must(err)
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			if err := tx.Insert(ctx, "recipients", []string{

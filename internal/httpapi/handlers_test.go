@@ -153,7 +153,7 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, Treasury: funds,
 			AllowUnverified: true, Sealer: sealer, Debits: own.Debits,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}); err != nil {
+			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}); err != nil {
 			t.Fatal(err)
 		}
 		if own.Schedule, err = schedule.New(own.Payroll); err != nil {

@@ -27,13 +27,14 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"Sealer":          func(c *Config, _ *Guards) { c.Sealer = nil },
 		"CheckWatched":    func(_ *Config, g *Guards) { g.CheckWatched = nil },
 		"Screen":          func(_ *Config, g *Guards) { g.Screen = nil },
+		"ReleasePlanned":  func(_ *Config, g *Guards) { g.ReleasePlanned = nil },
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
 		"PayeesApproved":  func(_ *Config, g *Guards) { g.PayeesApproved = nil },
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Treasury: &treasury.Treasury{}, Sealer: &identity.Sealer{}}
 		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}
+			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}
 		if _, err := New(c, g); err != nil {
 			t.Fatal(err)
 		}

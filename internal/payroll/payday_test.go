@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 )
 
@@ -50,6 +52,37 @@ func TestAPayrollWaitsForItsPayDate(t *testing.T) {
 		})
 		h.release(late.ID)
 		h.want(late.ID, Released, FundingFunded, Released)
+	})
+}
+
+// Payrolls count toward the company's velocity limit on the day on which they are paid, not when they are funded. Staff
+// review one that is above the limit by itself before its pay date.
+func TestPayrollsCountTowardTheVelocityLimitOnTheirPayDate(t *testing.T) {
+	run(t, func(h *env) {
+		limit := approval.NewReleaseLimit(money.Amount{}).WithVelocity(approval.Velocity{CompanyDay: usd(1_500_00)})
+		h.s.guards.ReleasePlanned, h.s.guards.ReleaseApproved = limit.Planned, limit.Approved
+		planned := func(to ...Payee) Payroll {
+			h.Helper()
+			p := h.create(CreateParams{ToPay: to, PayDay: PayDay{Date: inDays(5)}})
+			h.fund(p, "confirmed")
+			h.release(p.ID)
+			h.Clock.Advance(25 * time.Hour)
+			return p
+		}
+		first, second := planned(worked...), planned(worked...)
+		large := planned(Payee{AmountText: "2000", UserID: "rec_btc"})
+		h.want(first.ID, Received, FundingFunded, Received)
+		h.want(second.ID, Received, FundingFunded, Received)
+		if got := h.get(large.ID); got.State != OnHold || got.HoldReason != ReasonRelease {
+			h.Errorf("a payroll above the limit is %s (%s)", got.State, got.HoldReason)
+		}
+		h.Clock.Advance(2 * 24 * time.Hour)
+		h.release(first.ID)
+		h.release(second.ID)
+		h.want(first.ID, Released, FundingFunded, Released)
+		if got := h.get(second.ID); got.State != OnHold || got.HoldReason != ReasonRelease {
+			h.Errorf("a second payroll of the day is %s (%s)", got.State, got.HoldReason)
+		}
 	})
 }
 

@@ -329,8 +329,11 @@ type Guards struct {
 	Screen func(ctx context.Context, tx *db.Tx, companyID string,
 		payees []destination.ScreeningSubject) (blocked map[string]bool,
 		err error)
-	// ReleaseApproved reports whether the operator allows a payroll to be paid out: its total is within the release
-	// limit, or two staff members approved it.
+	// ReleasePlanned reports whether ReleaseApproved would allow a payroll now that is paid on a later day. It counts
+	// nothing.
+	ReleasePlanned func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
+	// ReleaseApproved reports whether the operator allows a payroll to be paid out now: its total is within the release
+	// limit and the velocity limits, or two staff members approved it. It counts what it allows.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
 	// PayeesApproved reports whether the operator allows what a payroll pays to each person or recipient: it is within
 	// the velocity limits, or two staff members approved the release of the payroll.
@@ -362,6 +365,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("payroll: Guards.CheckWatched is required")
 	case g.Screen == nil:
 		return nil, errors.New("payroll: Guards.Screen is required")
+	case g.ReleasePlanned == nil:
+		return nil, errors.New("payroll: Guards.ReleasePlanned is required")
 	case g.ReleaseApproved == nil:
 		return nil, errors.New("payroll: Guards.ReleaseApproved is required")
 	case g.PayeesApproved == nil:

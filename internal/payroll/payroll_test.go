@@ -64,7 +64,7 @@ func newEnv(x *fixture.Fixture) *env {
 		Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
 		QuoteValidity: 30 * time.Minute, Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
 	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-		ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
+		ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 	if err != nil {
 		x.Fatal(err)
 	}

@@ -61,12 +61,16 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	} else if !allowed {
 		return p.hold(ctx, tx, ReasonApproval)
 	}
-	if approved, err := s.guards.ReleaseApproved(ctx, tx, p.CompanyID, p.ID, p.Total); err != nil {
+	early, check := tx.Now().Before(p.ReleaseAt), s.guards.ReleaseApproved
+	if early {
+		check = s.guards.ReleasePlanned
+	}
+	if approved, err := check(ctx, tx, p.CompanyID, p.ID, p.Total); err != nil {
 		return err
 	} else if !approved {
 		return p.hold(ctx, tx, ReasonRelease)
 	}
-	if tx.Now().Before(p.ReleaseAt) {
+	if early {
 		enqueueRelease(tx, p.CompanyID, p.ID, p.ReleaseAt)
 		return nil
 	}

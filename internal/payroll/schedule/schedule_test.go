@@ -46,7 +46,7 @@ func run(t *testing.T, f func(h *env)) {
 			Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
 			QuoteValidity: 30 * time.Minute, Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
+			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 		if err != nil {
 			x.Fatal(err)
 		}

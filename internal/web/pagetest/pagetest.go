@@ -244,7 +244,7 @@ func PayrollService(t *testing.T, d *db.DB) *payroll.Service {
 		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
 		Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
 	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-		ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
+		ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 	if err != nil {
 		t.Fatal(err)
 	}
