@@ -277,9 +277,29 @@ func TestAPayrollWaitsForTheDebtsOfItsCompany(t *testing.T) {
 	})
 }
 
+// debitFirst fails the test if a payroll was changed before its debit is locked: transactions that post a debit lock
+// the debit first, and the opposite order would be a deadlock.
+type debitFirst struct {
+	payroll.Debits
+	x *payEnv
+}
+
+func (f debitFirst) CancelPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) error {
+	var state string
+	if err := tx.QueryRow(ctx, "SELECT state FROM payrolls WHERE company_id = $1 AND payroll_id = $2", companyID, id).
+		Scan(&state); err != nil {
+		return err
+	}
+	if state != string(payroll.Pending) {
+		f.x.Errorf("the payroll is %s before its debit is locked", state)
+	}
+	return f.Debits.CancelPayroll(ctx, tx, by, companyID, id)
+}
+
 // Canceling a payroll cancels its debit. The money of one that the bank has already is the company's balance.
 func TestACanceledPayrollCancelsItsDebit(t *testing.T) {
 	runPayrolls(t, func(x *payEnv) {
+		x.pay.Debits = debitFirst{x.pay.Debits, x}
 		p, d := x.order()
 		x.cancel(p)
 		x.want(d, directdebit.Cancelled, "", 0, 0, 0)

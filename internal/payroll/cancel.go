@@ -22,6 +22,11 @@ import (
 // returns payout.ErrProcessing for a payroll that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := findOwn(ctx, tx, by, payrollID)
+	if err == nil && (p.State == Pending || p.State == ExpiredUnfunded) {
+		if err = s.cancelDebit(ctx, tx, by, p); err == nil {
+			p, err = find(ctx, tx, p.CompanyID, p.ID) // the debit may have funded it meanwhile
+		}
+	}
 	if err != nil {
 		return Payroll{}, err
 	}
@@ -63,10 +68,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if err := p.step(ctx, tx, from, webhook.PayrollStatusUpdate, ""); err != nil {
 		return *p, err
 	}
-	if err := p.advanceEach(ctx, tx, Pending, Cancelled, ""); err != nil {
-		return *p, err
-	}
-	return *p, s.cancelDebit(ctx, tx, by, p)
+	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
 // freeAll credits the money that a payroll has received to the company's balance, except what the operator gained on

@@ -41,7 +41,7 @@ type Debits interface {
 	CollectPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll) error
 	// PayrollProgress returns the progress of the newest direct debit of a payroll.
 	PayrollProgress(ctx context.Context, tx *db.Tx, companyID, payrollID string) (DebitProgress, error)
-	// CancelPayroll cancels the direct debit of a payroll if it was not sent to the bank.
+	// CancelPayroll locks the newest direct debit of a payroll, and cancels it if it was not sent to the bank.
 	CancelPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, payrollID string) error
 }
 
@@ -93,7 +93,8 @@ func (s *Service) debitWaits(ctx context.Context, tx *db.Tx, p *Payroll) (bool, 
 }
 
 // cancelDebit cancels the direct debit of a payroll that is canceled. If the bank has the debit already, its money
-// becomes the company's balance.
+// becomes the company's balance. It must be called before the payroll changes: transactions that post a debit lock the
+// debit and then its payroll, so the opposite order would be a deadlock.
 func (s *Service) cancelDebit(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll) error {
 	if p.FundingMethod != MethodDebit || s.Debits == nil {
 		return nil
