@@ -2,6 +2,7 @@ package backoffice
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -16,7 +17,11 @@ import (
 // stop less.
 const SwitchAsset = "asset.switch"
 
-var errAsset = apierr.New(apierr.Invalid, "invalid_parameter", "Choose an asset and a state.")
+var (
+	errAsset        = apierr.New(apierr.Invalid, "invalid_parameter", "Choose an asset and a state.")
+	errAssetChanged = apierr.New(apierr.Conflict, "invalid_state",
+		"The state of the asset has changed since this was requested. Drop the request, and make a new one.")
+)
 
 // SwitchAsset stops something in an asset at once, or requests that less is stopped.
 func (s *Service) SwitchAsset(ctx context.Context, tx *db.Tx, by Session, code string, to offering.State,
@@ -34,7 +39,7 @@ func (s *Service) SwitchAsset(ctx context.Context, tx *db.Tx, by Session, code s
 	if err != nil {
 		return err
 	}
-	r := approval.Request{Action: SwitchAsset, ObjectID: code, Target: string(to), Reason: reason}
+	r := approval.Request{Action: SwitchAsset, ObjectID: code, Target: fmt.Sprintf(switchFormat, now, to), Reason: reason}
 	switch {
 	case now == to:
 		return errNothing
@@ -47,11 +52,22 @@ func (s *Service) SwitchAsset(ctx context.Context, tx *db.Tx, by Session, code s
 	return record(ctx, tx, by.Member, AuditEntry{Action: SwitchAsset, ObjectID: code, Reason: why(r)})
 }
 
-// switchAsset performs an approved request, and resumes payouts that waited.
+// switchFormat is the target of a request to stop less: the state before and after.
+const switchFormat = "%s → %s"
+
+// switchAsset performs an approved request, and resumes payouts that waited. It fails if the state is not the one for
+// which the request was made: staff may have stopped more since.
 func switchAsset(ctx context.Context, tx *db.Tx, r approval.Request) error {
-	asset := money.Asset(r.ObjectID)
-	if err := offering.Set(ctx, tx, asset, offering.State(r.Target)); err != nil {
+	var from, to offering.State
+	if _, err := fmt.Sscanf(r.Target, switchFormat, &from, &to); err != nil {
 		return err
+	}
+	done, err := offering.Change(ctx, tx, money.Asset(r.ObjectID), from, to)
+	if err != nil {
+		return err
+	}
+	if !done {
+		return errAssetChanged
 	}
 	return payout.WakePaused(ctx, tx)
 }

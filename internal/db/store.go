@@ -56,6 +56,13 @@ func SetSetting(ctx context.Context, tx *Tx, key, value string) error {
 	return err
 }
 
+// ChangeSetting changes the value of a setting from one to another. It reports false if the setting has another value,
+// or none.
+func ChangeSetting(ctx context.Context, tx *Tx, key, from, to string) (bool, error) {
+	n, err := tx.Exec(ctx, "UPDATE settings SET value = $3 WHERE key = $1 AND value = $2", key, from, to)
+	return n == 1, err
+}
+
 // AddToSetting adds n to a setting with a number, and returns the sum. A setting that was never set is 0. Concurrent
 // calls wait until the transaction ends.
 func AddToSetting(ctx context.Context, tx *Tx, key string, n int64) (sum int64, err error) {

@@ -1,9 +1,9 @@
 // Package offering has the switch of each asset: whether the operator offers it, accepts nothing new in it, or has
 // stopped it.
 //
-// An asset is offered unless staff has switched it. While nothing new is accepted, no payroll, claim, withdrawal or
-// destination is created in it, and what exists is completed. While it is stopped, no payout in it is sent either.
-// Received money is always recorded.
+// An asset is offered unless staff has switched it. While nothing new is accepted, no payroll is funded in it and no
+// claim accepts it; what exists is completed, and companies can add destinations and withdraw what they have. While it
+// is stopped, no payout in it is sent either, also none of a withdrawal. Received money is always recorded.
 package offering
 
 import (
@@ -20,8 +20,8 @@ type State string
 // The states of an asset.
 const (
 	Offered State = "offered"
-	StopNew State = "stop_new" // nothing new is created; what exists is completed
-	StopAll State = "stop_all" // nothing new is created, and no payout is sent
+	StopNew State = "stop_new" // no new payrolls or claims; what exists is completed
+	StopAll State = "stop_all" // no new payrolls or claims, and no payout is sent
 )
 
 // States lists all states.
@@ -70,4 +70,10 @@ func Stopped(ctx context.Context, tx *db.Tx) (map[money.Asset]bool, error) {
 // Set changes the state of an asset. The caller resumes payouts that waited.
 func Set(ctx context.Context, tx *db.Tx, a money.Asset, s State) error {
 	return db.SetSetting(ctx, tx, prefix+string(a), string(s))
+}
+
+// Change changes the state of an asset that was switched, and reports false if it is not from. The caller resumes
+// payouts that waited.
+func Change(ctx context.Context, tx *db.Tx, a money.Asset, from, to State) (bool, error) {
+	return db.ChangeSetting(ctx, tx, prefix+string(a), string(from), string(to))
 }

@@ -10,6 +10,39 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
+// TestChangeIsOnlyFromTheNamedState checks that a change fails if the asset is in another state.
+func TestChangeIsOnlyFromTheNamedState(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			if err := Set(ctx, tx, money.USDC, StopAll); err != nil {
+				return err
+			}
+			if done, err := Change(ctx, tx, money.USDC, StopNew, Offered); done || err != nil {
+				t.Errorf("from another state: %v, %v", done, err)
+			}
+			if s, err := Of(ctx, tx, money.USDC); s != StopAll || err != nil {
+				t.Errorf("%s, %v", s, err)
+			}
+			done, err := Change(ctx, tx, money.USDC, StopAll, StopNew)
+			if !done {
+				t.Error("it was not changed")
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			s, err := Of(ctx, tx, money.USDC)
+			if s != StopNew {
+				t.Errorf("it is %s", s)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestSwitches checks what each state stops, that an asset without a switch is offered, and that switches are listed.
 func TestSwitches(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

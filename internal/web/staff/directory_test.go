@@ -215,14 +215,26 @@ func TestAssetsAreSwitched(t *testing.T) {
 		if page := katherine.Get(path); !page.Contains("Stopped, including payouts") {
 			t.Errorf("%s", page.Text)
 		}
+		answer := func(answer string, want int) {
+			t.Helper()
+			page := dorothy.Get("/operations")
+			if got := dorothy.Submit(page, requestPath.FindString(page.Text), "answer", answer, "reason",
+				"repaired"); got.Status != want {
+				t.Fatalf("%s: %d, want %d\n%s", answer, got.Status, want, got.Text)
+			}
+		}
 		set("offered", http.StatusSeeOther)
 		check("requested", true, true)
-		page := dorothy.Get("/operations")
-		if got := dorothy.Submit(page, requestPath.FindString(page.Text), "answer", "yes", "reason",
-			"repaired"); got.Status != http.StatusSeeOther {
-			t.Fatalf("%d\n%s", got.Status, got.Text)
-		}
+		answer("yes", http.StatusSeeOther)
 		check("offered", false, false)
+
+		// A request is only for the state in which it was made: staff stop more afterwards.
+		set("stop_new", http.StatusSeeOther)
+		set("offered", http.StatusSeeOther)
+		set("stop_all", http.StatusSeeOther)
+		answer("yes", http.StatusConflict)
+		check("stopped since the request", true, true)
+		answer("no", http.StatusSeeOther)
 	})
 }
 
