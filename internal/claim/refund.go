@@ -379,7 +379,8 @@ func mayNotPay(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 
 // Send queues an accepted refund for payout, with the amount owed now (job claim.refund). It waits while the address
 // matches a sanctions list, the release is not approved, or the fee uses up the refund. A refund of the merchant's
-// money also waits while the company is frozen or owes money.
+// money also waits while the company is frozen or owes money. One that was to be paid over Lightning is offered again,
+// on the chain, if the operator no longer pays over Lightning.
 func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload
 	if err := j.Decode(&in); err != nil {
@@ -398,6 +399,14 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		return nil
 	}
 	r := &all[i]
+	overLightning := r.Network == lightning.Chain
+	if overLightning && s.LightningRefunds == nil { // the payer chose Lightning while the operator paid over it
+		left, err := ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, r.account(), r.Amount.Asset())
+		if err != nil {
+			return err
+		}
+		return s.offerRest(ctx, tx, r, all, left, "refunds are no longer paid over Lightning")
+	}
 	held, err := s.guards.Screen(ctx, tx, r.CompanyID, r.ID, r.Address)
 	if err != nil {
 		return err
@@ -407,8 +416,6 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if !held && r.OfMerchant() {
 		held, err = mayNotPay(ctx, tx, r.CompanyID)
 	}
-	overLightning := r.Network == lightning.Chain
-	held = held || overLightning && s.LightningRefunds == nil // the operator no longer pays over Lightning
 	if err != nil {
 		return err
 	}
@@ -591,10 +598,8 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 }
 
 // offerAgain offers a refund again whose payout failed for good, for example because the issuer of a token blocked the
-// address, so that the payer names another address. Its links work again, and the payer is mailed a new one. The money
-// first pays what the company owes because a reorganization removed the payment, and booked, the claim's position in
-// the asset, changes by that. If no money remains, or another refund will pay it, the refund is withdrawn. all are the
-// refunds of the claim.
+// address. The money first pays what the company owes because a reorganization removed the payment, and booked, the
+// claim's position in the asset, changes by that. all are the refunds of the claim.
 func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Refund, booked *position,
 	reason string) error {
 	left, settled := r.Amount, money.Zero(r.Amount.Asset())
@@ -620,16 +625,25 @@ func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Re
 	}); err != nil {
 		return err
 	}
+	return s.offerRest(ctx, tx, r, all, left, "the payout failed: "+reason)
+}
+
+// offerRest offers an accepted refund again, with the amount that is left of it, so that the payer names another
+// address. Its links work again, and the payer is mailed a new one. If no money remains, or another refund of the claim
+// will pay it, the refund is withdrawn. all are the refunds of the claim.
+func (s *Service) offerRest(ctx context.Context, tx *db.Tx, r *Refund, all []Refund, left money.Amount,
+	why string) error {
 	replaced := !r.OfMerchant() && (left.IsZero() || slices.ContainsFunc(all, func(other Refund) bool {
-		return other.offers(r.Amount.Asset()) || !other.OfMerchant() && other.State == RefundAccepted &&
-			other.outputID == "" && other.Amount.Asset() == r.Amount.Asset()
+		return other.ID != r.ID && (other.offers(r.Amount.Asset()) || !other.OfMerchant() &&
+			other.State == RefundAccepted && other.outputID == "" && other.Amount.Asset() == r.Amount.Asset())
 	}))
 	r.Fee, r.Address, r.TxHash, r.outputID = money.Zero(r.Amount.Asset()), "", "", ""
+	r.Withheld = false
 	if r.Network == lightning.Chain {
 		r.Network = s.Network
 	}
 	if replaced {
-		return r.advance(ctx, tx, RefundWithdrawn, "the payout failed: "+reason)
+		return r.advance(ctx, tx, RefundWithdrawn, why)
 	}
 	// Staff approved the release to the former address.
 	if err := approval.RevokeRelease(ctx, tx, r.CompanyID, r.ID); err != nil {
@@ -637,13 +651,14 @@ func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Re
 	}
 	r.Amount, r.ExpiresAt = left, tx.Now().Add(RefundLife)
 	token := identity.NewLinkToken()
-	if r.MailedTo, err = s.mailOffer(ctx, tx, *r, token); err != nil {
+	mailed, err := s.mailOffer(ctx, tx, *r, token)
+	if err != nil {
 		return err
 	}
-	if r.MailedTo != "" {
+	if r.MailedTo = mailed; mailed != "" {
 		r.mailedDigest = identity.LinkDigest(token)
 	}
-	return r.advance(ctx, tx, RefundOffered, "the payout failed: "+reason)
+	return r.advance(ctx, tx, RefundOffered, why)
 }
 
 // advance stores a refund's next version, with its history and its event. It fails if the refund has changed since it

@@ -13,9 +13,11 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -174,6 +176,36 @@ func TestRefundsOverLightning(t *testing.T) {
 			AND address = $2`, small.ID, ana)
 		m.WantCount(1, "outputs WHERE rail = 'lightning' AND address = $1 AND amount = 3988", ana)
 		m.WantBalance(ledger.NetworkFee, "refund", sats(-12))
+		m.CheckLedger()
+	})
+}
+
+// A refund that waits to be paid over Lightning when the operator turns that off is offered again, to be paid on the
+// chain.
+func TestARefundIsOfferedAgainWhenLightningIsTurnedOff(t *testing.T) {
+	run(t, func(m *merchant) {
+		world := bitcoinsim.New(m.DB)
+		m.startPayouts(world)
+		s := m.openPaid("200_000", "6")
+		m.claims.LightningRefunds = &claim.LightningRefunds{MaxFeeBps: 30, Least: 1_000, Most: 150_000}
+		r, token := s.part(m.By, claim.PartParams{AmountText: "40"})
+		m.guards.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) {
+			return false, nil
+		}
+		s.accept(token, "ana@wallet.example")
+		const is = "claim_refunds WHERE refund_id = $1 AND state = $2 AND network = $3 AND withheld = $4 AND address = $5"
+		m.WantCount(1, is, r.ID, "accepted", "lightning", true, "ana@wallet.example")
+
+		m.claims.LightningRefunds, m.guards.ReleaseApproved = nil, allow.Release
+		m.Clock.Advance(11 * time.Minute)
+		m.Settle(nil)
+		m.WantCount(1, is, r.ID, "offered", network, false, "")
+		m.WantCount(0, "outputs")
+		m.WantBalance(ledger.RefundPayable, r.ID, sats(80_000))
+		s.accept(token, world.Home())
+		s.Play("mine 6", s.step)
+		m.WantCount(1, "outputs WHERE rail = 'bitcoin' AND state = 'fulfilled' AND input_amount = 80000")
+		m.WantBalance(ledger.RefundPayable, r.ID, sats(0))
 		m.CheckLedger()
 	})
 }
