@@ -2089,8 +2089,8 @@ CREATE TABLE payout_batches (
     sent_at    BIGINT NOT NULL,
     -- EVM networks: one transaction per nonce of the paying account.
     asset      TEXT   NOT NULL,
-    purpose    TEXT   NOT NULL, -- payout, sweep, gas or collect
-    account    TEXT   NOT NULL, -- '' on Bitcoin
+    purpose    TEXT   NOT NULL, -- payout, sweep, gas, collect or fill
+    account    TEXT   NOT NULL, -- '' on Bitcoin, and if the signer refused its only transaction
     nonce      BIGINT NOT NULL,
 
     version    BIGINT NOT NULL,
@@ -2155,8 +2155,21 @@ CREATE TABLE payout_nonces (
     PRIMARY KEY (chain, account)
 );
 
+-- Nonces below the next one of an account that no transaction has, because the signer refused the one that had it. The
+-- account's next transactions use them first.
+-- Shared: belongs to the operator, not to a company.
+-- Writer: internal/payout/evm
+CREATE TABLE payout_free_nonces (
+    chain    TEXT   NOT NULL,
+    account  TEXT   NOT NULL,
+    nonce    BIGINT NOT NULL,
+    freed_at BIGINT NOT NULL,
+    PRIMARY KEY (chain, account, nonce)
+);
+
 -- Transfers of tokens to our addresses that their payers authorized (EIP-3009), which the hot wallet sends. What became of
 -- a transfer is the state of its batch.
+-- Shared: the batch of a transfer is the operator's.
 -- Writer: internal/payout/evm
 CREATE TABLE payout_collections (
     company_id    TEXT   NOT NULL,
@@ -2178,6 +2191,7 @@ CREATE TABLE payout_collections (
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (company_id, collection_id)
 );
+CREATE INDEX payout_collections_by_batch ON payout_collections (batch_id) WHERE batch_id <> '';
 CREATE UNIQUE INDEX payout_collections_nonce ON payout_collections (company_id, object_id, chain, asset, payer, nonce);
 
 -- Payment files for the bank, stored before the bank receives them.

@@ -357,6 +357,9 @@ func (r *Rail) signIfLocal(t *onchain.Transaction, unsigned *wire.MsgTx, inputs 
 	return err
 }
 
+// Free implements onchain.Family. A batch has only coins and outputs.
+func (r *Rail) Free(context.Context, *db.Tx, onchain.Batch) error { return nil }
+
 // Sign implements onchain.Family. It sends a PSBT that names the wallet's own inputs and change by their paths.
 func (r *Rail) Sign(ctx context.Context, d *db.DB, b onchain.Batch, t onchain.Transaction,
 	approvals []signer.Approval,

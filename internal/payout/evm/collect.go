@@ -212,7 +212,7 @@ func (r *Rail) sendCollection(ctx context.Context, tx *db.Tx, c Collection, call
 		return nil
 	}
 	b := r.NewBatch(tx, ledger.Operator, r.network.Native, 0, fee, onchain.PurposeCollect)
-	b.Account, b.Nonce, b.Change = r.hot, p.nonce, c.To.String()
+	b.Account, b.Nonce, b.Change = r.hot, p.take(), c.To.String()
 	if err := setCollectionBatch(ctx, tx, c, b.ID); err != nil { // first: no other job may have sent it
 		return err
 	}
@@ -223,7 +223,7 @@ func (r *Rail) sendCollection(ctx context.Context, tx *db.Tx, c Collection, call
 		return err
 	}
 	payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), id)
-	return setNonce(ctx, tx, r.Chain, r.hot, p.nonce+1)
+	return p.save(ctx, tx)
 }
 
 func (r *Rail) retryCollection(ctx context.Context, d *db.DB, c Collection) error {

@@ -2,7 +2,8 @@
 //
 //   - One transaction pays one output from the hot wallet, which is one account. Its input is the account's next
 //     nonce, which is stored with the bytes: no other payment ever uses it, and only a transaction with the same
-//     nonce and a higher fee replaces an unconfirmed one.
+//     nonce and a higher fee replaces an unconfirmed one. Only the nonce of a transaction that the signer refused, and
+//     that therefore has no signature, is used again (fill.go).
 //   - The cost of a transaction is known with its block. Until then its maximum cost is posted.
 //   - A transaction can be in a block and have failed. That proves that nothing was paid: the output fails, and the
 //     fee is spent.
@@ -135,6 +136,23 @@ func (r *Rail) Watch(ctx context.Context, tx *db.Tx, b onchain.Batch, txid strin
 		evm.NonceOutpoint(b.Account, b.Nonce))
 }
 
+// Free implements onchain.Family. The account's next transaction uses the nonce, and a collection is sent again.
+func (r *Rail) Free(ctx context.Context, tx *db.Tx, b onchain.Batch) error {
+	if err := insertFree(ctx, tx, b.Chain, b.Account, b.Nonce); err != nil || b.Purpose != onchain.PurposeCollect {
+		return err
+	}
+	c, err := collectionOf(ctx, tx, b.Chain, b.ID)
+	if err != nil {
+		return err
+	}
+	if err := clearCollectionBatch(ctx, tx, c); err != nil {
+		return err
+	}
+	db.History(tx, c.CompanyID, c.ID, c.Version+1, "signed", "authorized", payout.WaitSigner)
+	enqueueCollect(tx, c, tx.Now().Add(r.Retry))
+	return nil
+}
+
 // Replace implements onchain.Family. It signs the same call with the same nonce and a higher fee. Nodes accept it if
 // both prices are at least a tenth higher.
 func (r *Rail) Replace(_ context.Context, _ *db.Tx, b onchain.Batch, old onchain.Transaction,
@@ -227,9 +245,10 @@ func MarkPaid(ctx context.Context, tx *db.Tx, n evm.Network, outputID string, t 
 	if err != nil {
 		return o, fmt.Errorf("evm: invalid nonce %q: %w", spent.Nonce, err)
 	}
-	next, _, err := lockNonce(ctx, tx, n.Name, account)
-	if err == nil && next <= nonce {
-		err = setNonce(ctx, tx, n.Name, account, nonce+1)
+	of, err := lockNonces(ctx, tx, n.Name, account)
+	if err != nil {
+		return o, err
 	}
-	return o, err
+	of.skip(nonce + 1)
+	return o, of.save(ctx, tx)
 }

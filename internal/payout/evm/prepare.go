@@ -124,7 +124,7 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 
 // hotWallet is the state of the hot wallet in one database transaction.
 type hotWallet struct {
-	nonce     uint64                // next nonce
+	nonces
 	available map[money.Asset]int64 // balance less the amounts of unconfirmed transactions
 	short     map[money.Asset]bool  // assets with a waiting output
 	stopped   map[money.Asset]bool  // assets whose payouts are stopped
@@ -133,10 +133,10 @@ type hotWallet struct {
 	maxFee    int64 // highest cost of a transaction that the signer permits
 }
 
-// lockHotWallet locks the hot wallet's nonce and computes its available balance. why is the reason for which nothing
+// lockHotWallet locks the hot wallet's nonces and computes its available balance. why is the reason for which nothing
 // can be paid, or "".
 func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hotWallet, why string, err error) {
-	next, used, err := lockNonce(ctx, tx, r.Chain, r.hot)
+	free, err := lockNonces(ctx, tx, r.Chain, r.hot)
 	if err != nil {
 		return p, "", err
 	}
@@ -146,15 +146,12 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 	case why != "":
 		return p, payout.WaitPaused, nil
 	}
-	if next < s.Nonce {
-		if used {
-			r.Log.ErrorContext(ctx, "the hot wallet made unknown transactions; payouts are paused",
-				"nonce", s.Nonce, "known", next)
-			// Staff check the unknown transactions before they resume payouts, which continue with the account's nonce.
-			return p, payout.WaitPaused, errors.Join(setNonce(ctx, tx, r.Chain, r.hot, s.Nonce),
-				payout.SetPaused(ctx, tx, "the hot wallet "+r.hot+" on "+r.Chain+" made unknown transactions"))
-		}
-		next = s.Nonce
+	if known := free.next; free.skip(s.Nonce) {
+		r.Log.ErrorContext(ctx, "the hot wallet made unknown transactions; payouts are paused",
+			"nonce", s.Nonce, "known", known)
+		// Staff check the unknown transactions before they resume payouts, which continue with the account's nonce.
+		return p, payout.WaitPaused, errors.Join(free.save(ctx, tx),
+			payout.SetPaused(ctx, tx, "the hot wallet "+r.hot+" on "+r.Chain+" made unknown transactions"))
 	}
 	if s.BaseFee+s.Tip > r.MaxFeeRate {
 		return p, payout.WaitFee, nil
@@ -163,7 +160,7 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 	if err != nil {
 		return p, "", err
 	}
-	p = hotWallet{nonce: next, available: map[money.Asset]int64{}, short: map[money.Asset]bool{},
+	p = hotWallet{nonces: free, available: map[money.Asset]int64{}, short: map[money.Asset]bool{},
 		price: maxPrice(s), tip: s.Tip}
 	if p.stopped, err = ledger.StoppedAssets(ctx, tx); err != nil {
 		return p, "", err
@@ -213,7 +210,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	if why != "" {
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: why, FeeRate: rate})
 	}
-	first, done := p.nonce, 0
+	done := 0
 	var txids []string
 	waiting := map[string][]payout.Output{} // waiting outputs, by the reason of their delay
 	for _, o := range head {
@@ -247,8 +244,8 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 		}
 		done++
 	}
-	if p.nonce != first {
-		if err := setNonce(ctx, tx, r.Chain, r.hot, p.nonce); err != nil {
+	if len(txids) > 0 {
+		if err := p.save(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -339,13 +336,12 @@ func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quote
 func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p *hotWallet) (id string, err error) {
 	b := r.NewBatch(tx, o.CompanyID, o.Amount.Asset(), o.Amount.Units(), maxCost(q.estimate, p.price),
 		onchain.PurposePayout)
-	b.Account, b.Nonce = r.hot, p.nonce
+	b.Account, b.Nonce = r.hot, p.take()
 	signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
 	id, err = r.sign(ctx, tx, &b, q.call, gasLimit(q.estimate.Gas), *p, signer, []payout.Output{o})
 	if err != nil {
 		return "", err
 	}
-	p.nonce++
 	p.spend(o.Amount.Asset(), o.Amount.Units())
 	p.spend(r.network.Native, b.Fee)
 	return id, payout.Assign(ctx, tx, []payout.Output{o}, b.ID, b.TxID, 0)

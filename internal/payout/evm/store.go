@@ -4,24 +4,97 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"time"
 
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
-// lockNonce returns the next nonce of an account, locked for the rest of the transaction. used reports whether one
-// was stored before.
-func lockNonce(ctx context.Context, tx *db.Tx, chainName, account string) (next uint64, used bool, err error) {
-	var n int64
-	err = tx.QueryRow(ctx, `INSERT INTO payout_nonces (chain, account, next) VALUES ($1, $2, -1)
-		ON CONFLICT (chain, account) DO UPDATE SET next = payout_nonces.next RETURNING next`, chainName, account).Scan(&n)
-	return uint64(max(n, 0)), n >= 0, err
+// nonces are the nonces of an account that no transaction has.
+type nonces struct {
+	chain, account string
+	known          bool     // one was given out before
+	free           []uint64 // below next, in order: their transactions were never signed
+	next           uint64   // this one and all above are free
+	spent          []uint64 // taken from free since they were read
 }
 
-func setNonce(ctx context.Context, tx *db.Tx, chainName, account string, next uint64) error {
-	return tx.Queue(ctx, `UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2`, chainName, account,
-		int64(next))
+// lockNonces returns the free nonces of an account, locked for the rest of the transaction.
+func lockNonces(ctx context.Context, tx *db.Tx, chainName, account string) (nonces, error) {
+	n := nonces{chain: chainName, account: account}
+	var next int64
+	if err := tx.QueryRow(ctx, `INSERT INTO payout_nonces (chain, account, next) VALUES ($1, $2, -1)
+		ON CONFLICT (chain, account) DO UPDATE SET next = payout_nonces.next RETURNING next`, chainName, account).
+		Scan(&next); err != nil {
+		return n, err
+	}
+	n.known, n.next = next >= 0, uint64(max(next, 0))
+	rows, err := tx.Query(ctx, `SELECT nonce FROM payout_free_nonces WHERE chain = $1 AND account = $2 ORDER BY nonce`,
+		chainName, account)
+	n.free, err = db.Collect(rows, err, func(r *db.Rows) (uint64, error) {
+		var nonce int64
+		err := r.Scan(&nonce)
+		return uint64(nonce), err
+	})
+	return n, err
+}
+
+// take returns the lowest free nonce, which is no longer free.
+func (n *nonces) take() uint64 {
+	if len(n.free) > 0 {
+		lowest := n.free[0]
+		n.free, n.spent = n.free[1:], append(n.spent, lowest)
+		return lowest
+	}
+	n.next++
+	return n.next - 1
+}
+
+// skip takes all nonces below the account's next one on the chain. It reports whether one of them was free, though the
+// account has given out nonces: the chain has transactions of the account that are unknown.
+func (n *nonces) skip(next uint64) (unknown bool) {
+	for len(n.free) > 0 && n.free[0] < next {
+		n.take()
+		unknown = true
+	}
+	unknown = unknown || n.known && n.next < next
+	n.next = max(n.next, next)
+	return unknown
+}
+
+// save stores which nonces are free.
+func (n *nonces) save(ctx context.Context, tx *db.Tx) error {
+	for _, nonce := range n.spent {
+		if err := tx.Queue(ctx, "DELETE FROM payout_free_nonces WHERE chain = $1 AND account = $2 AND nonce = $3", n.chain,
+			n.account, int64(nonce)); err != nil {
+			return err
+		}
+	}
+	return tx.Queue(ctx, "UPDATE payout_nonces SET next = $3 WHERE chain = $1 AND account = $2", n.chain, n.account,
+		int64(n.next))
+}
+
+// insertFree frees the nonce of a transaction that was never signed.
+func insertFree(ctx context.Context, tx *db.Tx, chainName, account string, nonce uint64) error {
+	if _, err := lockNonces(ctx, tx, chainName, account); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "INSERT INTO payout_free_nonces (chain, account, nonce, freed_at) VALUES ($1, $2, $3, $4)",
+		chainName, account, int64(nonce), db.Micros(tx.Now()))
+	return err
+}
+
+// freeSince returns the lowest nonce of an account that was freed at a time or before. It reports false if there is
+// none.
+func freeSince(ctx context.Context, tx *db.Tx, chainName, account string, at time.Time) (uint64, bool, error) {
+	var nonce int64
+	err := tx.QueryRow(ctx, `SELECT nonce FROM payout_free_nonces WHERE chain = $1 AND account = $2 AND freed_at <= $3
+		ORDER BY nonce LIMIT 1`, chainName, account, db.Micros(at)).Scan(&nonce)
+	if errors.Is(err, db.ErrNoRows) {
+		return 0, false, nil
+	}
+	return uint64(nonce), err == nil, err
 }
 
 const collectionColumns = `company_id, collection_id, object_id, chain, asset, amount, payer, recipient, valid_after,
@@ -69,6 +142,19 @@ func CollectionsOf(ctx context.Context, tx *db.Tx, companyID, objectID string) (
 func setCollectionBatch(ctx context.Context, tx *db.Tx, c Collection, batchID string) error {
 	return tx.ExecOne(ctx, `UPDATE payout_collections SET batch_id = $3, version = version + 1
 		WHERE company_id = $1 AND collection_id = $2 AND batch_id = '' AND reason = ''`, c.CompanyID, c.ID, batchID)
+}
+
+// collectionOf returns the collection whose transfer is a batch, or db.ErrNoRows.
+func collectionOf(ctx context.Context, tx *db.Tx, chainName, batchID string) (Collection, error) {
+	return scanCollection(tx.QueryRow(ctx, "SELECT "+collectionColumns+` FROM payout_collections WHERE batch_id = $1
+		AND batch_id <> '' AND chain = $2`, batchID, chainName).Scan)
+}
+
+// clearCollectionBatch returns a collection to its state before it had a batch.
+func clearCollectionBatch(ctx context.Context, tx *db.Tx, c Collection) error {
+	return tx.ExecOne(ctx, `UPDATE payout_collections SET batch_id = '', version = version + 1
+		WHERE company_id = $1 AND collection_id = $2 AND batch_id = $3 AND version = $4`, c.CompanyID, c.ID, c.BatchID,
+		c.Version)
 }
 
 // setCollectionReason ends a collection whose transfer was not signed.

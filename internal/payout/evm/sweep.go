@@ -18,7 +18,7 @@ const maxSwept = 50
 
 // Sweep moves confirmed deposits from their addresses to the hot wallet. A token requires gas at its address: one run
 // sends the gas, a later one moves the token. Native coins are moved if they are worth several times the cost. Sweep
-// is idempotent; each run continues where the last one stopped.
+// is idempotent; each run continues where the last one stopped. It also fills a free nonce that blocks later ones.
 func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
 	var coins []chain.WalletCoin
 	var paused string
@@ -47,7 +47,7 @@ func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
 		}
 		of[at] = append(of[at], c)
 	}
-	var failed []error
+	failed := []error{r.fill(ctx, d)}
 	for _, at := range order {
 		failed = append(failed, r.sweep(ctx, d, at.asset, of[at]))
 	}
@@ -101,7 +101,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 		return err
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		next, _, err := lockNonce(ctx, tx, r.Chain, from)
+		free, err := lockNonces(ctx, tx, r.Chain, from)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,8 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 			return err
 		}
 		b := r.NewBatch(tx, ledger.Operator, asset, amount, fee, onchain.PurposeSweep)
-		b.Account, b.Nonce, b.Change = from, max(next, here.Nonce), r.hot
+		free.skip(here.Nonce)
+		b.Account, b.Nonce, b.Change = from, free.take(), r.hot
 		points := make([]chain.Outpoint, len(coins))
 		for i, c := range coins {
 			points[i] = c.Outpoint
@@ -126,7 +127,7 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 			return err
 		}
 		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), id)
-		return setNonce(ctx, tx, r.Chain, from, b.Nonce+1)
+		return free.save(ctx, tx)
 	})
 }
 
@@ -166,13 +167,13 @@ func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int6
 			return nil
 		}
 		b := r.NewBatch(tx, ledger.Operator, r.network.Native, units, fee, onchain.PurposeGas)
-		b.Account, b.Nonce, b.Change = r.hot, p.nonce, address
+		b.Account, b.Nonce, b.Change = r.hot, p.take(), address
 		signer := chain.WalletCoin{Address: r.hot, Branch: chain.Change}
 		id, err := r.sign(ctx, tx, &b, call, gasLimit(estimates[0].Gas), p, signer, nil)
 		if err != nil {
 			return err
 		}
 		payout.EnqueueSend(tx, b.CompanyID, r.Name(), tx.Now(), id)
-		return setNonce(ctx, tx, r.Chain, r.hot, p.nonce+1)
+		return p.save(ctx, tx)
 	})
 }

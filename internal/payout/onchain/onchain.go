@@ -7,7 +7,8 @@
 //
 //	prepared → sent → fulfilled
 //	   └─→ in_doubt ↑     └→ sent again when its block left the chain
-//	prepared, sent, in_doubt → dead   another transaction finally spent its inputs; its outputs are queued again
+//	prepared, sent, in_doubt → dead   another transaction finally spent its inputs, or the signer refused its first
+//	                                  transaction; its outputs are queued again
 //	dead → lost                       it was confirmed after all; payouts are paused
 //
 // Invariants:
@@ -86,6 +87,9 @@ type Family interface {
 	Underpays(b Batch, t Transaction, rate int64) bool
 	// Cost returns the fee of a transaction in a block.
 	Cost(t Transaction, seen chain.WatchedTx) int64
+	// Free frees what a batch has besides its coins and outputs. It is called for a batch that has no signature, because
+	// the signer refused its first transaction.
+	Free(ctx context.Context, tx *db.Tx, b Batch) error
 	// Sign requests the signature of a stored transaction from the signer, and verifies it. It uses the network.
 	Sign(ctx context.Context, d *db.DB, b Batch, t Transaction, approvals []signer.Approval) (raw []byte, txid string,
 		err error)
@@ -260,11 +264,12 @@ const (
 	// PurposeCollect transfers money that its payer authorized to one of our addresses. Its value is 0, because it takes
 	// only its fee from the hot wallet; the money arrives as a deposit.
 	PurposeCollect Purpose = "collect"
+	PurposeFill    Purpose = "fill" // uses a nonce that would block later ones; pays only its fee
 )
 
 // States of a batch in addition to those of outputs.
 const (
-	dead payout.State = "dead" // its inputs were finally spent by another transaction
+	dead payout.State = "dead" // its inputs were finally spent by another transaction, or it was never signed
 	lost payout.State = "lost" // confirmed after it was dead; its outputs may be paid twice
 )
 
@@ -280,7 +285,7 @@ type Batch struct {
 	Asset     money.Asset
 	Purpose   Purpose
 	Inputs    []chain.WalletCoin
-	Account   string // EVM: account whose nonce it uses
+	Account   string // EVM: account whose nonce it uses; "" if its nonce was freed
 	Nonce     uint64
 	Change    string // address of the change or target of a sweep, or ""
 	Version   int64

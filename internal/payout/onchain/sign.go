@@ -200,13 +200,11 @@ func (c *Carrier) requestSignature(ctx context.Context, d *db.DB, p pending) err
 
 // drop ends a stored transaction that the signer refused, and reports whether it did. Since the transaction has no
 // signature, it was never broadcast. A replacement is deleted: the one that it replaces remains, and its fee may be
-// raised again. The first transaction of a batch on Bitcoin is given up with its batch: its coins are free and its
-// outputs queued again, so that those which the signer permits are paid. On EVM networks the nonce must be used, so the
-// transaction stays.
+// raised again. The first transaction of a batch is given up with its batch: its coins or its nonce are free and its
+// outputs queued again, so that those which the signer permits are paid.
 func (c *Carrier) drop(ctx context.Context, tx *db.Tx, p pending, why error) (bool, error) {
 	var refused signer.Refused
-	replaces := p.Transaction.Replaces != ""
-	if !errors.As(why, &refused) || !replaces && p.Batch.Account != "" {
+	if !errors.As(why, &refused) {
 		return false, nil
 	}
 	b, err := lockBatch(ctx, tx, c.Chain, p.Batch.CompanyID, p.Batch.ID)
@@ -216,13 +214,20 @@ func (c *Carrier) drop(ctx context.Context, tx *db.Tx, p pending, why error) (bo
 	if t, ok := b.unsigned(); !ok || t.TxID != p.Transaction.TxID || !b.open() {
 		return true, nil // another run of the job has decided
 	}
-	if replaces {
+	if p.Transaction.Replaces != "" {
 		if len(b.Signed) == 2 { // no other replacement, so the change of the first transaction exists
 			err = chain.Unreserve(ctx, tx, b.Chain, b.ChangeReservation())
 		}
 		return true, errors.Join(err, deleteUnsigned(ctx, tx, p.Transaction))
 	}
-	if err := setRefusal(ctx, tx, p.Transaction, why.Error()); err != nil {
+	// The same transaction may be made again.
+	if err := deleteUnsigned(ctx, tx, p.Transaction); err != nil {
+		return false, err
+	}
+	if err := freeAccount(ctx, tx, b); err != nil {
+		return false, err
+	}
+	if err := c.family.Free(ctx, tx, b); err != nil {
 		return false, err
 	}
 	return true, c.reopen(ctx, tx, &b, payout.WaitSigner, tx.Now().Add(c.Retry))

@@ -198,6 +198,14 @@ func (c *Carrier) UnderWay(ctx context.Context, tx *db.Tx, account string, from 
 	return sums, err
 }
 
+// Blocked reports whether unconfirmed transactions of an account have a nonce above the given one.
+func (c *Carrier) Blocked(ctx context.Context, tx *db.Tx, account string, nonce uint64) (blocked bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM payout_batches WHERE chain = $1 AND account = $2
+		AND account <> '' AND nonce > $3 AND state IN ('prepared', 'sent', 'in_doubt'))`, c.Chain, account,
+		int64(nonce)).Scan(&blocked)
+	return blocked, err
+}
+
 // Busy reports whether a transaction of an account, or one that sends it gas, is unconfirmed.
 func (c *Carrier) Busy(ctx context.Context, tx *db.Tx, account string) (bool, error) {
 	var n int64

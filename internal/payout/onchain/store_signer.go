@@ -26,6 +26,13 @@ func setRefusal(ctx context.Context, tx *db.Tx, t Transaction, why string) error
 	return err
 }
 
+// freeAccount lets another batch use the nonce of a batch.
+func freeAccount(ctx context.Context, tx *db.Tx, b Batch) error {
+	_, err := tx.Exec(ctx, "UPDATE payout_batches SET account = '' WHERE company_id = $1 AND batch_id = $2", b.CompanyID,
+		b.ID)
+	return err
+}
+
 // deleteUnsigned deletes a transaction that has no signature.
 func deleteUnsigned(ctx context.Context, tx *db.Tx, t Transaction) error {
 	return tx.ExecOne(ctx, "DELETE FROM payout_txs WHERE company_id = $1 AND txid = $2 AND unsigned", t.CompanyID, t.TxID)
