@@ -253,7 +253,8 @@ func (j *Journal) Write(to io.Writer, format string) error {
 			"asset", "description"},
 		FormatQuickBooks: {"JournalNo", "JournalDate", "AccountName", "Debits", "Credits", "Description", "Name",
 			"Currency"},
-		FormatXero: {"*Narration", "*Date", "Description", "*AccountCode", "*TaxRate", "*Amount"},
+		FormatXero: {"*Narration", "*Date", "Description", "*AccountCode", "*TaxRate", "*Amount", "TrackingName1",
+			"TrackingOption1", "TrackingName2", "TrackingOption2"},
 	}
 	if heads[format] == nil {
 		return fmt.Errorf("accounting: no format %q", format)
@@ -275,17 +276,23 @@ func (j *Journal) Write(to io.Writer, format string) error {
 				_ = w.Write([]string{e.ID, e.At.UTC().Format(time.RFC3339), code, name, debit, credit, string(j.Currency),
 					l.Amount.String(), string(l.Amount.Asset()), e.Text})
 			case FormatQuickBooks:
-				_ = w.Write([]string{e.ID, e.At.UTC().Format("01/02/2006"), name, debit, credit, about, "",
+				_ = w.Write([]string{e.number(), e.At.UTC().Format("01/02/2006"), name, debit, credit, about, "",
 					string(j.Currency)})
 			case FormatXero:
 				_ = w.Write([]string{e.Text + " " + e.ID, e.At.UTC().Format("02/01/2006"), about, code,
-					payee.SafeCell(j.taxRate), l.Value.String()})
+					payee.SafeCell(j.taxRate), l.Value.String(), "", "", "", ""})
 			}
 		}
 	}
 	w.Flush()
 	return w.Error()
 }
+
+// maxNumber is the number of characters that QuickBooks Online stores of a journal number.
+const maxNumber = 21
+
+// number returns the last characters of the entry's ID, which are random, as its number in QuickBooks Online.
+func (e *Entry) number() string { return e.ID[max(0, len(e.ID)-maxNumber):] }
 
 // AccountsOf returns the accounts of the journal of the principal's company, in the order of Defaults.
 func AccountsOf(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Account, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 )
 
@@ -94,6 +96,24 @@ func TestTheJournalOfAMonthBalances(t *testing.T) {
 				if err != nil || len(rows) != 1+21 {
 					x.Errorf("%s: %d rows, %v", format, len(rows), err)
 				}
+				if format != FormatQuickBooks {
+					continue
+				}
+				balances := map[string]int{} // in cents, by number
+				for _, row := range rows[1:] {
+					cents := testkit.Must(strconv.Atoi(strings.Replace(row[3]+row[4], ".", "", 1)))
+					if row[3] == "" {
+						cents = -cents
+					}
+					if balances[row[0]] += cents; len(row[0]) > maxNumber {
+						x.Errorf("the number %q is too long", row[0])
+					}
+				}
+				for number, sum := range balances {
+					if sum != 0 || len(balances) != len(j.Entries) {
+						x.Errorf("%d entries, and %s is off by %d", len(balances), number, sum)
+					}
+				}
 			}
 		}
 		// Nothing of the payroll remains, at its own rate: 1,010 USD less the fee of 10 USD.
@@ -108,7 +128,7 @@ func TestTheJournalOfAMonthBalances(t *testing.T) {
 		j := journal("2026-01", money.USD)
 		for format, want := range map[string]string{
 			FormatQuickBooks: ",01/15/2026,Wages:Contractors,1000.00,,Payroll prl_1 release,,USD\n",
-			FormatXero:       ",15/01/2026,Payroll prl_1 release,6010,Tax Exempt (0%),1000.00\n",
+			FormatXero:       ",15/01/2026,Payroll prl_1 release,6010,Tax Exempt (0%),1000.00,,,,\n",
 			FormatCSV:        ",6150,Payment fees,10.00,,USD,0.00020100,BTC,Payroll prl_1 release\n",
 		} {
 			var b bytes.Buffer

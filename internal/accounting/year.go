@@ -33,6 +33,8 @@ type Year struct {
 	Year    int
 	Company identity.Company
 	Payees  []PayeeYear
+
+	profile kyc.CompanyProfile // of the company
 }
 
 // PayeeYear is what a payee was paid in a year. A payment counts in the year in which it reached its payee.
@@ -57,6 +59,9 @@ func YearOf(ctx context.Context, tx *db.Tx, forms *kyc.Service, by identity.Prin
 	}
 	y := Year{Year: year}
 	if y.Company, err = identity.CompanyByID(ctx, tx, company); err != nil {
+		return y, err
+	}
+	if y.profile, err = forms.CompanyProfile(ctx, tx, company); err != nil && !errors.Is(err, kyc.ErrErased) {
 		return y, err
 	}
 	from := time.Date(year, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -261,26 +266,66 @@ func (p *PayeeYear) reported(year int) bool {
 	return p.Payee.Country == "US" && p.Payee.Kind == payee.TypeUser
 }
 
-// WriteNEC writes the payees to report on Form 1099-NEC, with the columns of the form. The tax ID is empty if it is not
-// on file. The file has complete tax IDs.
+// necColumns are the columns of the file that the portal of the IRS for information returns (IRIS) takes for Form
+// 1099-NEC, with the boxes of the form since its revision of April 2025.
+var necColumns = []string{
+	"Form Type", "Tax Year", "Payer TIN Type", "Payer Taxpayer ID Number", "Payer Name Type",
+	"Payer Business or Entity Name Line 1", "Payer Business or Entity Name Line 2", "Payer First Name",
+	"Payer Middle Name", "Payer Last Name (Surname)", "Payer Suffix", "Payer Country", "Payer Address Line 1",
+	"Payer Address Line 2", "Payer City/Town", "Payer State/Province/Territory", "Payer ZIP/Postal Code",
+	"Payer Phone Type", "Payer Phone", "Payer Email Address", "Recipient TIN Type", "Recipient Taxpayer ID Number",
+	"Recipient Name Type", "Recipient Business or Entity Name Line 1", "Recipient Business or Entity Name Line 2",
+	"Recipient First Name", "Recipient Middle Name", "Recipient Last Name (Surname)", "Recipient Suffix",
+	"Recipient Country", "Recipient Address Line 1", "Recipient Address Line 2", "Recipient City/Town",
+	"Recipient State/Province/Territory", "Recipient ZIP/Postal Code", "Office Code", "Form Account Number",
+	"2nd TIN Notice", "Box 1 - Nonemployee Compensation",
+	"Box 2 - Payer made direct sales totaling $5000 or more of consumer products to a recipient for resale",
+	"Box 3 - Excess golden parachute payments", "Box 4 - Federal income tax withheld", "Combined Federal/State Filing",
+	"State 1", "State 1 - State Tax Withheld", "State 1 - State/Payer state number", "State 1 - State income",
+	"State 1 - Local income tax withheld", "State 1 - Special Data Entries", "State 2", "State 2 - State Tax Withheld",
+	"State 2 - State/Payer state number", "State 2 - State income", "State 2 - Local income tax withheld",
+	"State 2 - Special Data Entries",
+}
+
+// WriteNEC writes the payees to report on Form 1099-NEC, with the columns of the IRS. The tax ID is empty if it is not
+// on file. What Stipend does not know is empty, such as the company's own tax ID and phone number. The file has
+// complete tax IDs.
 func (y *Year) WriteNEC(to io.Writer) error {
 	w := csv.NewWriter(to)
-	_ = w.Write([]string{"tax_year", "payer_name", "payer_tin", "recipient_tin_type", "recipient_tin", "recipient_name",
-		"recipient_business_name", "recipient_street_address", "recipient_city", "recipient_state", "recipient_zip",
-		"recipient_country", "account_number", "box_1_nonemployee_compensation", "box_2_direct_sales",
-		"box_4_federal_income_tax_withheld", "box_5_state_tax_withheld", "box_6_state_payer_state_no",
-		"box_7_state_income"}) // Error returns it
+	_ = w.Write(necColumns) // Error returns it
 	for i := range y.Payees {
 		p := &y.Payees[i]
 		if !p.reported(y.Year) {
 			continue
 		}
 		t := p.TaxForm
-		kind := strings.ToUpper(t.TaxIDType)
-		_ = w.Write([]string{strconv.Itoa(y.Year), payee.SafeCell(y.Company.Name), "", kind, t.TaxID,
-			payee.SafeCell(cmp.Or(t.Name, p.Payee.Name)), payee.SafeCell(t.BusinessName), payee.SafeCell(t.StreetAddress),
-			payee.SafeCell(t.City), payee.SafeCell(t.State), payee.SafeCell(t.Zip), cmp.Or(t.Country, p.Payee.Country),
-			p.Payee.ID, p.USD.String(), "", "0.00", "0.00", "", ""})
+		cells := map[string]string{
+			"Form Type": "1099-NEC", "Tax Year": strconv.Itoa(y.Year),
+			"Payer Name Type": "B", "Payer Business or Entity Name Line 1": y.Company.Name,
+			"Payer Country": y.Company.Country, "Payer Address Line 1": y.profile.StreetAddress,
+			"Payer Address Line 2": y.profile.StreetAddress2, "Payer City/Town": y.profile.City,
+			"Payer State/Province/Territory": y.profile.State, "Payer ZIP/Postal Code": y.profile.Zip,
+			"Payer Email Address": y.Company.Email,
+			"Recipient TIN Type":  strings.ToUpper(t.TaxIDType), "Recipient Taxpayer ID Number": t.TaxID,
+			"Recipient Country": cmp.Or(t.Country, p.Payee.Country), "Recipient Address Line 1": t.StreetAddress,
+			"Recipient City/Town": t.City, "Recipient State/Province/Territory": t.State,
+			"Recipient ZIP/Postal Code": t.Zip, "Form Account Number": p.Payee.ID,
+			"Box 1 - Nonemployee Compensation": p.USD.String(),
+		}
+		name := cmp.Or(t.Name, p.Payee.Name)
+		if t.BusinessName == "" && p.Payee.Kind == payee.TypeUser && cmp.Or(t.Classification, "individual") == "individual" {
+			at := strings.LastIndex(name, " ")
+			cells["Recipient Name Type"] = "I"
+			cells["Recipient First Name"], cells["Recipient Last Name (Surname)"] = name[:max(at, 0)], name[at+1:]
+		} else {
+			cells["Recipient Name Type"], cells["Recipient Business or Entity Name Line 1"] = "B", name
+			cells["Recipient Business or Entity Name Line 2"] = t.BusinessName
+		}
+		row := make([]string, len(necColumns))
+		for n, column := range necColumns {
+			row[n] = payee.SafeCell(cells[column])
+		}
+		_ = w.Write(row)
 	}
 	w.Flush()
 	return w.Error()

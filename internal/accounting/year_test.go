@@ -3,7 +3,8 @@ package accounting
 import (
 	"bytes"
 	"context"
-	"strings"
+	"encoding/csv"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,36 +27,54 @@ func TestWhoIsInTheFileForForm1099NEC(t *testing.T) {
 	}
 	w9 := kyc.TaxForm{Form: kyc.FormW9, Name: "Ada Byron", Classification: "individual", TaxIDType: "ssn",
 		TaxID: "536904399", Country: "US"}
-	corporation := w9
+	corporation, llc := w9, w9
 	corporation.Classification = "c_corporation"
+	llc.Classification, llc.BusinessName, llc.TaxIDType = "llc", "Byron Software", "ein"
+	const box1 = "Box 1 - Nonemployee Compensation"
 	for _, c := range []struct {
 		what string
 		year int
 		who  payee.Payee
 		form kyc.TaxForm
 		paid int64
-		want string // a part of the row, "" for none
+		want map[string]string // some columns of the row, nil for none
 	}{
-		{"from 2,000 USD", 2026, person, w9, 2000_00, "2026,Acme,,SSN,536904399,Ada Byron,"},
-		{"less", 2026, person, w9, 1999_99, ""},
-		{"600 USD in 2025", 2025, person, w9, 600_00, ",600.00,"},
-		{"an employee", 2026, with(func(p *payee.Payee) { p.Role = payee.Employee }), w9, 9000_00, ""},
-		{"a vendor", 2026, with(func(p *payee.Payee) { p.Role = payee.Vendor }), w9, 9000_00, ",9000.00,"},
-		{"a US person abroad", 2026, with(func(p *payee.Payee) { p.Country = "DE" }), w9, 9000_00, ",9000.00,"},
-		{"a corporation", 2026, person, corporation, 9000_00, ""},
-		{"a W-8BEN", 2026, person, kyc.TaxForm{Form: kyc.FormW8BEN}, 9000_00, ""},
-		{"no form, in the US", 2026, person, kyc.TaxForm{}, 9000_00, "2026,Acme,,,,Ada Byron,"},
-		{"no form, elsewhere", 2026, with(func(p *payee.Payee) { p.Country = "DE" }), kyc.TaxForm{}, 9000_00, ""},
+		{"from 2,000 USD", 2026, person, w9, 2000_00, map[string]string{"Form Type": "1099-NEC", "Tax Year": "2026",
+			"Payer Business or Entity Name Line 1": "Acme", "Payer City/Town": "Springfield", "Recipient TIN Type": "SSN",
+			"Recipient Taxpayer ID Number": "536904399", "Recipient Name Type": "I", "Recipient First Name": "Ada",
+			"Recipient Last Name (Surname)": "Byron", "Form Account Number": "usr_1", box1: "2000.00"}},
+		{"less", 2026, person, w9, 1999_99, nil},
+		{"600 USD in 2025", 2025, person, w9, 600_00, map[string]string{"Tax Year": "2025", box1: "600.00"}},
+		{"an employee", 2026, with(func(p *payee.Payee) { p.Role = payee.Employee }), w9, 9000_00, nil},
+		{"a vendor", 2026, with(func(p *payee.Payee) { p.Role = payee.Vendor }), w9, 9000_00,
+			map[string]string{box1: "9000.00"}},
+		{"a partnership", 2026, person, llc, 9000_00, map[string]string{"Recipient TIN Type": "EIN",
+			"Recipient Name Type": "B", "Recipient Business or Entity Name Line 1": "Ada Byron",
+			"Recipient Business or Entity Name Line 2": "Byron Software", "Recipient Last Name (Surname)": ""}},
+		{"a US person abroad", 2026, with(func(p *payee.Payee) { p.Country = "DE" }), w9, 9000_00,
+			map[string]string{"Recipient Country": "US"}},
+		{"a corporation", 2026, person, corporation, 9000_00, nil},
+		{"a W-8BEN", 2026, person, kyc.TaxForm{Form: kyc.FormW8BEN}, 9000_00, nil},
+		{"no form, in the US", 2026, with(func(p *payee.Payee) { p.Name = "=Ada" }), kyc.TaxForm{}, 9000_00,
+			map[string]string{"Recipient Taxpayer ID Number": "", "Recipient Last Name (Surname)": "'=Ada",
+				"Recipient First Name": ""}},
+		{"no form, elsewhere", 2026, with(func(p *payee.Payee) { p.Country = "DE" }), kyc.TaxForm{}, 9000_00, nil},
 	} {
 		y := Year{Year: c.year, Company: identity.Company{Name: "Acme"}, Payees: []PayeeYear{{Payee: c.who,
-			TaxForm: c.form, USD: money.New(money.USD, c.paid)}}}
+			TaxForm: c.form, USD: money.New(money.USD, c.paid)}}, profile: kyc.CompanyProfile{City: "Springfield"}}
 		var b bytes.Buffer
 		if err := y.WriteNEC(&b); err != nil {
 			t.Fatal(err)
 		}
-		_, rows, _ := strings.Cut(b.String(), "\n")
-		if c.want == "" && rows != "" || !strings.Contains(rows, c.want) {
-			t.Errorf("%s: %q, want %q", c.what, rows, c.want)
+		rows, err := csv.NewReader(&b).ReadAll()
+		if err != nil || (c.want == nil) != (len(rows) == 1) {
+			t.Errorf("%s: %d rows, %v", c.what, len(rows), err)
+			continue
+		}
+		for column, want := range c.want {
+			if got := rows[1][slices.Index(rows[0], column)]; got != want {
+				t.Errorf("%s: %s is %q, want %q", c.what, column, got, want)
+			}
 		}
 	}
 }

@@ -20,12 +20,9 @@ func (o *companyBrowser) payee(b *webtest.Browser, who string, look webtest.Look
 	o.Helper()
 	o.Submit(o.Get("/invitations"), "/invitations", "email", who)
 	p = b.Open(o.s.Ready().BaseURL+o.mailed(who, "/invitation/"), look)
-	for _, f := range [][2]string{{"first_name", "Ada"}, {"last_name", "Byron"}, {"street_address", "1 Hidden Street"},
-		{"city", "New York"}, {"state", "NY"}, {"zip", "10001"}, {"new_password", "seven tiny purple boats"}} {
-		p.Fill("#"+f[0], f[1])
-	}
-	webtest.Evaluate[string](p,
-		"document.querySelector('#date_of_birth').value = '1990-12-10'; document.querySelector('#country').value = 'US'")
+	f := &flow{T: o.T, Page: p, base: o.s.Ready().BaseURL, look: look}
+	f.fillProfile()
+	f.set("new_password", "seven tiny purple boats")
 	p.Send("form[action$='/accept'] button")
 	var found struct {
 		Data []struct {
@@ -193,7 +190,7 @@ func TestAPayeeFromTheInvitationToTheReceiptInABrowser(t *testing.T) {
 	}
 	o.silent(o.says(o.Get("/reports"), "Ada Byron", "Tax ID on file", "W-9"), "4399")
 	for path, want := range map[string]string{"year.csv": ",w9,valid,on_file,1,USD,1000.00,1000.00,920.00,0",
-		"year.json": `"tax_id_on_file": true`, "1099-nec.csv": "box_1_nonemployee_compensation"} {
+		"year.json": `"tax_id_on_file": true`, "1099-nec.csv": "Box 1 - Nonemployee Compensation"} {
 		o.silent(o.says(o.Get("/reports/"+path), want), "4399") // 1,000 USD is below the threshold of the file
 	}
 	accounts := o.Get("/reports/accounts")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,100 +43,90 @@ func (o *companyBrowser) mailed(to, path string) (link string) {
 	return link
 }
 
-// A worker accepts an invitation, chooses a password, and uploads documents with a camera or from a file. The worker
-// sees why a document was rejected, uploads it again, and is verified.
+// A worker accepts an invitation, chooses a password, corrects their profile, and uploads documents with a camera or
+// from a file. The worker sees why a document was rejected, uploads it again, and is verified.
 func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 	t.Parallel()
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	base, at := o.s.Ready().BaseURL, "/account/verification"
-	const who, password = "ada@worker.example", "seven tiny purple boats"
-	o.Submit(o.Get("/invitations"), "/invitations", "email", who)
-	invitation := o.mailed(who, "/invitation/")
-
-	b := webtest.Start(t)
-	p := b.Open(base+invitation, webtest.Look{NoScript: true, Width: 320})
-	for _, f := range [][2]string{{"first_name", "Ada"}, {"last_name", "Byron"}, {"street_address", "1 Hidden Street"},
-		{"city", "New York"}, {"state", "NY"}, {"zip", "10001"}} {
-		p.Fill("#"+f[0], f[1])
-	}
-	webtest.Evaluate[string](p,
-		"document.querySelector('#date_of_birth').value = '1990-12-10'; document.querySelector('#country').value = 'US'")
-	p.Fill("#new_password", password)
-	p.Send("form[action$='/accept'] button")
-	p.Do(chromedp.Navigate(base + at))
-
-	shows := func(wants ...string) {
-		t.Helper()
-		text := p.Text()
-		for _, want := range wants {
-			if !strings.HasPrefix(p.Path(), at) || !strings.Contains(text, want) {
-				t.Fatalf("at %s, no %q in\n%s", p.Path(), want, text)
-			}
-		}
-	}
-	shows("Not started", "Who pays you (see below)", "A passport or other ID")
-	p.Send("form[action$='/payer'] button")
-	shows("This field is required.")
-	p.Fill("#payer_name", "Acme")
-	p.Send("form[action$='/payer'] button")
-	shows("Selfie", "Tax ID")
-	if got := webtest.Evaluate[string](p,
-		"[...document.querySelectorAll('input[type=file]')].map(i => "+
-			"i.getAttribute('capture')).join()"); got != "environment,user" {
-		t.Errorf("the camera inputs are %q", got)
-	}
-	b.Open(base+at, webtest.Look{Width: 320, Dark: true}).Audit()
-
 	picture := filepath.Join(t.TempDir(), "paper.png")
 	var data bytes.Buffer
 	if err := errors.Join(png.Encode(&data, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(picture, data.Bytes(),
 		0o600)); err != nil {
 		t.Fatal(err)
 	}
-	p.Send("#papers button")
-	shows("Choose an image")
-	upload := func() {
-		p.Do(chromedp.SetUploadFiles("#image", []string{picture}))
-		p.Send("#papers button")
-	}
-	webtest.Evaluate[string](p, "document.querySelector('#doc_type').value = 'drivers_license'")
-	upload()
-	shows("Driver’s license (Back)")
-	webtest.Evaluate[string](p,
-		"document.querySelector('#doc_type').value = 'drivers_license'; document.querySelector('#category').value = 'back'")
-	upload()
-	p.Do(chromedp.SetUploadFiles("#face", []string{picture}))
-	p.Send("#own-face button")
-	p.Fill("#tax_id", "000000000")
-	p.Send("#number button")
-	shows("This isn’t a valid tax ID of this type.")
-	webtest.Evaluate[string](p, "document.querySelector('#tax_id').value = '536904399'")
-	p.Send("#number button")
-	p.Send("form[action$='/start'] button")
-	shows("In review")
-	if strings.Contains(p.Text(), "536904399") {
-		t.Error("the page shows the whole tax ID")
-	}
-
-	// The reviewer asks for new documents, with a reason, and then approves them.
-	v := webtest.NewVisitor(t, base)
-	user := regexp.MustCompile(`/sandbox/verifications/(usr_\w+)`).FindStringSubmatch(v.Get("/sandbox/verifications").Text)
-	if user == nil {
-		t.Fatal("no verification waits for a decision")
-	}
-	decide := func(result string) {
-		page := v.Get("/sandbox/verifications/" + user[1])
-		if got := v.Submit(page, "/sandbox/verifications/"+user[1], "result", result); got.Status != http.StatusSeeOther {
-			t.Fatalf("%s: %d\n%s", result, got.Status, got.Text)
+	for _, look := range looks {
+		b := webtest.Start(t)
+		page, user := o.payee(b, "ada"+strconv.Itoa(look.Width)+"@worker.example", look)
+		p := &flow{T: t, Page: page, base: base, look: look}
+		p.at(at)
+		p.shows("Not started", "Who pays you (see below)", "A passport or other ID")
+		profile := "form[action$='/profile'] button"
+		webtest.Evaluate[int](p.Page, "document.querySelectorAll('details').forEach(d => { d.open = true }); 1")
+		p.set("city", "")
+		p.set("street_address", "2 Hidden Street")
+		p.Send(profile)
+		p.holds("street_address", "2 Hidden Street", "city")
+		p.set("city", "Albany")
+		p.Send(profile)
+		p.shows("Saved.")
+		p.holds("city", "Albany", "")
+		p.Send("form[action$='/payer'] button")
+		p.shows("This field is required.")
+		p.Fill("#payer_name", "Acme")
+		p.Send("form[action$='/payer'] button")
+		p.shows("Selfie", "Tax ID")
+		if got := webtest.Evaluate[string](p.Page,
+			"[...document.querySelectorAll('input[type=file]')].map(i => "+
+				"i.getAttribute('capture')).join()"); got != "environment,user" {
+			t.Errorf("the camera inputs are %q", got)
 		}
-		p.Do(chromedp.Navigate(base + at))
+		b.Open(base+at, webtest.Look{Width: 320, Dark: true}).Audit()
+
+		p.Send("#papers button")
+		p.shows("Choose an image")
+		upload := func() {
+			p.Do(chromedp.SetUploadFiles("#image", []string{picture}))
+			p.Send("#papers button")
+		}
+		p.set("doc_type", "drivers_license")
+		upload()
+		p.shows("Driver’s license (Back)")
+		p.set("doc_type", "drivers_license")
+		p.set("category", "back")
+		upload()
+		p.Do(chromedp.SetUploadFiles("#face", []string{picture}))
+		p.Send("#own-face button")
+		p.Fill("#tax_id", "000000000")
+		p.Send("#number button")
+		p.shows("This isn’t a valid tax ID of this type.")
+		p.set("tax_id", "536904399")
+		p.Send("#number button")
+		p.Send("form[action$='/start'] button")
+		p.shows("In review")
+		if strings.Contains(p.Text(), "536904399") {
+			t.Error("the page shows the whole tax ID")
+		}
+
+		// The reviewer asks for new documents, with a reason, and then approves them.
+		v := webtest.NewVisitor(t, base)
+		decide := func(result string) {
+			page := v.Get("/sandbox/verifications/" + user)
+			if got := v.Submit(page, "/sandbox/verifications/"+user, "result", result); got.Status != http.StatusSeeOther {
+				t.Fatalf("%s: %d\n%s", result, got.Status, got.Text)
+			}
+			p.at(at)
+		}
+		if got := v.Get("/sandbox/verifications"); !strings.Contains(got.Text, user) {
+			t.Errorf("%s does not wait for a decision:\n%s", user, got.Text)
+		}
+		decide("resubmission_required")
+		p.shows("New documents needed", "Decided manually in the sandbox")
+		upload()
+		p.Send("form[action$='/start'] button")
+		decide("approved")
+		p.shows("Verified", "There’s nothing else to do.")
 	}
-	decide("resubmission_required")
-	shows("New documents needed", "Decided manually in the sandbox")
-	upload()
-	p.Send("form[action$='/start'] button")
-	decide("approved")
-	shows("Verified", "There’s nothing else to do.")
 }
 
 // A business signs up, sets up a second factor, registers an app, and authorizes it for the company. Its program then

@@ -123,6 +123,54 @@ func TestErasureKeepsTheBooks(t *testing.T) {
 	d.create(pays("", "100.00", d.seed.Workers[1].UserID))
 }
 
+// A person's incomes are kept as long as payments of companies: not erased while one is open, nor within the retention
+// period.
+func TestAPersonWithIncomesIsErasedAfterTheRetentionPeriod(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		d := newAPIClient(t, boot(t, database))
+		ada, _ := d.ok("POST", "/api/user/create", strings.Replace(person, "{", `{"email": "ada@payee.example", `, 1)).
+			read(t)["user_id"].(string)
+		forget := func(want error) {
+			t.Helper()
+			err := d.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				_, err := kyc.Erase(ctx, tx, ada, 5)
+				return err
+			})
+			if !errors.Is(err, want) {
+				t.Errorf("erase: %v, want %v", err, want)
+			}
+		}
+		d.ok("POST", "/api/sandbox/kyc", `{"user_id":"`+ada+`","result":"approved"}`)
+		account, _ := d.ok("POST", "/api/user/funding/account", `{"user_id":"`+ada+
+			`","currency":"EUR","terms_version":"2026-01"}`).read(t)["funding_account_id"].(string)
+		d.ok("POST", "/api/sandbox/bank-deposit", `{"funding_account_id":"`+account+
+			`","amount":50,"currency":"EUR","reference":"E2E-1"}`)
+		status := func(want string) {
+			t.Helper()
+			eventually(t, 60*time.Second, "the income is "+want, func() bool {
+				return strings.Contains(d.ok("GET", "/api/user/income?user_id="+ada, "").text, `"status":"`+want+`"`)
+			})
+		}
+		status("action_required")
+		forget(kyc.ErrAccount)
+		testkit.Check(t, d.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE funding_accounts SET status = 'closed' WHERE owner_id = $1", ada)
+			return err
+		}))
+		forget(kyc.ErrUnpaid)
+		d.ok("POST", "/api/user/distribution", `{"user_id":"`+ada+`","symbol":"EUR","distribution_type":"fiat",`+
+			`"distribution_data":{"account_holder_name":"Ada Lovelace","account_holder_type":"individual",`+
+			`"iban":"DE89370400440532013000"}}`)
+		status("fulfilled")
+		forget(kyc.ErrRetention)
+		for range 6 {
+			d.advance(365 * 24 * time.Hour)
+		}
+		forget(nil)
+		forget(nil)
+	})
+}
+
 // The service erases a recipient without an account, with the tax form that they certified, by the same rules as a
 // user: not before their payments have ended and the retention period is over.
 func TestARecipientIsErasedAfterTheRetentionPeriod(t *testing.T) {

@@ -100,6 +100,19 @@ func releasedBefore(ctx context.Context, tx *db.Tx, userID string, at time.Time)
 	return released, err
 }
 
+// CountOpen returns the number of a user's incomes that have not ended, and the time of the newest income, zero if
+// there is none.
+func CountOpen(ctx context.Context, tx *db.Tx, userID string) (open int64, last time.Time, err error) {
+	var received int64
+	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN state IN ('fulfilled', 'cancelled') THEN 0 ELSE 1 END), 0),
+			COALESCE(MAX(created_at), 0)
+		FROM incomes WHERE user_id = $1`, userID).Scan(&open, &received)
+	if received > 0 {
+		last = db.Time(received)
+	}
+	return open, last, err
+}
+
 // heldPage is the number of incomes that held returns.
 const heldPage = 1000
 

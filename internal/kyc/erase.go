@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
@@ -36,9 +38,10 @@ var (
 // destinations and credentials; for a recipient without an account, the company's record of them, mails and
 // destinations. Ledger entries and payments remain under the ID. Erase cannot be undone.
 //
-// It returns ErrProcessing, ErrAccount or ErrUnpaid while a verification, funding account or payment is open,
-// ErrRetention within the given years after the last payment, and apierr.NotFoundErr for an unknown subject. Erasing
-// again is allowed. Erase returns the IDs and addresses of an erased person, for packages that store data under them.
+// It returns ErrProcessing, ErrAccount or ErrUnpaid while a verification, a funding account, or a payment or income is
+// open, ErrRetention within the given years after the last payment or income, and apierr.NotFoundErr for an unknown
+// subject. Erasing again is allowed. Erase returns the IDs and addresses of an erased person, for packages that store
+// data under them.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
@@ -64,19 +67,22 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 	return eraseUser(ctx, tx, subjectID, years)
 }
 
-// checkRetention returns ErrUnpaid if a company has an open payment to a payee, and ErrRetention within the given years
+// checkRetention returns ErrUnpaid if a person has open payments or incomes, and ErrRetention within the given years
 // after the last one.
-func checkRetention(ctx context.Context, tx *db.Tx, companyID, payeeID string, years int) error {
-	open, last, err := payroll.CountOpenPayments(ctx, tx, companyID, payeeID)
+func checkRetention(tx *db.Tx, open int64, last time.Time, years int) error {
 	switch {
-	case err != nil:
-		return err
 	case open > 0:
 		return ErrUnpaid
 	case !last.IsZero() && last.AddDate(years, 0, 0).After(tx.Now()):
 		return ErrRetention
 	}
 	return nil
+}
+
+// checkPayments checks the retention of a company's payments to a payee.
+func checkPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, years int) error {
+	open, last, err := payroll.CountOpenPayments(ctx, tx, companyID, payeeID)
+	return errors.Join(err, checkRetention(tx, open, last, years))
 }
 
 // eraseAddress deletes the mails to an address and the address in events. An empty address has none.
@@ -92,7 +98,7 @@ func eraseRecipient(ctx context.Context, tx *db.Tx, recipientID string, years in
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRetention(ctx, tx, company, recipientID, years); err != nil {
+	if err := checkPayments(ctx, tx, company, recipientID, years); err != nil {
 		return nil, err
 	}
 	return []string{recipientID, address}, errors.Join(eraseAddress(ctx, tx, address),
@@ -106,7 +112,11 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 	case open:
 		return nil, ErrAccount
 	}
-	for _, a := range money.All() { // income that waits for something
+	open, last, err := income.CountOpen(ctx, tx, userID)
+	if err := errors.Join(err, checkRetention(tx, open, last, years)); err != nil {
+		return nil, err
+	}
+	for _, a := range money.All() { // money that is left in the balance
 		if x, err := ledger.Balance(ctx, tx, userID, ledger.CompanyFunds, "", a); err != nil {
 			return nil, err
 		} else if x.Sign() > 0 {
@@ -122,7 +132,7 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		return nil, err
 	}
 	for _, company := range companies {
-		if err := checkRetention(ctx, tx, company, userID, years); err != nil {
+		if err := checkPayments(ctx, tx, company, userID, years); err != nil {
 			return nil, err
 		}
 	}

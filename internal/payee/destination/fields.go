@@ -304,9 +304,7 @@ func checkFiat(d Destination, members map[string]any, code string) (Destination,
 		known = append(known, f.Key)
 	}
 	refuseUnknown(&problems, base, members, known...)
-	if problems.Empty() {
-		r.checkAll(&problems, clean)
-	}
+	r.checkAll(&problems, clean)
 	if err := problems.Err(); err != nil {
 		return d, nil, err
 	}
@@ -432,18 +430,22 @@ func (a *account) spell(f field, value string) (string, bool) {
 	return "", false
 }
 
-// checkAll verifies check digits, which may depend on other fields.
+// checkAll verifies check digits, which may depend on other fields. While other problems exist, it omits the checks
+// that need a field without a valid value.
 func (a *account) checkAll(problems *apierr.List, clean map[string]any) {
+	complete, absent := problems.Empty(), false
 	get := func(key string) string {
 		s, _ := clean[key].(string)
+		absent = absent || s == ""
 		return s
 	}
 	for _, f := range a.fields {
 		value := get(f.Key)
-		if len(a.ExactlyOne) > 0 && f.Key == a.ExactlyOne[len(a.ExactlyOne)-1] {
+		if complete && len(a.ExactlyOne) > 0 && f.Key == a.ExactlyOne[len(a.ExactlyOne)-1] {
 			a.checkExactlyOne(problems, f.Field, get)
 		}
-		if value != "" && !f.source.Valid(value, get) {
+		absent = false
+		if value != "" && !f.source.Valid(value, get) && (complete || !absent) {
 			problems.Add(f.code, base+"/"+f.Key, a.quote(f.Field)+" "+wrong(f.source.Check, value))
 		}
 	}

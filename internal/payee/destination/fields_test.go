@@ -139,6 +139,9 @@ func TestFiat(t *testing.T) {
 			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
 			"address":{"address_line1":"1 Main Street","city":"Springfield","state":"IL","postal_code":"62701","country":"US"}}`,
 			"routing_number=110000000"},
+		"ach wrong digit without an address": {"USD", "US", `{` + holder +
+			`,"routing_number":"110000001","account_number":"000123456789","account_type":"checking"}`,
+			"missing_field /distribution_data/address, invalid_parameter /distribution_data/routing_number"},
 		"ach without a state": {"USD", "US", `{` + holder +
 			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
 			"address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`,

@@ -23,7 +23,9 @@ type personPage struct {
 	Papers, Face     []ui.Field // Papers are the fields of a document image, Face those of a selfie
 	Number           []ui.Field // fields of a tax ID
 	Image, Selfie    ui.Field   // image files
-	Profile, Payer   []ui.Field // shown while they are incomplete
+	Profile          []ui.Field
+	Incomplete       bool       // the profile lacks something, or its form was rejected
+	Payer            []ui.Field // shown while it is missing
 	Startable        bool
 }
 
@@ -40,8 +42,10 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := personPage{Means: c.Text("kyc.means." + at.State.Public()), Image: c.ImageField("image", "environment"),
-		Selfie: c.ImageField("face", "user")}
+	p := personPage{Means: c.Text("kyc.means." + at.State.Public()), Profile: profileFields(c, at.User.Profile),
+		Image: c.ImageField("image", "environment"), Selfie: c.ImageField("face", "user")}
+	p.Incomplete = slices.ContainsFunc(at.Missing, func(m string) bool { return slices.Contains(profileNames, m) }) ||
+		slices.ContainsFunc(p.Profile, func(f ui.Field) bool { return f.Problem.Text != "" })
 	p.Selfie.Hint = c.Text("kyc.face.hint")
 	view := ui.View{Template: "person", Title: c.Text("kyc.title"), State: c.StateCell("kyc.state", at.State.Public())}
 	for _, r := range at.Reasons {
@@ -61,9 +65,6 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	p.Startable = len(at.Missing) == 0
 	home := at.User.Country
-	if slices.ContainsFunc(at.Missing, func(m string) bool { return slices.Contains(profileNames, m) }) {
-		p.Profile = profileFields(c, at.User.Profile)
-	}
 	if slices.Contains(at.Missing, "payer") {
 		p.Payer = payerFields(c)
 	}

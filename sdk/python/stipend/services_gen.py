@@ -412,7 +412,8 @@ class CompaniesService(Service):
 
         Returns a CSV file with the US persons, other than employees and corporations, who were paid at least 600
         USD in a year up to 2025, or 2,000 USD in a later one. A payee in the United States without a W-9 is
-        listed without a tax ID. The file contains complete tax IDs.
+        listed without a tax ID. The columns are those of IRIS, the portal of the IRS. The file contains complete
+        tax IDs.
 
         Requires the scope `c_company_workers_pay`.
 

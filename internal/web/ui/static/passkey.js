@@ -1,4 +1,4 @@
-// Asks the browser for a passkey and posts its response with the form. Only passkeys need a script; password and authenticator do not.
+// Asks the browser for a passkey and posts its response with the form. Shows the buttons that lead to a passkey. Only passkeys need a script; password and authenticator do not.
 "use strict";
 (() => {
 	const bytes = text => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), c => c.charCodeAt(0));
@@ -29,6 +29,8 @@
 		});
 		form.submit();
 	};
+
+	for (const button of document.querySelectorAll("[data-passkeys]")) button.hidden = !window.PublicKeyCredential;
 
 	form?.addEventListener("submit", event => {
 		event.preventDefault();
