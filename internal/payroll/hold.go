@@ -7,6 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 // freezeAgain is the delay of the second check of a frozen company's payrolls. It is longer than a release that was
@@ -19,8 +20,8 @@ type Reverted struct {
 	Again     bool   `json:"again,omitempty"` // a later check, which its handler enqueues
 }
 
-// Freeze puts all payrolls of a company that may still send payments on hold. Later releases check the freeze
-// themselves.
+// Freeze puts all payrolls of a company that may still send payments on hold, and the unsent payouts of those that have
+// ended. Later releases check the freeze themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := holdAll(ctx, tx, companyID); err != nil {
 		return err
@@ -51,13 +52,30 @@ func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
 			return err
 		}
 	}
-	return nil
+	// A payment with several payouts ends when one of them fails. The others may still be unsent.
+	ended, err := endedWithUnsent(ctx, tx, companyID)
+	for _, id := range ended {
+		if err == nil {
+			_, err = payout.Hold(ctx, tx, companyID, id)
+		}
+	}
+	return err
 }
 
-// Unfreeze resumes the payrolls that the company's freeze put on hold, unless another reason prevents it, and
-// re-evaluates those whose debt was paid during the freeze.
+// Unfreeze resumes the payrolls and payouts that the company's freeze put on hold, unless another reason prevents it,
+// and re-evaluates those whose debt was paid during the freeze.
 func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := unholdAll(ctx, tx, companyID, ReasonFrozen); err != nil {
+		return err
+	}
+	ended, err := endedOnHold(ctx, tx, companyID)
+	for _, id := range ended {
+		if err == nil {
+			err = payout.Resume(ctx, tx, companyID, id)
+		}
+		enqueueRelease(tx, companyID, id, time.Time{}) // pays payees whose destination was corrected during the freeze
+	}
+	if err != nil {
 		return err
 	}
 	return resumeOwing(ctx, tx, companyID)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 )
 
 func TestAFreezeHoldsPayrolls(t *testing.T) {
@@ -44,6 +46,30 @@ func TestAFreezeHoldsPayrolls(t *testing.T) {
 		if n := h.Count(queued); n != 3*int64(len(worked)) {
 			h.Errorf("%d outputs can leave", n)
 		}
+	})
+}
+
+// A payment with several payouts ends when one of them fails, and its payroll with it. The others are held by a freeze,
+// and one that was sent before it stays payable if its bank returns it later.
+func TestAFreezeHoldsThePayoutsOfAnEndedPayroll(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.released(Payee{AmountText: "1000", UserID: "rec_mix"})
+		h.Exec("UPDATE outputs SET state = 'sent' WHERE asset = 'USD'")
+		h.outcome(p, money.EUR, payout.Failed)
+		h.wantState(p, PartiallyFulfilled)
+		company := func(status string, then func(ctx context.Context, tx *db.Tx, companyID string) error) {
+			h.Helper()
+			h.Exec("UPDATE companies SET status = '" + status + "'")
+			h.Write(func(ctx context.Context, tx *db.Tx) error { return then(ctx, tx, h.By.CompanyID) })
+		}
+		company("frozen", Freeze)
+		h.wantState(p, PartiallyFulfilled)
+		h.WantCount(0, "outputs WHERE state = 'queued' AND NOT on_hold")
+		h.Deliver(HandleFreeze, "", "")
+		h.outcome(p, money.USD, payout.Fulfilled)
+		company("active", Unfreeze)
+		h.WantCount(0, "outputs WHERE on_hold")
+		h.WantCount(1, "outputs WHERE state = 'queued'")
 	})
 }
 

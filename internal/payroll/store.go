@@ -501,6 +501,25 @@ func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
+// endedWithUnsent returns the IDs of a company's payrolls that have ended and have payouts that may still be sent.
+func endedWithUnsent(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT p.payroll_id FROM payrolls p WHERE p.company_id = $1
+		AND p.state = 'partially_fulfilled' AND EXISTS (SELECT 1 FROM outputs o WHERE o.company_id = p.company_id
+			AND o.payroll_id = p.payroll_id AND o.state IN ('queued', 'prepared', 'sent', 'in_doubt'))
+		ORDER BY p.payroll_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// endedOnHold returns the IDs of a company's payrolls that have ended, whose funding is complete, and that have payouts
+// on hold.
+func endedOnHold(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT p.payroll_id FROM payrolls p WHERE p.company_id = $1
+		AND p.state IN ('fulfilled', 'partially_fulfilled') AND p.funding_state IN ('funded', 'over')
+		AND EXISTS (SELECT 1 FROM outputs o WHERE o.company_id = p.company_id AND o.payroll_id = p.payroll_id AND o.on_hold)
+		ORDER BY p.payroll_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // updatePayments writes the next version of payments, which must all have the same state and version. It fails if one
 // of them has changed since it was read, or if another payment of the payroll has that state and version too.
 func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, to State) error {
