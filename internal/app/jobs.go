@@ -56,7 +56,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
 		payroll.JobExpire:          {Tx: s.payroll.Expire},                // payroll: created
 		proposal.JobExpire:         {Tx: s.proposals.Expire},              // proposal: proposed
-		payroll.JobFreeze:          {Tx: payroll.HandleFreeze},            // backoffice: a company is frozen
+		payroll.JobFreeze:          {Tx: backoffice.HandleFreeze},         // backoffice: a company is frozen
 		payroll.JobPlatformFee:     {Tx: payroll.CreditPlatform},          // payroll: a platform earned a fee
 		payroll.JobReverted:        {Tx: s.fundingReverted},               // payroll: released, and funding is owed
 		payout.JobChanged:          {Tx: s.payoutChanged},                 // payout: an output changed state

@@ -49,7 +49,7 @@ func FundingReverted(ctx context.Context, tx *db.Tx, log *slog.Logger, j job.Job
 		if err != nil || !done {
 			return err
 		}
-		return errors.Join(payroll.Freeze(ctx, tx, j.CompanyID),
+		return errors.Join(holdPayments(ctx, tx, j.CompanyID),
 			RecordCommand(ctx, tx, Freeze, j.CompanyID, "funding of "+in.PayrollID+" was reversed after its release"))
 	}
 	log.ErrorContext(ctx, "funding was reversed after the release of its payroll", "company_id", j.CompanyID,

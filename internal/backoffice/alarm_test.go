@@ -27,7 +27,7 @@ func TestACompanyThatOwesReversedFundingIsFrozen(t *testing.T) {
 			payroll.JobReverted: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
 				return backoffice.FundingReverted(ctx, tx, slog.New(slog.DiscardHandler), j)
 			}},
-			payroll.JobFreeze: {Tx: payroll.HandleFreeze},
+			payroll.JobFreeze: {Tx: backoffice.HandleFreeze},
 		}, nil, slog.New(slog.DiscardHandler))
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			_, _, err := backoffice.Add(ctx, tx, sealer, "Ada", "ada@example.com", backoffice.Admin)

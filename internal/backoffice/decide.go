@@ -136,7 +136,35 @@ func FreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyActive, identity.CompanyFrozen); err != nil {
 		return err
 	}
-	return payroll.Freeze(ctx, tx, companyID)
+	return holdPayments(ctx, tx, companyID)
+}
+
+// holdPayments puts all unsent payments of a company on hold. HandleFreeze repeats it later, for those that were being
+// released when the company was frozen.
+func holdPayments(ctx context.Context, tx *db.Tx, companyID string) error {
+	for _, hold := range []func(context.Context, *db.Tx, string) error{
+		payroll.Freeze, withdrawal.Freeze, claim.Freeze,
+	} {
+		if err := hold(ctx, tx, companyID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HandleFreeze handles payroll.JobFreeze.
+func HandleFreeze(ctx context.Context, tx *db.Tx, j job.Job) error {
+	if err := payroll.HandleFreeze(ctx, tx, j); err != nil {
+		return err
+	}
+	c, err := identity.CompanyByID(ctx, tx, j.CompanyID)
+	if err != nil || c.Active() == nil {
+		return err
+	}
+	if err := withdrawal.Freeze(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	return claim.Freeze(ctx, tx, c.ID)
 }
 
 // UnfreezeCompany unfreezes a company and resumes its payments, unless they are on hold for another reason.
@@ -144,7 +172,14 @@ func UnfreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyFrozen, identity.CompanyActive); err != nil {
 		return err
 	}
-	return payroll.Unfreeze(ctx, tx, companyID)
+	for _, resume := range []func(context.Context, *db.Tx, string) error{
+		payroll.Unfreeze, withdrawal.Unfreeze, claim.Unfreeze,
+	} {
+		if err := resume(ctx, tx, companyID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func changeStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) error {

@@ -475,6 +475,25 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}})
 }
 
+// Freeze puts the unsent payouts of a company's refunds of its own money on hold. Those of payers' money are sent, and
+// refunds without a payout check the freeze themselves.
+func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
+	ids, err := unsentRefunds(ctx, tx, companyID)
+	if err != nil {
+		return err
+	}
+	return payout.HoldOutputs(ctx, tx, companyID, ids)
+}
+
+// Unfreeze ends the holds of Freeze.
+func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
+	ids, err := heldRefunds(ctx, tx, companyID)
+	if err != nil {
+		return err
+	}
+	return payout.ResumeOutputs(ctx, tx, companyID, ids)
+}
+
 // IsRefund reports whether an ID is a refund's.
 func IsRefund(id string) bool { return strings.HasPrefix(id, "ref_") }
 

@@ -8,12 +8,14 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/lightning"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 	"github.com/stipend/stipend/internal/testkit"
@@ -207,6 +209,26 @@ func TestARefundIsOfferedAgainWhenLightningIsTurnedOff(t *testing.T) {
 		m.WantCount(1, "outputs WHERE rail = 'bitcoin' AND state = 'fulfilled' AND input_amount = 80000")
 		m.WantBalance(ledger.RefundPayable, r.ID, sats(0))
 		m.CheckLedger()
+	})
+}
+
+// A freeze of the company holds the queued payouts of refunds of its own money, and none of money that is the payer's.
+func TestAFreezeHoldsRefundsOfTheMerchant(t *testing.T) {
+	run(t, func(m *merchant) {
+		world := bitcoinsim.New(m.DB)
+		m.startPayouts(world)
+		s := m.openPaid("200_000", "6")
+		_, token := s.part(m.By, claim.PartParams{AmountText: "40"})
+		m.Write(func(ctx context.Context, tx *db.Tx) error { return payout.SetPaused(ctx, tx, "an incident") })
+		s.accept(token, world.Home())
+		m.WantCount(1, "outputs WHERE state = 'queued' AND NOT on_hold")
+		m.Write(func(ctx context.Context, tx *db.Tx) error { return backoffice.FreezeCompany(ctx, tx, m.By.CompanyID) })
+		m.WantCount(1, "outputs WHERE state = 'queued' AND on_hold")
+		m.Write(func(ctx context.Context, tx *db.Tx) error { return backoffice.UnfreezeCompany(ctx, tx, m.By.CompanyID) })
+		m.WantCount(1, "outputs WHERE state = 'queued' AND NOT on_hold")
+		m.Exec("UPDATE claim_refunds SET currency = ''") // as if the money were the payer's
+		m.Write(func(ctx context.Context, tx *db.Tx) error { return backoffice.FreezeCompany(ctx, tx, m.By.CompanyID) })
+		m.WantCount(0, "outputs WHERE on_hold")
 	})
 }
 

@@ -684,6 +684,21 @@ func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error
 	})
 }
 
+// unsentRefunds returns the IDs of the outputs of a company's refunds of its own money that are not paid.
+func unsentRefunds(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT output_id FROM claim_refunds WHERE company_id = $1 AND state = 'accepted'
+		AND output_id <> '' AND currency <> '' ORDER BY output_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// heldRefunds returns the IDs of the outputs of a company's refunds that are on hold.
+func heldRefunds(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT o.output_id FROM claim_refunds r JOIN outputs o ON o.company_id = r.company_id
+			AND o.output_id = r.output_id
+		WHERE r.company_id = $1 AND r.output_id <> '' AND o.on_hold ORDER BY o.output_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // withheld returns the claim of a refund that waits for two staff members, "" if it does not.
 func withheld(ctx context.Context, tx *db.Tx, companyID, refundID string) (claimID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id = $2 AND withheld",

@@ -65,6 +65,23 @@ func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	return err
 }
 
+// HoldOutputs keeps some outputs of a company from being prepared, also those queued again later.
+func HoldOutputs(ctx context.Context, tx *db.Tx, companyID string, ids []string) error {
+	return setOutputsOnHold(ctx, tx, companyID, ids, true)
+}
+
+// ResumeOutputs ends a HoldOutputs.
+func ResumeOutputs(ctx context.Context, tx *db.Tx, companyID string, ids []string) error {
+	if err := setOutputsOnHold(ctx, tx, companyID, ids, false); err != nil {
+		return err
+	}
+	rails, err := railsOf(ctx, tx, companyID, ids)
+	for _, rail := range rails {
+		EnqueuePrepare(tx, companyID, rail, time.Time{})
+	}
+	return err
+}
+
 // Correct queues a failed, returned or still queued output again with another destination: rail, amount, rate,
 // address and destination may differ from those read. A caller that changes the asset also changes the amount owed to
 // the output (account 2110), in the same transaction. It remains the same output, so it is paid once however often it

@@ -357,6 +357,36 @@ func setOnHold(ctx context.Context, tx *db.Tx, companyID, payrollID string, onHo
 		companyID, payrollID, onHold, db.Micros(tx.Now()))
 }
 
+// setOutputsOnHold sets or clears the hold of some outputs in any state.
+func setOutputsOnHold(ctx context.Context, tx *db.Tx, companyID string, ids []string, onHold bool) error {
+	for in, args := range db.BindList(tx, ids, 4) {
+		if _, err := tx.Exec(ctx, `UPDATE outputs SET on_hold = $2, version = version + 1, updated_at = $3
+			WHERE company_id = $1 AND on_hold <> $2 AND output_id IN `+in,
+			append([]any{companyID, onHold, db.Micros(tx.Now())}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// railsOf returns the rails of those of some outputs that are queued.
+func railsOf(ctx context.Context, tx *db.Tx, companyID string, ids []string) (all []RailName, err error) {
+	for in, args := range db.BindList(tx, ids, 2) {
+		rows, err := tx.Query(ctx, `SELECT DISTINCT rail FROM outputs WHERE company_id = $1 AND state = 'queued'
+			AND output_id IN `+in, append([]any{companyID}, args...)...)
+		some, err := db.Collect(rows, err, func(r *db.Rows) (name RailName, err error) {
+			var text string
+			err = r.Scan(&text)
+			return RailName(text), err
+		})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
 // queuedRails returns the rails of a payroll's queued outputs.
 func queuedRails(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]RailName, error) {
 	rows,

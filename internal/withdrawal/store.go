@@ -191,6 +191,21 @@ func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
 	})
 }
 
+// unsentOutputs returns the IDs of the outputs of a company's withdrawals that are not paid.
+func unsentOutputs(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT output_id FROM withdrawals WHERE company_id = $1 AND status = 'processing'
+		AND output_id <> '' ORDER BY output_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// heldOutputs returns the IDs of the outputs of a company's withdrawals that are on hold.
+func heldOutputs(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT o.output_id FROM withdrawals w JOIN outputs o ON o.company_id = w.company_id
+			AND o.output_id = w.output_id
+		WHERE w.company_id = $1 AND w.output_id <> '' AND o.on_hold ORDER BY o.output_id`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // AwaitsRelease reports whether a withdrawal is on hold because two members of staff have to approve it.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, id string) (bool, error) {
 	var n int64

@@ -437,6 +437,25 @@ func (w *Withdrawal) queuePayout(ctx context.Context, tx *db.Tx) error {
 	}})
 }
 
+// Freeze puts the unsent payouts of a company's withdrawals on hold. Withdrawals without a payout check the freeze
+// themselves.
+func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
+	ids, err := unsentOutputs(ctx, tx, companyID)
+	if err != nil {
+		return err
+	}
+	return payout.HoldOutputs(ctx, tx, companyID, ids)
+}
+
+// Unfreeze ends the holds of Freeze.
+func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
+	ids, err := heldOutputs(ctx, tx, companyID)
+	if err != nil {
+		return err
+	}
+	return payout.ResumeOutputs(ctx, tx, companyID, ids)
+}
+
 // Retry enqueues the processing of a withdrawal at once, after the decision that it waited for.
 func Retry(tx *db.Tx, companyID, withdrawalID string) {
 	w := Withdrawal{CompanyID: companyID, ID: withdrawalID}

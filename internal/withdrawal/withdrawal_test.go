@@ -11,6 +11,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -312,6 +313,34 @@ func TestAFreezeHoldsWithdrawals(t *testing.T) {
 			}
 		}
 		x.want("active again", id, withdrawal.Processing, "", 1, 600_000)
+	})
+}
+
+// A freeze also holds the payouts of withdrawals that are queued and not sent yet, and those that are queued by a
+// transaction that read the company before.
+func TestAFreezeHoldsQueuedPayoutsOfWithdrawals(t *testing.T) {
+	run(t, func(x *env) {
+		first, second := x.create("0.004").ID, x.create("0.003").ID
+		x.process(first)
+		company := func(change func(ctx context.Context, tx *db.Tx, companyID string) error) {
+			x.Helper()
+			x.Write(func(ctx context.Context, tx *db.Tx) error { return change(ctx, tx, x.By.CompanyID) })
+		}
+		company(backoffice.FreezeCompany)
+		x.WantCount(1, "outputs WHERE payroll_id = $1 AND on_hold", first)
+		x.setFrozen(false) // the processing of the second one read the company before
+		x.process(second)
+		x.setFrozen(true)
+		x.WantCount(1, "outputs WHERE NOT on_hold")
+		x.Deliver(backoffice.HandleFreeze, "", "")
+		x.WantCount(0, "outputs WHERE NOT on_hold")
+
+		x.Exec("DELETE FROM jobs")
+		company(backoffice.UnfreezeCompany)
+		x.WantCount(0, "outputs WHERE on_hold")
+		x.WantCount(1, "jobs WHERE kind LIKE 'payout.prepare.%'")
+		x.Deliver(backoffice.HandleFreeze, "", "")
+		x.WantCount(0, "outputs WHERE on_hold")
 	})
 }
 
