@@ -77,7 +77,11 @@ func Thaw(ctx context.Context, d *db.DB) error {
 			} else if err != nil {
 				return err
 			}
-			return errors.Join(UnfreezeCompany(ctx, tx, id), RecordCommand(ctx, tx, Unfreeze, id, "the debt is paid"))
+			done, err := identity.Thaw(ctx, tx, id)
+			if err != nil || !done { // staff decided meanwhile
+				return err
+			}
+			return errors.Join(resumePayments(ctx, tx, id), RecordCommand(ctx, tx, Unfreeze, id, "the debt is paid"))
 		}))
 	}
 	return failed

@@ -76,6 +76,13 @@ func TestACompanyThatOwesReversedFundingIsFrozen(t *testing.T) {
 		wait()
 		is(identity.CompanyFrozen)
 		x.Write(func(ctx context.Context, tx *db.Tx) error { return backoffice.FreezeCompany(ctx, tx, company) })
+		x.Write(func(ctx context.Context, tx *db.Tx) error { // as if staff froze it after Thaw listed it
+			done, err := identity.Thaw(ctx, tx, company)
+			if done {
+				x.Error("the end of a debt ends a freeze by staff")
+			}
+			return err
+		})
 		owe(ledger.HotWallet, ledger.DueFromCustomer)
 		is(identity.CompanyFrozen)
 		report()

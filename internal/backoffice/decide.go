@@ -172,6 +172,11 @@ func UnfreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := changeStatus(ctx, tx, companyID, identity.CompanyFrozen, identity.CompanyActive); err != nil {
 		return err
 	}
+	return resumePayments(ctx, tx, companyID)
+}
+
+// resumePayments ends the holds of holdPayments.
+func resumePayments(ctx context.Context, tx *db.Tx, companyID string) error {
 	for _, resume := range []func(context.Context, *db.Tx, string) error{
 		payroll.Unfreeze, withdrawal.Unfreeze, claim.Unfreeze,
 	} {
