@@ -55,6 +55,13 @@ func TestFlowsOfPayrollsInABrowser(t *testing.T) {
 				t.Errorf("the form kept %q", got)
 			}
 			set("amount."+ada, "0.02")
+			set("pay_date", "2001-01-01")
+			p.Send("main form[method=post] button")
+			if !webtest.Evaluate[bool](p, "!!document.getElementById('pay_date-problem') && "+
+				"document.getElementById('pay_date').value === '2001-01-01'") {
+				t.Errorf("no problem at the past pay date:\n%s", p.Text())
+			}
+			set("pay_date", "")
 			p.Send("main form[method=post] button")
 			shows("0.02000000\u00a0BTC", "1,010.00\u00a0USD") // 1,000 USD, and the fee
 			p.Send("form[action$='/payrolls'] button")

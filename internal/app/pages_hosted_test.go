@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -63,6 +64,9 @@ func TestAnInvoiceIsPaidFromItsPageInABrowser(t *testing.T) {
 			shows("Northwind", "Invoice INV-0001", "144.00", "Design", "IBAN", id)
 			if !look.NoScript { // axe is a script
 				p.Audit()
+			}
+			if pdf := p.Download("a[href$='/invoice.pdf']"); !bytes.HasPrefix(pdf, []byte("%PDF-")) {
+				t.Errorf("the link downloads %.20q", pdf)
 			}
 			visitor := webtest.NewVisitor(t, base)
 			if pdf := visitor.Get(link + "/invoice.pdf"); pdf.Status != http.StatusOK ||
@@ -173,6 +177,14 @@ func TestPayersPayInvoicesInCoinsInABrowser(t *testing.T) {
 			eventually(t, 60*time.Second, "one income for the invoice", func() bool {
 				return o.d.count("SELECT COUNT(*) FROM incomes WHERE invoice_id = $1 AND user_id = $2", id, who) == 1
 			})
+			// It waits in the person's balance, says why, and goes on once there is a destination.
+			shows("/account/payments", "Northwind", "100.00", "Fix destination", "Add a destination first.")
+			p.Do(chromedp.Navigate(base + "/account/destinations/new?symbol=BTC"))
+			p.Fill("[id='d.address']", o.address())
+			p.Send("main form[action$='/destinations/new'] button")
+			shows("/account/payments", "Northwind", "Paid")
+			p.Send("main table a")
+			shows(p.Path(), "Your money has arrived.", "Transaction", "Fee", "1 BTC =")
 
 			id, link = invoice()
 			checkout, address, sats = open(link)

@@ -264,6 +264,29 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 	}
 }
 
+// newCode returns the code of the newest mail to a payee without an account, as soon as it is another one than before.
+func (o *companyBrowser) newCode(before string) (code string) {
+	o.Helper()
+	eventually(o.T, 60*time.Second, "the code is mailed", func() bool {
+		m := regexp.MustCompile(`Ihr Code lautet (\d{6})`).FindStringSubmatch(o.Get("/sandbox/mails").Text)
+		if m != nil {
+			code = m[1]
+		}
+		return m != nil && code != before
+	})
+	return code
+}
+
+// paidInEuros creates a recipient without an account who is paid in euros, and returns their ID.
+func (d *apiClient) paidInEuros(body string) string {
+	d.Helper()
+	company := "/api/company/" + d.seed.CompanyID
+	id, _ := d.ok("POST", company+"/recipients/create", body).read(d)["recipient_id"].(string)
+	d.ok("POST", company+"/recipients/"+id+"/distribution", `{"symbol":"EUR","distribution_data":{"account_holder_name":`+
+		`"Ada Lovelace","account_holder_type":"individual","iban":"DE89370400440532013000"}}`)
+	return id
+}
+
 // A payee without an account opens the link of the company's reminder, certifies a tax form, enters a bank account, and
 // confirms it by a code. The bank says that the account is another person's, which the payee and the company learn.
 func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
@@ -304,14 +327,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.set("d.iban", "DE08370400440000993002")
 			p.Send(save)
 			p.shows("We sent a code")
-			code := ""
-			eventually(t, 60*time.Second, "the code is mailed", func() bool {
-				m := regexp.MustCompile(`Ihr Code lautet (\d{6})`).FindStringSubmatch(o.Get("/sandbox/mails").Text)
-				if m != nil {
-					code = m[1]
-				}
-				return m != nil
-			})
+			code := o.newCode("")
 			p.Fill("#code", "nothing")
 			p.Send("form[action$='/code'] button")
 			p.holds("code", "nothing", "code")
@@ -324,6 +340,26 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 				text := o.Get("/sandbox/mails").Text
 				return strings.Contains(text, "Eine Bank hat Ihr Konto nicht bestätigt") && strings.Contains(text, who)
 			})
+
+			// The company asks another payee, who has a bank account, to renew it.
+			mary := o.d.paidInEuros(`{"first_name":"Mary","last_name":"Jackson","country":"DE","email":"mary@payee.example"}`)
+			p.at("/recipients/" + mary)
+			p.shows("EUR ••••3000")
+			p.Send("form[action$='/ask'] button")
+			p.Send("form[action$='/ask'] button")
+			p.shows("They were asked within the last 24 hours.")
+			p.at(o.mailed("mary@payee.example", "/payee/"))
+			p.shows("EUR ••••3000")
+			p.Send("main a.btn")
+			p.set("symbol", "EUR")
+			p.Send("main form button")
+			p.set("d.iban", "DE08370400440000993002")
+			p.Send(save)
+			p.set("code", o.newCode(code))
+			p.Send("form[action$='/code'] button")
+			p.shows("Your payment details are saved.")
+			p.at("/recipients/" + mary)
+			p.shows("EUR ••••3002", "Replaced")
 
 			made := o.d.create(pays("", "30", joan))
 			o.d.deposit(made.PayrollID, "exact", "")
@@ -409,13 +445,9 @@ func TestFlowsOfAPayrollOfVendorsInABrowser(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := openCompanyBrowser(t, dbtest.SQLite(t))
-			company := "/api/company/" + o.d.seed.CompanyID
 			var items, vendors []string
 			for _, name := range []string{"Supplies Ltd", "Papers Ltd"} {
-				id, _ := o.d.ok("POST", company+"/recipients/create", `{"country":"DE","recipient_type":"company",`+
-					`"role":"vendor","name":"`+name+`"}`).read(t)["recipient_id"].(string)
-				o.d.ok("POST", company+"/recipients/"+id+"/distribution", `{"symbol":"EUR","distribution_data":`+
-					`{"account_holder_name":"`+name+`","account_holder_type":"business","iban":"DE89370400440532013000"}}`)
+				id := o.d.paidInEuros(`{"country":"DE","recipient_type":"company","role":"vendor","name":"` + name + `"}`)
 				document, _ := o.d.ok("POST", "/api/vendor/payroll/documents",
 					`{"base64_document":"JVBERi0xLjcKQ0FOQVJZLW9mLXRoZS1pbnZvaWNlCiUlRU9GCg=="}`).read(t)["document_id"].(string)
 				vendors = append(vendors, id)

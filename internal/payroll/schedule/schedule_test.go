@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/chaintest"
+	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
@@ -203,6 +204,45 @@ func TestNoRunIsMadeTwiceOrMissed(t *testing.T) {
 		h.runDue()
 		h.wantPayrolls(5)
 	})
+}
+
+// When a zone changes its clocks at midnight of the day on which a payroll is created, the day begins an hour late or
+// ends twice. Each run gets one payroll, on its day, also if a process restarts every hour.
+func TestClockChangesNeitherRepeatNorOmitARun(t *testing.T) {
+	for zone, c := range map[string]struct {
+		near    string // a day near the change
+		created string // the run whose payroll is created on the day of the change, in UTC
+	}{
+		"Africa/Cairo":     {"2026-04-24", "2026-04-23T22:00:00Z"}, // 00:00 does not exist, so the day begins at 01:00
+		"America/Santiago": {"2026-04-05", "2026-04-05T04:00:00Z"}, // 23:00 of the day before comes twice
+		"America/Havana":   {"2026-11-01", "2026-11-01T04:00:00Z"}, // 00:00 comes twice
+	} {
+		t.Run(zone, func(t *testing.T) {
+			run(t, func(h *env) {
+				h.deposit(1_000_00)
+				p := weekly()
+				p.TimeZone, p.DaysAhead, p.WorkingDay = zone, 0, workday.None
+				change := date(t, c.near)
+				p.StartDate, p.EndDate = Text(change.AddDate(0, 0, -7)), Text(change.AddDate(0, 0, 7))
+				h.Clock.Advance(change.AddDate(0, 0, -8).Sub(h.Clock.Now()))
+				n := h.create(p)
+				var made []string
+				for before := int64(0); h.Clock.Now().Before(change.AddDate(0, 0, 9)); h.Clock.Advance(time.Hour) {
+					h.runDue()
+					if now := h.Count("SELECT COUNT(*) FROM payrolls"); now > before {
+						made, before = append(made, h.Clock.Now().Format(time.RFC3339)), now
+					}
+				}
+				h.wantPayrolls(3)
+				if len(made) != 3 || made[1] != c.created {
+					h.Errorf("payrolls are created at %v", made)
+				}
+				if got := h.get(n.ID); got.State != Ended || len(got.Runs) != 3 {
+					h.Errorf("%+v", got)
+				}
+			})
+		})
+	}
 }
 
 // Several worker processes at once create each payroll once.
