@@ -546,7 +546,8 @@ func FrozenForDebt(ctx context.Context, tx *db.Tx) ([]string, error) {
 // froze it meanwhile.
 func Thaw(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = FALSE, version = version + 1, updated_at = $3
-		WHERE company_id = $1 AND status = $4 AND for_debt`, companyID, CompanyActive, db.Micros(tx.Now()), CompanyFrozen)
+		WHERE company_id = $1 AND status = $4 AND for_debt`, companyID, CompanyActive, db.Micros(tx.Now()),
+		CompanyFrozen)
 	return n == 1, err
 }
 
