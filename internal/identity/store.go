@@ -542,8 +542,8 @@ func FrozenForDebt(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// Thaw makes a company active that is frozen because of a debt. It reports false if it is not, for example because staff
-// froze it meanwhile.
+// Thaw makes a company active that is frozen because of a debt. It reports false if it is not, for example because
+// staff froze it meanwhile.
 func Thaw(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = FALSE, version = version + 1, updated_at = $3
 		WHERE company_id = $1 AND status = $4 AND for_debt`, companyID, CompanyActive, db.Micros(tx.Now()),
