@@ -195,7 +195,7 @@ func (c *recipientBench) queryKinds() []queryKind {
 	for _, by := range sorts {
 		for _, dir := range []string{"asc", "desc"} {
 			all = append(all, queryKind{"by " + by + " " + dir + ", page " + fmt.Sprint(last*4/5), func() payee.ListParams {
-				return payee.ListParams{SortBy: by, SortDir: dir, Page: payee.Page{Number: last*4/5 - r.IntN(5)}}
+				return payee.ListParams{SortBy: by, SortDir: dir, Page: db.Page{Number: last*4/5 - r.IntN(5)}}
 			}})
 		}
 	}

@@ -89,7 +89,7 @@ func (x *fixture) mails(companyID string) (all []mail.StoredMail) {
 	table := job.Table{auth.JobLink: {Tx: auth.HandleLink(x.sealer)}, mail.JobSend: {Net: mailer.Send}}
 	testkit.Check(x, job.NewRunner(x.d, table, nil, slog.New(slog.DiscardHandler)).Drain(x.Context()))
 	dbtest.Read(x, x.d, func(ctx context.Context, tx *db.Tx) (err error) {
-		all, _, err = mail.List(ctx, tx, companyID, 0, 1000)
+		all, _, err = mail.List(ctx, tx, companyID, db.Page{PerPage: 1000})
 		return err
 	})
 	return all

@@ -29,8 +29,7 @@ type Filter struct {
 	Amount     money.Amount // exact amount; without an asset it selects all
 	Metadata   map[string]string
 	From, To   time.Time // selects claims created in [From, To)
-	Page       int       // number of the page, from 1
-	PerPage    int       // claims on a page, 1 to 100
+	Page       db.Page
 }
 
 // List returns a page of the company's claims, newest first, without their quotes, and their total number.
@@ -40,7 +39,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	if err != nil {
 		return nil, 0, err
 	}
-	f.Page, f.PerPage = max(f.Page, 1), min(max(f.PerPage, 1), 100)
+	f.Page.PerPage = min(max(f.Page.PerPage, 1), 100)
 	return list(ctx, tx, company, f.normal())
 }
 
@@ -63,13 +62,13 @@ func (s *Service) Export(tx *db.Tx, by identity.Principal, companyID string, f F
 		return nil, err
 	}
 	f = f.normal()
-	f.Page, f.PerPage = 1, exportPage
+	f.Page = db.Page{PerPage: exportPage}
 	return func(ctx context.Context, w io.Writer) error {
 		out := csv.NewWriter(w)
 		_ = out.Write([]string{"claim_id", "external_id", "created", "status", "exception", "payer_id", "description",
 			"denomination_amount", "denomination_currency", "received_amount", "refundable_amount", "refunded_amount",
 			"funding_currency", "proceeds", "fee", "settlement_currency", "tx_hash", "metadata"}) // Flush returns errors
-		for ; ; f.Page++ {
+		for {
 			all, _, err := list(ctx, tx, company, f)
 			if err != nil {
 				return err
@@ -84,10 +83,11 @@ func (s *Service) Export(tx *db.Tx, by identity.Principal, companyID string, f F
 			if err := out.Error(); err != nil {
 				return err
 			}
-			if len(all) < f.PerPage {
+			if len(all) < exportPage {
 				out.Flush()
 				return out.Error()
 			}
+			f.Page.After = all[exportPage-1].ID
 		}
 	}, nil
 }

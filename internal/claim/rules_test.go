@@ -207,7 +207,7 @@ func (m *merchant) payoutTable(c chain.Source) job.Table {
 func (m *merchant) settlements() (all []claim.Settlement) {
 	m.Helper()
 	m.Read(func(ctx context.Context, tx *db.Tx) (err error) {
-		all, _, err = m.claims.Settlements(ctx, tx, m.By, "", 1, 100)
+		all, _, err = m.claims.Settlements(ctx, tx, m.By, "", db.Page{PerPage: 100})
 		return err
 	})
 	return all

@@ -187,13 +187,13 @@ func (s *Service) EarnedByDay(ctx context.Context, tx *db.Tx, by identity.Princi
 }
 
 // Settlements returns a page of a company's settlements, newest first, and their total number.
-func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page,
-	perPage int) ([]Settlement, int64, error) {
+func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
+	page db.Page) ([]Settlement, int64, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
 	}
-	return listSettlements(ctx, tx, id, perPage, int64(max(page, 1)-1)*int64(perPage))
+	return listSettlements(ctx, tx, id, page)
 }
 
 // nextSettlement returns the first time after now at which a schedule settles: midnight in the time zone, each day or

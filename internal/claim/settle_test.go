@@ -175,8 +175,8 @@ func TestStatementOfASettlement(t *testing.T) {
 		m.WantBalance(ledger.CompanyFunds, "", money.New(money.EUR, 126_40))
 		var got string
 		m.Read(func(ctx context.Context, tx *db.Tx) error {
-			for offset := range int64(2) {
-				lines, err := all.Lines(ctx, tx, 2, 2*offset)
+			for offset := range 2 {
+				lines, err := all.Lines(ctx, tx, db.Page{Number: offset + 1, PerPage: 2})
 				if err != nil {
 					return err
 				}

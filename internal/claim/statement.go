@@ -83,8 +83,8 @@ func (s *Service) StatementOf(ctx context.Context, tx *db.Tx, by identity.Princi
 }
 
 // Lines returns a page of the statement's lines, oldest first.
-func (st Statement) Lines(ctx context.Context, tx *db.Tx, limit int, offset int64) ([]StatementLine, error) {
-	entries, err := st.since.Entries(ctx, tx, limit, offset)
+func (st Statement) Lines(ctx context.Context, tx *db.Tx, page db.Page) ([]StatementLine, error) {
+	entries, err := st.since.Entries(ctx, tx, page)
 	if err != nil {
 		return nil, err
 	}

@@ -291,7 +291,7 @@ func update(ctx context.Context, tx *db.Tx, c *Claim, from State) error {
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, int64, error) {
-	l := &db.List{Columns: claimColumns, Table: "claims", Order: "claim_id DESC", Page: f.Page, PerPage: f.PerPage}
+	l := &db.List{Columns: claimColumns, Table: "claims", ID: "claim_id", Page: f.Page}
 	l.Where("company_id = ?", companyID)
 	if f.Status != "" {
 		l.Where("state = ?", string(f.Status))
@@ -597,17 +597,10 @@ func settled(ctx context.Context, tx *db.Tx, due Settings, earned money.Asset) (
 	return n > 0, err
 }
 
-func listSettlements(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (found []Settlement,
-	total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM settlements WHERE company_id = $1",
-		companyID).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	rows, err := tx.Query(ctx,
-		"SELECT "+settlementColumns+" FROM settlements WHERE company_id = $1 ORDER BY settlement_id DESC LIMIT $2 OFFSET $3",
-		companyID, int64(limit), offset)
-	found, err = db.Collect(rows, err, func(r *db.Rows) (Settlement, error) { return scanSettlement(r.Scan) })
-	return found, total, err
+func listSettlements(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]Settlement, int64, error) {
+	l := &db.List{Columns: settlementColumns, Table: "settlements", ID: "settlement_id", Page: page}
+	l.Where("company_id = ?", companyID)
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Settlement, error) { return scanSettlement(r.Scan) })
 }
 
 // settingsDue returns the settings of all companies whose scheduled settlement is due, with the company and time only.

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// The errors that a caller may see when the database does not execute a transaction.
+// The errors that a caller may see.
 var (
 	// ErrRetryLater means that the transaction was not executed, or that its outcome is unknown.
 	ErrRetryLater = apierr.New(apierr.Unavailable, "retry_later",
@@ -23,6 +23,10 @@ var (
 	// ErrStorage means that the database has no space or memory left.
 	ErrStorage = apierr.New(apierr.Unavailable, "storage_unavailable",
 		"The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
+
+	// ErrAfter means that the Page.After of a list is not the ID of a row of the list's owner.
+	ErrAfter = apierr.New(apierr.Invalid, "invalid_parameter",
+		"The list has no item with this cursor. Start again at the first page.").At("query", "cursor")
 
 	// ErrConflict means that a guarded statement changed no row: another transaction has changed the resource since it was
 	// read. It wraps a fault, so that it does not equal other faults with the code retry_later.

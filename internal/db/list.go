@@ -2,18 +2,44 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// List selects a page of the rows of a table that meet all its conditions.
+// Page selects a page of a list: the one with a number, from 1, or the one after a row.
+type Page struct {
+	Number, PerPage int
+	After           string // ID of the row after which the page begins, whatever Number is; "" for none
+}
+
+// Offset returns the number of rows before a page that is selected by its number, at most as many as a database can
+// skip.
+func (p Page) Offset() int64 {
+	const most = 1 << 40
+	if p.Number <= 1 || p.After != "" {
+		return 0
+	}
+	if p.Number-1 > most/max(p.PerPage, 1) {
+		return most
+	}
+	return int64(p.Number-1) * int64(p.PerPage)
+}
+
+// List selects a page of the rows of a table that meet all its conditions, newest first. The first condition selects the
+// rows of the owner of the list.
 type List struct {
-	Columns, Table, Order string
-	Page, PerPage         int // the first page is 1
+	Columns, Table string
+	ID             string // column of the rows' IDs
+	Time           string // column of the time by which rows are sorted, before the ID; "" if IDs are sorted by time
+	Order          string // ORDER BY terms that replace this order; "" for none
+	Page           Page
 
 	where []string
 	args  []any
+	owner int // number of values in the first condition
 }
 
 // Where adds a condition. Each "?" in it is a placeholder for a value.
@@ -22,7 +48,9 @@ func (l *List) Where(condition string, values ...any) {
 		l.args = append(l.args, value)
 		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(l.args)), 1)
 	}
-	l.where = append(l.where, condition)
+	if l.where = append(l.where, condition); len(l.where) == 1 {
+		l.owner = len(l.args)
+	}
 }
 
 // Created limits the rows to those created at or after from and before to. A zero time is no limit.
@@ -42,11 +70,48 @@ func ReadPage[T any](ctx context.Context, tx *Tx, l *List, scan func(*Rows) (T, 
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+from, l.args...).Scan(&total); err != nil {
 		return nil, 0, err
 	}
-	page := fmt.Sprintf(" ORDER BY %s LIMIT $%d OFFSET $%d", l.Order, len(l.args)+1, len(l.args)+2)
-	args := append(l.args, int64(l.PerPage), int64(l.Page-1)*int64(l.PerPage))
-	rows, err := tx.Query(ctx, "SELECT "+l.Columns+from+page, args...)
+	if l.Page.After != "" {
+		if err := l.seek(ctx, tx); err != nil {
+			return nil, 0, err
+		}
+		from = " FROM " + l.Table + " WHERE " + strings.Join(l.where, " AND ")
+	}
+	order := l.Order
+	if order == "" {
+		order = l.ID + " DESC"
+		if l.Time != "" {
+			order = l.Time + " DESC, " + order
+		}
+	}
+	page := fmt.Sprintf(" ORDER BY %s LIMIT $%d OFFSET $%d", order, len(l.args)+1, len(l.args)+2)
+	rows, err := tx.Query(ctx, "SELECT "+l.Columns+from+page, append(l.args, int64(l.Page.PerPage), l.Page.Offset())...)
 	found, err = Collect(rows, err, scan)
 	return found, total, err
+}
+
+// seek limits the rows to those after the row with the ID Page.After.
+func (l *List) seek(ctx context.Context, tx *Tx) error {
+	if l.Order != "" {
+		return ErrAfter
+	}
+	key := l.Time
+	if key == "" {
+		key = "0"
+	}
+	var at int64
+	err := tx.QueryRow(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s = $%d", key, l.Table, l.where[0], l.ID, l.owner+1),
+		append(slices.Clone(l.args[:l.owner]), l.Page.After)...).Scan(&at)
+	switch {
+	case errors.Is(err, ErrNoRows):
+		return ErrAfter
+	case err != nil:
+		return err
+	case l.Time == "":
+		l.Where(l.ID+" < ?", l.Page.After)
+	default:
+		l.Where("("+l.Time+", "+l.ID+") < (?, ?)", at, l.Page.After)
+	}
+	return nil
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)

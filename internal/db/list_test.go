@@ -2,6 +2,7 @@ package db_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestAListIsReadPageByPage(t *testing.T) {
 				continue
 			}
 			if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				l := &db.List{Columns: "key", Table: "settings", Order: "key DESC", Page: page, PerPage: 2}
+				l := &db.List{Columns: "key", Table: "settings", ID: "key", Page: db.Page{Number: page, PerPage: 2}}
 				l.Where("key LIKE ? AND key <> ?", "list.%", "list.0")
 				l.Where("value = ?", "1")
 				got, total, err := db.ReadPage(ctx, tx, l, func(r *db.Rows) (key string, err error) { return key, r.Scan(&key) })
@@ -39,6 +40,52 @@ func TestAListIsReadPageByPage(t *testing.T) {
 				return err
 			}); err != nil {
 				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// A page that begins after a row has the rows after it, whatever was added since.
+func TestAListIsReadAfterARow(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		add := func(id string, at int64) {
+			t.Helper()
+			if err := d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+				return tx.Insert(ctx, "security_events", []string{"company_id", "at", "event_id", "category", "action", "path",
+					"user_id", "staff_id", "outcome", "address", "network", "agent"},
+					[][]any{{id[:1], at, id, "sign_in", "", "", "", "", "", "", "", ""}})
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := func(after string) (got []string, total int64, err error) {
+			t.Helper()
+			return got, total, d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
+				l := &db.List{Columns: "event_id", Table: "security_events", ID: "event_id", Time: "at",
+					Page: db.Page{PerPage: 2, After: after}}
+				l.Where("company_id = ?", "a")
+				l.Where("category = ?", "sign_in")
+				got, total, err = db.ReadPage(ctx, tx, l, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+				return err
+			})
+		}
+		for i, at := range []int64{5, 7, 7, 6} {
+			add(fmt.Sprint("a", i), at)
+		}
+		add("b9", 7)
+		for after, want := range map[string]string{"": "[a2 a1] 4", "a1": "[a3 a0] 4", "a3": "[a0] 4", "a0": "[] 4"} {
+			got, total, err := read(after)
+			if text := fmt.Sprint(got, " ", total); text != want || err != nil {
+				t.Errorf("after %q: %s, want %s, %v", after, text, want, err)
+			}
+		}
+		add("a4", 8)
+		if got, total, err := read("a1"); fmt.Sprint(got, " ", total) != "[a3 a0] 5" || err != nil {
+			t.Errorf("after a row was added: %v of %d, %v", got, total, err)
+		}
+		for _, after := range []string{"b9", "nothing"} {
+			if _, _, err := read(after); !errors.Is(err, db.ErrAfter) {
+				t.Errorf("after %s: %v", after, err)
 			}
 		}
 	})

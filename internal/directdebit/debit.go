@@ -273,14 +273,14 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 }
 
 // List returns a page of a company's debits, newest first, and the number of all.
-func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Debit, int64,
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) ([]Debit, int64,
 	error,
 ) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, company, perPage, int64(max(page, 1)-1)*int64(perPage))
+	return list(ctx, tx, company, page)
 }
 
 // enqueue enqueues a job about the debit.

@@ -214,15 +214,11 @@ func debitsWhere(ctx context.Context, tx *db.Tx, companyID, where string, args .
 	return db.Collect(rows, err, func(r *db.Rows) (Debit, error) { return scan(companyID, r.Scan) })
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (some []Debit, total int64,
-	err error,
-) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM direct_debits WHERE company_id = $1", companyID).
-		Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	if some, err = debitsWhere(ctx, tx, companyID, "TRUE ORDER BY created_at DESC, debit_id DESC LIMIT $2 OFFSET $3",
-		int64(limit), offset); err != nil {
+func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) (some []Debit, total int64, err error) {
+	l := &db.List{Columns: columns, Table: "direct_debits", ID: "debit_id", Time: "created_at", Page: page}
+	l.Where("company_id = ?", companyID)
+	some, total, err = db.ReadPage(ctx, tx, l, func(r *db.Rows) (Debit, error) { return scan(companyID, r.Scan) })
+	if err != nil {
 		return nil, 0, err
 	}
 	all, err := mandates(ctx, tx, companyID)

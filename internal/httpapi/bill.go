@@ -39,7 +39,7 @@ type (
 		Status    string `query:"status" enum:"open,draft,sent,in_payroll,partially_paid,paid,overdue,void"`
 		PayeeID   string `query:"payee_id" maxLength:"64" doc:"ID of a payee, as in to_pay."`
 		Currency  string `query:"currency" maxLength:"10"`
-		paging
+		cursorPaging
 	}
 
 	companyInvoicePage struct {
@@ -108,8 +108,7 @@ func showCompanyInvoice(tx *db.Tx, v invoice.Invoice, err error) (*CompanyInvoic
 func listCompanyInvoices(ctx context.Context, tx *db.Tx, c *request, in *companyInvoiceList) (*companyInvoicePage,
 	error) {
 	f := invoice.Filter{
-		Status: invoice.Status(in.Status), UserID: in.PayeeID, Currency: money.Asset(in.Currency), Page: in.number(),
-		PerPage: in.size(),
+		Status: invoice.Status(in.Status), UserID: in.PayeeID, Currency: money.Asset(in.Currency), Page: in.page(),
 	}
 	if in.Status == "open" {
 		f.Status, f.Open = "", true
@@ -123,7 +122,8 @@ func listCompanyInvoices(ctx context.Context, tx *db.Tx, c *request, in *company
 		return nil, err
 	}
 	out := &companyInvoicePage{
-		Data: make([]CompanyInvoice, len(all)), Owed: make([]owed, len(sums)), Meta: in.meta(total),
+		Data: make([]CompanyInvoice, len(all)), Owed: make([]owed, len(sums)), Meta: metaOf(in.cursorPaging, total, all,
+			func(x invoice.Invoice) string { return x.ID }),
 	}
 	for i := range all {
 		shown, err := showCompanyInvoice(tx, all[i], nil)

@@ -199,7 +199,7 @@ type (
 
 	claimList struct {
 		ClaimFilter
-		paging
+		cursorPaging
 	}
 
 	claimPage struct {
@@ -271,7 +271,7 @@ type (
 
 	settlementList struct {
 		CompanyID string `query:"company_id"`
-		paging
+		cursorPaging
 	}
 
 	settlementPage struct {
@@ -449,12 +449,13 @@ func listClaims(ctx context.Context, tx *db.Tx, c *request, in *claimList) (*cla
 	if err != nil {
 		return nil, err
 	}
-	f.Page, f.PerPage = in.number(), in.size()
+	f.Page = in.page()
 	all, total, err := c.Claim.List(ctx, tx, c.by, c.company, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &claimPage{Data: make([]ClaimSummary, len(all)), Meta: in.meta(total)}
+	out := &claimPage{Data: make([]ClaimSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x claim.Claim) string { return x.ID })}
 	for i := range all {
 		out.Data[i] = c.summarizeClaim(&all[i])
 	}
@@ -567,7 +568,7 @@ func getSettlement(ctx context.Context, tx *db.Tx, c *request, in *settlementGet
 	if err != nil {
 		return nil, err
 	}
-	lines, err := x.Lines(ctx, tx, in.size(), int64(in.number()-1)*int64(in.size()))
+	lines, err := x.Lines(ctx, tx, in.page())
 	if err != nil {
 		return nil, err
 	}
@@ -584,11 +585,12 @@ func getSettlement(ctx context.Context, tx *db.Tx, c *request, in *settlementGet
 }
 
 func listSettlements(ctx context.Context, tx *db.Tx, c *request, in *settlementList) (*settlementPage, error) {
-	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.number(), in.size())
+	all, total, err := c.Claim.Settlements(ctx, tx, c.by, c.company, in.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &settlementPage{Data: make([]Settlement, len(all)), Meta: in.meta(total)}
+	out := &settlementPage{Data: make([]Settlement, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x claim.Settlement) string { return x.ID })}
 	for i, x := range all {
 		out.Data[i] = showSettlement(x)
 	}

@@ -42,7 +42,7 @@ type (
 		CompanyID string `query:"company_id"`
 		Category  string `query:"category" enum:",sign_in,credentials,members,access,money,staff,settings"`
 		UserID    string `query:"user_id" maxLength:"64" doc:"ID of a member."`
-		paging
+		cursorPaging
 	}
 
 	securityEventPage struct {
@@ -196,12 +196,13 @@ func listRequests(ctx context.Context, tx *db.Tx, c *request, in *requestList) (
 
 func listSecurityEvents(ctx context.Context, tx *db.Tx, c *request, in *securityEventList) (*securityEventPage, error) {
 	all, total, err := securitylog.List(ctx, tx, c.company, securitylog.Filter{
-		Category: securitylog.Category(in.Category), UserID: in.UserID, Page: in.number(), PerPage: in.size(),
+		Category: securitylog.Category(in.Category), UserID: in.UserID, Page: in.page(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &securityEventPage{Data: make([]securityEvent, len(all)), Meta: in.meta(total)}
+	out := &securityEventPage{Data: make([]securityEvent, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x securitylog.Event) string { return x.ID })}
 	for i, e := range all {
 		out.Data[i] = securityEvent{
 			EventID: e.ID, At: Time(e.At), Category: string(e.Category), Action: e.Action, Path: e.Path, UserID: e.UserID,

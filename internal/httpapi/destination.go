@@ -223,12 +223,12 @@ type (
 	recipientDestinationHistoryInput struct {
 		CompanyID   string `path:"company_id"`
 		RecipientID string `path:"recipient_id"`
-		paging
+		cursorPaging
 	}
 
 	userDestinationHistoryInput struct {
 		UserID string `query:"user_id" maxLength:"64" doc:"May be absent with a user's own token."`
-		paging
+		cursorPaging
 	}
 
 	destinationHistory struct {
@@ -521,26 +521,26 @@ func shares(allocations []allocation) []destination.Share {
 func listRecipientDestinationChanges(
 	ctx context.Context, tx *db.Tx, c *request, in *recipientDestinationHistoryInput,
 ) (*destinationHistory, error) {
-	return destinationChanges(ctx, tx, c, in.RecipientID, in.paging)
+	return destinationChanges(ctx, tx, c, in.RecipientID, in.cursorPaging)
 }
 
 func listUserDestinationChanges(
 	ctx context.Context, tx *db.Tx, c *request, in *userDestinationHistoryInput,
 ) (*destinationHistory, error) {
 	return forUser(ctx, tx, c, in.UserID, func(id string) (*destinationHistory, error) {
-		return destinationChanges(ctx, tx, c, id, in.paging)
+		return destinationChanges(ctx, tx, c, id, in.cursorPaging)
 	})
 }
 
 func destinationChanges(
-	ctx context.Context, tx *db.Tx, c *request, ownerID string, p paging,
+	ctx context.Context, tx *db.Tx, c *request, ownerID string, p cursorPaging,
 ) (*destinationHistory, error) {
-	limit := int64(p.size())
-	some, total, err := destination.History(ctx, tx, c.by, ownerID, limit, (int64(p.Page)-1)*limit)
+	some, total, err := destination.History(ctx, tx, c.by, ownerID, p.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &destinationHistory{Data: make([]destinationChange, len(some)), Meta: p.meta(total)}
+	out := &destinationHistory{Data: make([]destinationChange, len(some)), Meta: metaOf(p, total, some,
+		func(x destination.Change) string { return x.ID })}
 	for i, h := range some {
 		out.Data[i] = destinationChange{
 			ChangeID: h.ID, DistributionID: h.DistributionID, Action: h.Action, At: Time(h.At),

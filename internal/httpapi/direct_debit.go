@@ -100,7 +100,7 @@ type (
 
 	debitList struct {
 		CompanyID string `query:"company_id"`
-		paging
+		cursorPaging
 	}
 
 	debitPage struct {
@@ -202,11 +202,12 @@ func getDebit(ctx context.Context, tx *db.Tx, c *request, in *debitGet) (*debitA
 }
 
 func listDebits(ctx context.Context, tx *db.Tx, c *request, in *debitList) (*debitPage, error) {
-	all, total, err := directdebit.List(ctx, tx, c.by, c.company, in.number(), in.size())
+	all, total, err := directdebit.List(ctx, tx, c.by, c.company, in.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &debitPage{Data: make([]debitAnswer, len(all)), Meta: in.meta(total)}
+	out := &debitPage{Data: make([]debitAnswer, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x directdebit.Debit) string { return x.ID })}
 	for i, d := range all {
 		out.Data[i] = *showDebit(d)
 	}

@@ -262,3 +262,30 @@ func TestDomainErrors(t *testing.T) {
 	b.wants(422, "tax_id_invalid", "POST", company, `{"doc_type":"tax_id","issuing_country":"US","tax_id":"x",`+
 		`"tax_id_type":"x"}`)
 }
+
+// Every list that is read by cursor refuses one that is not of its own items.
+func TestUnknownCursors(t *testing.T) {
+	b := newFullFixture(t, sqlite(t))
+	all, _ := operations(t)
+	recipient, _ := b.recipientIn("DE")
+	ids := map[string]string{"company_id": b.company, "user_id": b.user("Ada"), "recipient_id": recipient}
+	n := 0
+	for _, o := range all {
+		if !slices.ContainsFunc(o.Parameters, func(p parameter) bool { return p.Name == "cursor" }) {
+			continue
+		}
+		n++
+		got := b.send(b.server, o, ids, func(r *http.Request) {
+			r.URL.RawQuery = strings.TrimPrefix(r.URL.RawQuery+"&cursor=nothing", "&")
+			if strings.HasPrefix(o.path, "/api/user/") {
+				r.URL.RawQuery += "&user_id=" + ids["user_id"]
+			}
+		})
+		if got.status != 422 || !strings.Contains(got.text, `"in":"query","pointer":"cursor"`) {
+			t.Errorf("%s: %d %.300s", o.name, got.status, got.text)
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d lists have cursors", n)
+	}
+}

@@ -436,9 +436,11 @@ var fieldDocs = map[string]fieldDoc{
 	},
 
 	// Lists.
-	"data":        {"The items of this page.", ``},
-	"meta":        {"Position of the page in the list.", ``},
-	"page":        {"Number of the page, from 1.", `1`},
+	"data": {"The items of this page.", ``},
+	"meta": {"Position of the page in the list.", ``},
+	"page": {"Number of the page, from 1.", `1`},
+	"next_cursor": {"The cursor of the next page; empty on the last page, and for statements. A page that is read by " +
+		"cursor can be full and the last one: then the next page is empty.", `"pay_0000000000t3stp1ate9x"`},
 	"per_page":    {"Items per page: default 20, at most 100; larger values mean 100.", `20`},
 	"total":       {"Number of items on all pages.", `45`},
 	"pages":       {"Number of pages.", `3`},

@@ -405,13 +405,13 @@ func TestPaging(t *testing.T) {
 	b := newFixture(t, sqlite(t), nil)
 	for query, want := range map[string]string{
 		"": `{"page":1,"total":45,"pages":3,"has_prev":false,"has_next":true,"prev_num":0,` +
-			`"next_num":2,"per_page":20}`,
+			`"next_num":2,"per_page":20,"next_cursor":""}`,
 		"?page=3": `{"page":3,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":2,` +
-			`"next_num":0,"per_page":20}`,
+			`"next_num":0,"per_page":20,"next_cursor":""}`,
 		"?page=9": `{"page":9,"total":45,"pages":3,"has_prev":true,"has_next":false,"prev_num":8,` +
-			`"next_num":0,"per_page":20}`,
+			`"next_num":0,"per_page":20,"next_cursor":""}`,
 		"?per_page=1000&other=": `{"page":1,"total":45,"pages":1,"has_prev":false,"has_next":false,"prev_num":0,` +
-			`"next_num":0,"per_page":100}`,
+			`"next_num":0,"per_page":100,"next_cursor":""}`,
 	} {
 		if got := b.do("GET", "/list"+query, ""); !strings.Contains(got.text, `"meta":`+want) {
 			t.Errorf("%s: %s", query, got.text)

@@ -15,7 +15,7 @@ type (
 		Status incomeState `query:"status"`
 		From   time.Time   `query:"from" doc:"Created at this time or later."`
 		To     time.Time   `query:"to" doc:"Created before this time."`
-		paging
+		cursorPaging
 	}
 
 	incomePage struct {
@@ -63,12 +63,13 @@ func summarizeIncome(i *income.Income) IncomeSummary {
 
 func listIncome(ctx context.Context, tx *db.Tx, c *request, in *incomeList) (*incomePage, error) {
 	all, total, err := income.List(ctx, tx, c.by, in.UserID, income.Filter{
-		State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.Page, PerPage: in.size(),
+		State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.page(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &incomePage{Data: make([]IncomeSummary, len(all)), Meta: in.meta(total)}
+	out := &incomePage{Data: make([]IncomeSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x income.Income) string { return x.ID })}
 	for n := range all {
 		out.Data[n] = summarizeIncome(&all[n])
 	}

@@ -66,7 +66,7 @@ type (
 		CompanyID string `query:"company_id"`
 		Status    string `query:"status" enum:"sent,accepted,expired,revoked"`
 		Email     string `query:"email" maxLength:"254" doc:"The whole address."`
-		paging
+		cursorPaging
 	}
 
 	invitationPage struct {
@@ -131,12 +131,13 @@ func revokeInvitation(ctx context.Context, tx *db.Tx, c *request, in *invitedInp
 
 func listInvitations(ctx context.Context, tx *db.Tx, c *request, in *invitationList) (*invitationPage, error) {
 	found, err := payee.Invitations(ctx, tx, c.by, payee.InvitationsParams{
-		CompanyID: c.company, Status: in.Status, Email: in.Email, Page: payee.Page{Number: in.number(), PerPage: in.size()},
+		CompanyID: c.company, Status: in.Status, Email: in.Email, Page: in.page(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &invitationPage{Data: make([]invitationItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	out := &invitationPage{Data: make([]invitationItem, len(found.Items)), Meta: metaOf(in.cursorPaging, int64(found.Total), found.Items,
+		func(x payee.Invitation) string { return x.ID })}
 	for i, v := range found.Items {
 		out.Data[i] = showInvitation(v)
 	}

@@ -60,7 +60,7 @@ type (
 		To                time.Time `query:"to" doc:"Created before this time."`
 
 		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
-		paging
+		cursorPaging
 	}
 
 	invoicePage struct {
@@ -160,13 +160,13 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*in
 
 func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
 	all, total, err := invoice.List(ctx, tx, c.by, in.UserID, invoice.Filter{
-		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(), Metadata: in.Metadata,
+		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.page(), Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &invoicePage{Data: make([]InvoiceSummary, len(all)), Meta: in.meta(total)}
+	out := &invoicePage{Data: make([]InvoiceSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x invoice.Invoice) string { return x.ID })}
 	for i := range all {
 		if out.Data[i], err = summarizeInvoice(&all[i], tx.Now()); err != nil {
 			return nil, err

@@ -49,7 +49,7 @@ type (
 	linkList struct {
 		CompanyID string            `query:"company_id"`
 		Metadata  map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
-		paging
+		cursorPaging
 	}
 
 	linkPage struct {
@@ -126,12 +126,13 @@ func getPaymentLink(ctx context.Context, tx *db.Tx, c *request, in *linkPath) (*
 
 func listPaymentLinks(ctx context.Context, tx *db.Tx, c *request, in *linkList) (*linkPage, error) {
 	all, total, err := c.Links.List(ctx, tx, c.by, c.company, paymentlink.Filter{
-		Metadata: in.Metadata, Page: in.number(), PerPage: in.size(),
+		Metadata: in.Metadata, Page: in.page(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &linkPage{Data: make([]PaymentLink, len(all)), Meta: in.meta(total)}
+	out := &linkPage{Data: make([]PaymentLink, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x paymentlink.Link) string { return x.ID })}
 	for i, l := range all {
 		out.Data[i] = *c.showLink(l)
 	}

@@ -142,7 +142,7 @@ type (
 		Search     string       `query:"search" maxLength:"100" doc:"Part of a reference, description, category or invoice."`
 
 		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
-		paging
+		cursorPaging
 	}
 
 	paymentList struct {
@@ -153,7 +153,7 @@ type (
 		To        time.Time    `query:"to" doc:"Of payrolls created before this time."`
 
 		Metadata map[string]string `query:"metadata" doc:"By key: metadata[key]=value."`
-		paging
+		cursorPaging
 	}
 
 	paymentPage struct {
@@ -463,13 +463,13 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 		payees = []string{in.PayeeID}
 	}
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
-		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(), PayeeIDs: payees, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
+		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.page(), PayeeIDs: payees, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &payrollPage{Data: make([]PayrollSummary, len(all)), Meta: in.meta(total)}
+	out := &payrollPage{Data: make([]PayrollSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x payroll.Payroll) string { return x.ID })}
 	for i := range all {
 		out.Data[i] = summarize(&all[i])
 	}
@@ -478,13 +478,13 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 
 func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (*paymentPage, error) {
 	all, total, err := c.Payroll.Payments(ctx, tx, c.by, c.company, payroll.PaymentFilter{
-		PayeeID: in.PayeeID, State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.number(),
-		PerPage: in.size(), Metadata: in.Metadata,
+		PayeeID: in.PayeeID, State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.page(), Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &paymentPage{Data: make([]paymentSummary, len(all)), Meta: in.meta(total)}
+	out := &paymentPage{Data: make([]paymentSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x payroll.PayeePayment) string { return x.ID })}
 	for i := range all {
 		m := &all[i]
 		out.Data[i] = paymentSummary{

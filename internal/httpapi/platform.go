@@ -26,7 +26,7 @@ type (
 		Status     string `query:"status" enum:"connected,disconnected"`
 		KYBStatus  string `query:"kyb_status" maxLength:"40" doc:"Only companies in this state of verification."`
 		ExternalID string `query:"external_id" maxLength:"255" doc:"Only the company with this reference."`
-		paging
+		cursorPaging
 	}
 
 	platformGet struct {
@@ -125,9 +125,10 @@ func createPlatformCompany(ctx context.Context, tx *db.Tx, c *request, in *platf
 
 func listPlatformCompanies(ctx context.Context, tx *db.Tx, c *request, in *platformList) (*platformPage, error) {
 	all, total, err := c.Platforms.List(ctx, tx, c.by, platform.Filter{
-		State: in.Status, ExternalID: in.ExternalID, KYBStatus: in.KYBStatus, Page: in.number(), PerPage: in.size(),
+		State: in.Status, ExternalID: in.ExternalID, KYBStatus: in.KYBStatus, Page: in.page(),
 	})
-	out := &platformPage{Data: make([]platformCompany, len(all)), Meta: in.meta(total)}
+	out := &platformPage{Data: make([]platformCompany, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x platform.Company) string { return x.ID })}
 	for i, one := range all {
 		out.Data[i] = *platformDetail(one)
 	}

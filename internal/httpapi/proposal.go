@@ -37,7 +37,7 @@ type (
 	proposalList struct {
 		CompanyID string `query:"company_id"`
 		Status    string `query:"status" enum:"open,confirmed,declined,cancelled,expired"`
-		paging
+		cursorPaging
 	}
 
 	proposalPage struct {
@@ -98,11 +98,12 @@ func getProposal(ctx context.Context, tx *db.Tx, c *request, in *proposalGet) (*
 }
 
 func listProposals(ctx context.Context, tx *db.Tx, c *request, in *proposalList) (*proposalPage, error) {
-	all, total, err := c.Proposals.List(ctx, tx, c.by, proposal.State(in.Status), in.number(), in.size())
+	all, total, err := c.Proposals.List(ctx, tx, c.by, proposal.State(in.Status), in.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &proposalPage{Data: make([]proposalDetail, len(all)), Meta: in.meta(total)}
+	out := &proposalPage{Data: make([]proposalDetail, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x proposal.Proposal) string { return x.ID })}
 	for i, n := range all {
 		shown, err := c.showProposal(n, nil)
 		if err != nil {

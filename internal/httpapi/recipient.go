@@ -64,7 +64,7 @@ type (
 	recipientList struct {
 		CompanyID string `query:"company_id"`
 		recipientChoice
-		paging
+		cursorPaging
 	}
 
 	recipientPage struct {
@@ -172,7 +172,7 @@ type (
 		CompanyID string `query:"company_id"`
 		UserID    string `query:"user_id"`
 		Email     string `query:"email"`
-		paging
+		cursorPaging
 	}
 
 	workerPage struct {
@@ -229,12 +229,13 @@ func (r recipientChoice) params(companyID string) payee.ListParams {
 
 func listRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientList) (*recipientPage, error) {
 	params := in.params(c.company)
-	params.Page = payee.Page{Number: in.number(), PerPage: in.size()}
+	params.Page = in.page()
 	found, err := payee.List(ctx, tx, c.by, params)
 	if err != nil {
 		return nil, err
 	}
-	out := &recipientPage{Data: make([]RecipientItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	out := &recipientPage{Data: make([]RecipientItem, len(found.Items)), Meta: metaOf(in.cursorPaging, int64(found.Total), found.Items,
+		func(x payee.Recipient) string { return x.ID })}
 	for i, r := range found.Items {
 		out.Data[i] = showRecipient(&r)
 	}
@@ -314,12 +315,13 @@ func reactivateRecipient(ctx context.Context, tx *db.Tx, c *request, in *recipie
 
 func listWorkers(ctx context.Context, tx *db.Tx, c *request, in *workerList) (*workerPage, error) {
 	found, err := payee.Workers(ctx, tx, c.by, payee.WorkersParams{
-		CompanyID: c.company, UserID: in.UserID, Email: in.Email, Page: payee.Page{Number: in.number(), PerPage: in.size()},
+		CompanyID: c.company, UserID: in.UserID, Email: in.Email, Page: in.page(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &workerPage{Data: make([]workerItem, len(found.Items)), Meta: in.meta(int64(found.Total))}
+	out := &workerPage{Data: make([]workerItem, len(found.Items)), Meta: metaOf(in.cursorPaging, int64(found.Total), found.Items,
+		func(x payee.Worker) string { return x.UserID })}
 	for i, w := range found.Items {
 		out.Data[i] = workerItem(w)
 	}

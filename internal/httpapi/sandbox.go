@@ -100,7 +100,7 @@ type (
 
 	sandboxMailList struct {
 		CompanyID string `query:"company_id"`
-		paging
+		cursorPaging
 	}
 
 	sandboxMailPage struct {
@@ -165,11 +165,12 @@ func returnByBank(ctx context.Context, tx *db.Tx, c *request, in *sandboxReturnI
 
 // listKeptMails returns the mails that a sandbox without mail server captured.
 func listKeptMails(ctx context.Context, tx *db.Tx, c *request, in *sandboxMailList) (*sandboxMailPage, error) {
-	mails, total, err := mail.List(ctx, tx, c.company, (in.number()-1)*in.size(), in.size())
+	mails, total, err := mail.List(ctx, tx, c.company, in.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &sandboxMailPage{Data: make([]sandboxMail, len(mails)), Meta: in.meta(total)}
+	out := &sandboxMailPage{Data: make([]sandboxMail, len(mails)), Meta: metaOf(in.cursorPaging, total, mails,
+		func(x mail.StoredMail) string { return x.ID })}
 	for i, m := range mails {
 		out.Data[i] = sandboxMail{m.ID, m.Template, m.To, m.Subject, m.Text, m.HTML, Time(m.Created)}
 	}

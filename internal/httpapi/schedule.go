@@ -55,7 +55,7 @@ type (
 
 	scheduleList struct {
 		CompanyID string `query:"company_id"`
-		paging
+		cursorPaging
 	}
 
 	schedulePage struct {
@@ -169,11 +169,12 @@ func changeScheduleRun(ctx context.Context, tx *db.Tx, c *request, in *scheduleR
 }
 
 func listSchedules(ctx context.Context, tx *db.Tx, c *request, in *scheduleList) (*schedulePage, error) {
-	all, total, err := schedule.List(ctx, tx, c.by, c.company, in.number(), in.size())
+	all, total, err := schedule.List(ctx, tx, c.by, c.company, in.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &schedulePage{Data: make([]ScheduleSummary, len(all)), Meta: in.meta(total)}
+	out := &schedulePage{Data: make([]ScheduleSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x schedule.Schedule) string { return x.ID })}
 	for i := range all {
 		out.Data[i] = summarizeSchedule(&all[i])
 	}

@@ -47,7 +47,7 @@ type (
 	walletDepositList struct {
 		CompanyID string `query:"company_id"`
 		Currency  string `query:"currency" maxLength:"10"`
-		paging
+		cursorPaging
 	}
 
 	walletDepositPage struct {
@@ -75,7 +75,7 @@ type (
 		Currency  string    `query:"currency" maxLength:"10"`
 		From      time.Time `query:"from" doc:"Booked at this time or later."`
 		To        time.Time `query:"to" doc:"Booked before this time."`
-		paging
+		cursorPaging
 	}
 
 	walletTransactionPage struct {
@@ -125,7 +125,7 @@ func listWallets(ctx context.Context, tx *db.Tx, c *request, _ *walletList) (*wa
 }
 
 func listWalletDeposits(ctx context.Context, tx *db.Tx, c *request, in *walletDepositList) (*walletDepositPage, error) {
-	all, total, err := deposit.OfBalance(ctx, tx, c.company, in.Currency, in.size(), int64(in.number()-1)*int64(in.size()))
+	all, total, err := deposit.OfBalance(ctx, tx, c.company, in.Currency, in.page())
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,8 @@ func listWalletDeposits(ctx context.Context, tx *db.Tx, c *request, in *walletDe
 	if err != nil {
 		return nil, err
 	}
-	out := &walletDepositPage{Data: make([]walletDeposit, len(all)), Meta: in.meta(total)}
+	out := &walletDepositPage{Data: make([]walletDeposit, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x deposit.Deposit) string { return x.ID })}
 	for i, d := range all {
 		out.Data[i] = walletDeposit{
 			DepositID: d.ID, WalletID: d.WalletID(), Status: string(d.State), Currency: string(d.Amount.Asset()),
@@ -152,12 +153,13 @@ func listTransactions(
 ) (*walletTransactionPage, error) {
 	all, total, err := wallet.Transactions(ctx, tx, c.by, c.company, wallet.Filter{
 		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To,
-		Page: in.number(), PerPage: in.size(),
+		Page: in.page(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	out := &walletTransactionPage{Data: make([]walletTransaction, len(all)), Meta: in.meta(total)}
+	out := &walletTransactionPage{Data: make([]walletTransaction, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x wallet.Transaction) string { return x.Ref() })}
 	for i, t := range all {
 		out.Data[i] = showTransaction(t)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -92,41 +93,66 @@ func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "string", Format: "date-time"}
 }
 
-// paging is embedded in the input of a paged list.
+// paging is embedded in the input of a list whose pages have numbers.
 type paging struct {
 	Page    int `query:"page" default:"1" minimum:"1" doc:"Page number, from 1."`
 	PerPage int `query:"per_page" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 }
 
+// cursorPaging is embedded in the input of a list that is read by page number or by cursor.
+type cursorPaging struct {
+	paging
+	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before; page is ignored."`
+}
+
 // maxPerPage is the maximum page size.
 const maxPerPage = 100
 
-func (p paging) size() int { return min(p.PerPage, maxPerPage) }
+// page returns the page to read. No list has as many pages as its maximum.
+func (p paging) page() db.Page {
+	return db.Page{Number: min(p.Page, 1_000_000_000), PerPage: min(p.PerPage, maxPerPage)}
+}
 
-// number returns the number of the page to read. No list has as many pages as its maximum.
-func (p paging) number() int { return min(p.Page, 1_000_000_000) }
+func (p cursorPaging) page() db.Page {
+	page := p.paging.page()
+	page.After = p.Cursor
+	return page
+}
 
 // meta describes a page of a list.
 type meta struct {
-	Page    int   `json:"page"`
-	Total   int64 `json:"total"`
-	Pages   int   `json:"pages"`
-	HasPrev bool  `json:"has_prev"`
-	HasNext bool  `json:"has_next"`
-	PrevNum int   `json:"prev_num" doc:"0 on the first page."`
-	NextNum int   `json:"next_num" doc:"0 on the last page."`
-	PerPage int   `json:"per_page"`
+	Page       int    `json:"page"`
+	Total      int64  `json:"total"`
+	Pages      int    `json:"pages"`
+	HasPrev    bool   `json:"has_prev"`
+	HasNext    bool   `json:"has_next"`
+	PrevNum    int    `json:"prev_num" doc:"0 on the first page, and on a page that is read by cursor."`
+	NextNum    int    `json:"next_num" doc:"0 on the last page, and on a page that is read by cursor."`
+	PerPage    int    `json:"per_page"`
+	NextCursor string `json:"next_cursor"`
 }
 
 // meta returns the description of a page of a list with total items.
 func (p paging) meta(total int64) meta {
-	size := int64(p.size())
-	m := meta{Page: p.Page, Total: total, Pages: int((total + size - 1) / size), PerPage: p.size()}
+	size := int64(p.page().PerPage)
+	m := meta{Page: p.Page, Total: total, Pages: int((total + size - 1) / size), PerPage: int(size)}
 	if m.Page > 1 {
 		m.HasPrev, m.PrevNum = true, m.Page-1
 	}
 	if m.Page < m.Pages {
 		m.HasNext, m.NextNum = true, m.Page+1
+	}
+	return m
+}
+
+// metaOf returns the description of a page of a list with total items. id returns the ID of an item.
+func metaOf[T any](p cursorPaging, total int64, items []T, id func(T) string) meta {
+	m := p.meta(total)
+	if p.Cursor != "" { // a page may be full and the last, so the page after it can be empty
+		m.Page, m.PrevNum, m.NextNum, m.HasPrev, m.HasNext = 0, 0, 0, true, len(items) == m.PerPage
+	}
+	if m.HasNext && len(items) > 0 {
+		m.NextCursor = id(items[len(items)-1])
 	}
 	return m
 }

@@ -68,7 +68,7 @@ type (
 
 	withdrawalList struct {
 		CompanyID string `query:"company_id"`
-		paging
+		cursorPaging
 	}
 
 	withdrawalPage struct {
@@ -156,11 +156,12 @@ func cancelWithdrawal(
 }
 
 func listWithdrawals(ctx context.Context, tx *db.Tx, c *request, in *withdrawalList) (*withdrawalPage, error) {
-	all, total, err := withdrawal.List(ctx, tx, c.by, c.company, in.number(), in.size())
+	all, total, err := withdrawal.List(ctx, tx, c.by, c.company, in.page())
 	if err != nil {
 		return nil, err
 	}
-	out := &withdrawalPage{Data: make([]withdrawalAnswer, len(all)), Meta: in.meta(total)}
+	out := &withdrawalPage{Data: make([]withdrawalAnswer, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+		func(x withdrawal.Withdrawal) string { return x.ID })}
 	for i, w := range all {
 		out.Data[i] = *showWithdrawal(w)
 	}
@@ -170,7 +171,7 @@ func listWithdrawals(ctx context.Context, tx *db.Tx, c *request, in *withdrawalL
 func getWalletStatement(ctx context.Context, tx *db.Tx, c *request, in *walletStatementGet) (*walletStatement, error) {
 	s, err := wallet.StatementOf(ctx, tx, c.by, c.company, wallet.Filter{
 		Claims: in.Account == "claims", Currency: in.Currency, From: in.From, To: in.To,
-		Page: in.number(), PerPage: in.size(),
+		Page: in.page(),
 	})
 	if err != nil {
 		return nil, err

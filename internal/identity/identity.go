@@ -74,6 +74,9 @@ func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
 // ForCompany reports whether the credential is a program's that acts for the company itself, not for a person.
 func (p Principal) ForCompany() bool { return p.Kind == KindAPIKey || p.Kind == KindPlatform }
 
+// FreshFactor is the time after a second factor during which sensitive actions need no further one.
+const FreshFactor = 10 * time.Minute
+
 // Company returns the company that a request refers to: the principal's own if none is named. It returns
 // apierr.NotFoundErr for another one.
 func (p Principal) Company(requested string) (string, error) {

@@ -16,6 +16,8 @@ const (
 	CompanyWorkersInvite         = "c_company_workers_invite"
 	CompanyWorkersPay            = "c_company_workers_pay"
 	CompanyPropose               = "c_company_propose"
+	// CompanyApprove permits approving payments in the name of the member who granted it, with their second factor.
+	CompanyApprove        = "c_company_approve"
 	UserCreate                   = "u_user_create"
 	UserUpdate                   = "u_user_update"
 	UserUpdateDoc                = "u_user_update_doc"
@@ -42,7 +44,7 @@ const (
 // scopes are all scopes in the order of the API. The index of a scope is its bit in Scopes.
 var scopes = [...]Scope{
 	CompanyDetail, CompanyWorkerList, CompanyWorkerInvitationsList, CompanyWorkersInvite, CompanyWorkersPay,
-	CompanyPropose,
+	CompanyPropose, CompanyApprove,
 	UserCreate, UserUpdate, UserUpdateDoc, UserPayerCreate, UserPayerUpdate, UserInvoiceCreate, UserInvoiceDelete,
 	UserDetail, UserDocumentList, UserPayerDetail, UserPayerList, UserBankDetails, UserInvoiceDetail, UserInvoiceList,
 	UserDistributionDetail, UserDistributionList, UserDistributionCreate, UserDistributionUpdate, UserKYCInitiate,

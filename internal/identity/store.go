@@ -417,6 +417,27 @@ func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id strin
 	return missing(err)
 }
 
+// TokenProvenAt returns when the person whose access token this is last presented a second factor with it, or the zero
+// time.
+func TokenProvenAt(ctx context.Context, tx *db.Tx, by Principal) (time.Time, error) {
+	if by.Kind != KindOAuth {
+		return time.Time{}, nil
+	}
+	var at int64
+	err := tx.QueryRow(ctx, "SELECT proven_at FROM access_tokens WHERE company_id = $1 AND token_id = $2", by.CompanyID,
+		by.ID).Scan(&at)
+	if err != nil || at == 0 {
+		return time.Time{}, missing(err)
+	}
+	return db.Time(at), nil
+}
+
+// ProveToken stores that the person whose access token this is has just presented a second factor.
+func ProveToken(ctx context.Context, tx *db.Tx, by Principal) error {
+	return tx.ExecOne(ctx, "UPDATE access_tokens SET proven_at = $1 WHERE company_id = $2 AND token_id = $3",
+		db.Micros(tx.Now()), by.CompanyID, by.ID)
+}
+
 func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 	tx.Notify(NoticeRevoked)
 	_, err := tx.Exec(ctx, "UPDATE access_tokens SET revoked_at = $1 WHERE digest = $2 AND app_id = $3 AND revoked_at = 0",

@@ -11,7 +11,7 @@ import (
 // email address; empty fields select all.
 type DirectoryFilter struct {
 	Text, Status, KYBStatus string
-	Page, PerPage           int
+	Page                    db.Page
 }
 
 // pattern returns the LIKE pattern of the text in lower case.
@@ -21,7 +21,7 @@ func (f DirectoryFilter) pattern() string { return "%" + db.EscapeLike(strings.T
 // and the time of creation are set.
 func Directory(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]Company, int64, error) {
 	l := &db.List{Columns: "company_id, name, email, country, status, kyb_status, created_at", Table: "companies",
-		Order: "created_at DESC, company_id", Page: f.Page, PerPage: f.PerPage}
+		ID: "company_id", Time: "created_at", Page: f.Page}
 	l.Where("company_id <> ''")
 	if f.Text != "" {
 		l.Where(`(company_id = ? OR LOWER(name) LIKE ? ESCAPE '\' OR LOWER(email) LIKE ? ESCAPE '\')`, f.Text, f.pattern(),
@@ -45,7 +45,7 @@ func Directory(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]Company, in
 // verification and the company that created them are set.
 func People(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]User, int64, error) {
 	l := &db.List{Columns: "user_id, email, first_name, last_name, country, company_id, kyc_status, created_at",
-		Table: "users", Order: "created_at DESC, user_id", Page: f.Page, PerPage: f.PerPage}
+		Table: "users", ID: "user_id", Time: "created_at", Page: f.Page}
 	l.Where("user_id <> ''")
 	if f.Text != "" {
 		l.Where(`(user_id = ? OR email_key LIKE ? ESCAPE '\' OR LOWER(first_name || ' ' || last_name) LIKE ? ESCAPE '\')`,

@@ -266,8 +266,7 @@ func Details(ctx context.Context, tx *db.Tx, s *identity.Sealer, userID string, 
 type Filter struct {
 	State    payroll.State // "" for all
 	From, To time.Time     // selects incomes received in [From, To)
-	Page     int           // number of the page, from 1
-	PerPage  int
+	Page     db.Page
 }
 
 // List returns a page of the incomes of a user that the principal may act for, and the number of all. Outputs and

@@ -193,7 +193,7 @@ func (p *person) receive(amount string) {
 func (p *person) incomes() (all []income.Income) {
 	p.Helper()
 	p.Read(func(ctx context.Context, tx *db.Tx) error {
-		some, total, err := income.List(ctx, tx, p.By, p.id, income.Filter{Page: 1, PerPage: 100})
+		some, total, err := income.List(ctx, tx, p.By, p.id, income.Filter{Page: db.Page{Number: 1, PerPage: 100}})
 		if err != nil || int64(len(some)) != total {
 			p.Errorf("%d of %d incomes", len(some), total)
 			return err

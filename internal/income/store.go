@@ -140,8 +140,7 @@ func AwaitsRelease(ctx context.Context, tx *db.Tx, userID, id string) (bool, err
 }
 
 func list(ctx context.Context, tx *db.Tx, userID string, f Filter) ([]Income, int64, error) {
-	l := &db.List{Columns: columns, Table: "incomes", Order: "created_at DESC, income_id DESC", Page: max(f.Page, 1),
-		PerPage: f.PerPage}
+	l := &db.List{Columns: columns, Table: "incomes", ID: "income_id", Time: "created_at", Page: f.Page}
 	l.Where("user_id = ?", userID)
 	if f.State != "" {
 		l.Where("state = ?", string(f.State))

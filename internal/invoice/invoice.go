@@ -453,8 +453,7 @@ type Filter struct {
 	Number   string            // beginning of the number; letter case does not matter
 	From, To time.Time         // selects invoices created in [From, To); a zero time is no bound
 	Metadata map[string]string // not with OfCompany
-	Page     int               // number of the page, from 1
-	PerPage  int
+	Page     db.Page
 }
 
 // List returns a page of the user's invoices, newest first, without content, and their total number.

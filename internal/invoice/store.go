@@ -144,8 +144,7 @@ func findOfCompany(ctx context.Context, tx *db.Tx, companyID, id string) (Invoic
 
 // list returns a page of the invoices of one owner; owner is the SQL condition.
 func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice, int64, error) {
-	l := &db.List{Columns: columns, Table: "invoices", Order: "created_at DESC, invoice_id DESC", Page: max(f.Page, 1),
-		PerPage: f.PerPage}
+	l := &db.List{Columns: columns, Table: "invoices", ID: "invoice_id", Time: "created_at", Page: f.Page}
 	l.Where(owner, id)
 	today := tx.Now().Format(time.DateOnly)
 	switch {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"time"
 
+	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -21,13 +22,15 @@ type Entry struct {
 	BookedAt time.Time
 }
 
+// Ref returns a text that identifies the entry among those of its account, for Period.Page.
+func (e Entry) Ref() string { return e.JournalID + "." + string(e.Amount.Asset()) }
+
 // Period selects a page of an account's entries.
 type Period struct {
 	Asset    money.Asset // "" for all assets
 	From, To time.Time   // selects entries posted at From or later and before To; a zero time is no bound
 	Oldest   bool        // oldest first; otherwise newest first
-	Limit    int
-	Offset   int64
+	Page     db.Page     // After is an Entry.Ref of the same order
 }
 
 // Totals sums the entries of an account in one asset over a period.

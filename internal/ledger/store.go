@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -357,7 +358,7 @@ func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Perio
 	err error,
 ) {
 	from, to := p.bounds()
-	order := "booked_at DESC, journal_id DESC, asset"
+	order := "booked_at DESC, journal_id DESC, asset DESC"
 	if p.Oldest {
 		order = "booked_at, journal_id, asset"
 	}
@@ -366,12 +367,25 @@ func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Perio
 		Scan(&total); err != nil {
 		return nil, 0, err
 	}
+	args = append(args, int64(p.Page.PerPage), p.Page.Offset())
+	after := ""
+	if journalID, asset, _ := strings.Cut(p.Page.After, "."); journalID != "" {
+		var booked int64
+		switch err := tx.QueryRow(ctx, "SELECT booked_at FROM "+entries+" WHERE journal_id = $4 AND asset = $5",
+			companyID, string(c), string(p.Asset), journalID, asset).Scan(&booked); {
+		case errors.Is(err, db.ErrNoRows) || p.Oldest:
+			return nil, 0, db.ErrAfter
+		case err != nil:
+			return nil, 0, err
+		}
+		after = " AND (booked_at, journal_id, asset) < ($8, $9, $10)"
+		args = append(args, booked, journalID, asset)
+	}
 	rows, err := tx.Query(ctx, `SELECT journal_id, asset, source_type, source_id, purpose, booked_at,
 			CAST(amount AS BIGINT), CAST(balance AS BIGINT)
 		FROM (SELECT e.*, SUM(amount) OVER (PARTITION BY asset ORDER BY booked_at, journal_id) AS balance
 			FROM `+entries+`) s
-		WHERE booked_at >= $4 AND booked_at < $5 ORDER BY `+order+" LIMIT $6 OFFSET $7",
-		append(args, int64(p.Limit), p.Offset)...)
+		WHERE booked_at >= $4 AND booked_at < $5`+after+" ORDER BY "+order+" LIMIT $6 OFFSET $7", args...)
 	found, err = db.Collect(rows, err, func(r *db.Rows) (e Entry, err error) {
 		var asset string
 		var booked, amount, balance int64
@@ -454,10 +468,10 @@ func EntriesSince(ctx context.Context, tx *db.Tx, companyID string, c Code, a mo
 }
 
 // Entries returns a page of the entries, oldest first.
-func (s Since) Entries(ctx context.Context, tx *db.Tx, limit int, offset int64) ([]RevenueEntry, error) {
+func (s Since) Entries(ctx context.Context, tx *db.Tx, page db.Page) ([]RevenueEntry, error) {
 	a := s.account.asset
 	rows, err := tx.Query(ctx, "SELECT * FROM ("+numbered+") e ORDER BY entry LIMIT $7 OFFSET $8",
-		append(s.account.args(), int64(limit), offset)...)
+		append(s.account.args(), int64(page.PerPage), page.Offset())...)
 	return db.Collect(rows, err, func(r *db.Rows) (e RevenueEntry, err error) {
 		var number, booked, net, balance, revenue int64
 		err = r.Scan(&number, &e.JournalID, &e.SourceType, &e.SourceID, &e.Purpose, &booked, &net, &balance, &revenue)

@@ -595,9 +595,7 @@ type StoredMail struct {
 	Created time.Time
 }
 
-// List returns the stored mails of a company, newest first: at most limit after the first offset ones. total is the
-// number of all its stored mails.
-func List(ctx context.Context, tx *db.Tx, companyID string, offset, limit int) (mails []StoredMail, total int64,
-	err error) {
-	return list(ctx, tx, companyID, offset, limit)
+// List returns a page of the stored mails of a company, newest first, and the number of all its stored mails.
+func List(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]StoredMail, int64, error) {
+	return list(ctx, tx, companyID, page)
 }

@@ -362,7 +362,7 @@ func TestMailsAreStoredWithoutAServer(t *testing.T) {
 		testkit.Check(t, enqueue(t, d, invitation(), other))
 		testkit.Check(t, drain(d, x))
 		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
-			mails, total, err := mail.List(ctx, tx, "com_1", 0, 10)
+			mails, total, err := mail.List(ctx, tx, "com_1", db.Page{PerPage: 10})
 			if err != nil || total != 1 || len(mails) != 1 {
 				t.Fatalf("%d of %d mails, %v", len(mails), total, err)
 			}

@@ -125,23 +125,17 @@ func deleteOld(ctx context.Context, tx *db.Tx, company string) error {
 	return err
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, offset,
-	limit int) (mails []StoredMail, total int64, err error) {
-	if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM mails WHERE company_id = $1
-		AND state = 'stored'`, companyID).Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	rows, err := tx.Query(ctx, `SELECT mail_id, template, address, subject, body_text, body_html, created_at FROM mails
-		WHERE company_id = $1 AND state = 'stored' ORDER BY created_at DESC, mail_id DESC LIMIT $2 OFFSET $3`, companyID,
-		limit,
-		offset)
-	mails, err = db.Collect(rows, err, func(r *db.Rows) (k StoredMail, err error) {
+func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]StoredMail, int64, error) {
+	l := &db.List{Columns: "mail_id, template, address, subject, body_text, body_html, created_at", Table: "mails",
+		ID: "mail_id", Time: "created_at", Page: page}
+	l.Where("company_id = ?", companyID)
+	l.Where("state = 'stored'")
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (k StoredMail, err error) {
 		var created int64
 		err = r.Scan(&k.ID, &k.Template, &k.To, &k.Subject, &k.Text, &k.HTML, &created)
 		k.Created = db.Time(created)
 		return k, err
 	})
-	return mails, total, err
 }
 
 // Erase deletes the contents and the address of all mails to an address, of all companies. Queued ones are not sent.

@@ -549,7 +549,8 @@ const (
 // CompanyScopes returns the scopes that require a company.
 func CompanyScopes() identity.Scopes {
 	return identity.NewScopes(identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList,
-		identity.CompanyWorkersInvite, identity.CompanyWorkersPay, identity.CompanyPropose)
+		identity.CompanyWorkersInvite, identity.CompanyWorkersPay, identity.CompanyPropose,
+		identity.CompanyApprove)
 }
 
 // GroupOf returns the group of a scope.
@@ -566,6 +567,7 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.CompanyWorkersPay:            {MoveMoney, "Pay people: create and cancel payrolls and checkout claims"},
 	identity.CompanyPropose: {Change, "View payrolls and checkout claims, and propose new ones, which a member " +
 		"confirms"},
+	identity.CompanyApprove: {MoveMoney, "Approve payrolls, withdrawals and refunds in your name, with your second factor"},
 	identity.UserCreate:             {Change, "Add users"},
 	identity.UserUpdate:             {Change, "Change your profile"},
 	identity.UserDetail:             {See, "View your profile"},

@@ -266,12 +266,12 @@ func PlainCell(text string) string {
 // anything.
 func Export(ctx context.Context, tx *db.Tx, by identity.Principal,
 	p ListParams) (write func(io.Writer) error, err error) {
-	p.Page = Page{}
+	p.Page = db.Page{}
 	q, err := p.query(by)
 	if err != nil {
 		return nil, err
 	}
-	q.page = Page{Number: 1, PerPage: math.MaxInt32}
+	q.page = db.Page{Number: 1, PerPage: math.MaxInt32}
 	return func(w io.Writer) error {
 		ids, _, err := find(ctx, tx, q)
 		if err != nil {

@@ -56,7 +56,7 @@ func wanted(all []payee.Recipient, p payee.ListParams) (page []string, total int
 func (w world) all(by identity.Principal) (all []payee.Recipient) {
 	w.Helper()
 	for number := 1; ; number++ {
-		s := w.list(by, payee.ListParams{Page: payee.Page{Number: number, PerPage: payee.MaxPerPage}})
+		s := w.list(by, payee.ListParams{Page: db.Page{Number: number, PerPage: payee.MaxPerPage}})
 		all = append(all, s.Items...)
 		if len(s.Items) == 0 {
 			return all
@@ -147,14 +147,14 @@ func testLists(t *testing.T) {
 				Role: pick("", "", "vendor", "employee"), Type: pick("", "", "company", "user"), Country: pick("", "", "DE", "FR"),
 				Status: pick("", "", "pending", "active"),
 				SortBy: pick("", "name", "email", "created"), SortDir: pick("", "asc", "desc"),
-				Page: payee.Page{Number: 1 + r.IntN(6), PerPage: 1 + r.IntN(40)},
+				Page: db.Page{Number: 1 + r.IntN(6), PerPage: 1 + r.IntN(40)},
 			}
 			w.check(w.by, all, p)
 			w.check(w.other, others, p)
 		}
 		for number := 1; number < 19; number++ {
 			for _, dir := range []string{"asc", "desc"} {
-				w.check(w.by, all, payee.ListParams{SortBy: "name", SortDir: dir, Page: payee.Page{Number: number, PerPage: 17}})
+				w.check(w.by, all, payee.ListParams{SortBy: "name", SortDir: dir, Page: db.Page{Number: number, PerPage: 17}})
 			}
 		}
 	})
@@ -185,7 +185,7 @@ func TestSearchIsExactWithoutTrigramIndex(t *testing.T) {
 		w.importCSV(w.by, csvOf(rand.New(rand.NewPCG(3, 4)), 100))
 		all := w.all(w.by)
 		for _, search := range []string{"ana", "100%", "müller", "example"} {
-			w.check(w.by, all, payee.ListParams{Search: search, Page: payee.Page{Number: 1, PerPage: 50}})
+			w.check(w.by, all, payee.ListParams{Search: search, Page: db.Page{Number: 1, PerPage: 50}})
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestTotalsFollowEveryChange(t *testing.T) {
 			for _, status := range []string{"", payee.Pending, payee.Active, payee.Inactive} {
 				for _, role := range []string{"", payee.Contractor, payee.Employee} {
 					for _, country := range []string{"", "US", "GB"} {
-						p := payee.ListParams{Status: status, Role: role, Country: country, Page: payee.Page{Number: 1, PerPage: 50}}
+						p := payee.ListParams{Status: status, Role: role, Country: country, Page: db.Page{Number: 1, PerPage: 50}}
 						if _, total := wanted(all, p); w.list(w.by, p).Total != total {
 							t.Errorf("after %s: %q %q %q: got %d, want %d", after, status, role, country, w.list(w.by, p).Total, total)
 						}
@@ -309,7 +309,7 @@ func TestConcurrentChangesAreCountedOnce(t *testing.T) {
 		all := w.all(w.by)
 		for _, country := range []string{"", "US", "GB", "DE"} {
 			for _, status := range []string{"", payee.Pending, payee.Inactive} {
-				w.check(w.by, all, payee.ListParams{Country: country, Status: status, Page: payee.Page{Number: 1, PerPage: 50}})
+				w.check(w.by, all, payee.ListParams{Country: country, Status: status, Page: db.Page{Number: 1, PerPage: 50}})
 			}
 		}
 	})

@@ -372,7 +372,7 @@ type InvitationsParams struct {
 	CompanyID string // "" means the principal's
 	Status    string
 	Email     string // the full address, in any case
-	Page      Page
+	Page      db.Page
 }
 
 // Invitations returns a page of the invitations of the principal's company, newest first.
@@ -380,7 +380,7 @@ func Invitations(ctx context.Context, tx *db.Tx, by identity.Principal,
 	p InvitationsParams) (Slice[Invitation], error) {
 	var problems apierr.List
 	oneOf(&problems, "status", p.Status, InvitationSent, InvitationAccepted, InvitationExpired, InvitationRevoked)
-	p.Page = p.Page.norm(&problems)
+	p.Page = checkPage(p.Page, &problems)
 	if err := problems.Err(); err != nil {
 		return Slice[Invitation]{}, err
 	}

@@ -14,17 +14,14 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Page selects a page of a list. Zero values mean the first page of DefaultPerPage.
-type Page struct{ Number, PerPage int }
-
 // Page sizes.
 const (
 	DefaultPerPage = 20
 	MaxPerPage     = 100 // a larger PerPage is reduced to this value
 )
 
-// norm applies the default and the maximum. Values below 1 are problems of the request.
-func (p Page) norm(problems *apierr.List) Page {
+// checkPage applies the default and the maximum to a page. Values below 0 are problems of the request.
+func checkPage(p db.Page, problems *apierr.List) db.Page {
 	for _, w := range []struct {
 		name  string
 		value int
@@ -33,7 +30,8 @@ func (p Page) norm(problems *apierr.List) Page {
 			queryProblem(problems, w.name, "This is a whole number from 1.")
 		}
 	}
-	return Page{max(p.Number, 1), min(cmpOr(p.PerPage, DefaultPerPage), MaxPerPage)}
+	p.Number, p.PerPage = max(p.Number, 1), min(cmpOr(p.PerPage, DefaultPerPage), MaxPerPage)
+	return p
 }
 
 func cmpOr(v, otherwise int) int {
@@ -43,20 +41,11 @@ func cmpOr(v, otherwise int) int {
 	return v
 }
 
-// offset returns the index of the page's first row; ok is false past the end.
-func (p Page) offset(total int) (offset int, ok bool) {
-	before := int64(p.Number-1) * int64(p.PerPage)
-	if p.Number > total || before >= int64(total) {
-		return 0, false
-	}
-	return int(before), true
-}
-
 // Slice is one page of a list, with the exact number of matches on all pages.
 type Slice[T any] struct {
 	Items []T
 	Total int
-	Page  Page // the requested page, with the default and maximum applied
+	Page  db.Page // the requested page, with the default and maximum applied
 }
 
 // ListParams are the filters of a company's recipients. Empty ones do not filter.
@@ -70,7 +59,7 @@ type ListParams struct {
 	Metadata  map[string]string
 	SortBy    string // name, email or created
 	SortDir   string // asc or desc; ignored without SortBy, which lists the newest first
-	Page      Page
+	Page      db.Page
 }
 
 func queryProblem(problems *apierr.List, name, message string) {
@@ -116,7 +105,7 @@ func (p ListParams) query(by identity.Principal) (query, error) {
 	if utf8.RuneCountInString(p.Search) > 100 || !utf8.ValidString(p.Search) || strings.Contains(p.Search, "\x00") {
 		queryProblem(&problems, "search", "This takes text of at most 100 characters.")
 	}
-	page := p.Page.norm(&problems)
+	page := checkPage(p.Page, &problems)
 	if err := problems.Err(); err != nil {
 		return query{}, err
 	}
@@ -147,13 +136,13 @@ type WorkersParams struct {
 	CompanyID string // "" means the principal's
 	UserID    string
 	Email     string // complete email address; case does not matter
-	Page      Page
+	Page      db.Page
 }
 
 // Workers returns a page of the workers with a login of the principal's company, oldest first.
 func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersParams) (Slice[Worker], error) {
 	var problems apierr.List
-	p.Page = p.Page.norm(&problems)
+	p.Page = checkPage(p.Page, &problems)
 	if err := problems.Err(); err != nil {
 		return Slice[Worker]{}, err
 	}

@@ -230,26 +230,26 @@ func TestList(t *testing.T) {
 			"search backslash":         {payee.ListParams{Search: `\`}, []string{"Bob"}},
 			"search quote":             {payee.ListParams{Search: `' OR 1=1 --`}, nil},
 			"filters together":         {payee.ListParams{Search: "e", Role: "vendor", Country: "DE"}, []string{"Acme"}},
-			"second page": {payee.ListParams{SortBy: "created", Page: payee.Page{Number: 2, PerPage: 2}},
+			"second page": {payee.ListParams{SortBy: "created", Page: db.Page{Number: 2, PerPage: 2}},
 				[]string{"Acme"}},
-			"page past the end":         {payee.ListParams{Page: payee.Page{Number: 3, PerPage: 2}}, nil},
-			"page far past the end":     {payee.ListParams{Page: payee.Page{Number: 1 << 62, PerPage: 100}}, nil},
-			"more per page than is had": {payee.ListParams{Page: payee.Page{PerPage: 5000}}, []string{"Acme", "Bob", "Zoë"}},
+			"page past the end":         {payee.ListParams{Page: db.Page{Number: 3, PerPage: 2}}, nil},
+			"page far past the end":     {payee.ListParams{Page: db.Page{Number: 1 << 62, PerPage: 100}}, nil},
+			"more per page than is had": {payee.ListParams{Page: db.Page{PerPage: 5000}}, []string{"Acme", "Bob", "Zoë"}},
 		} {
 			got, s, err := list(c.p)
 			if err != nil || !slices.Equal(got, c.want) || s.Items == nil {
 				t.Errorf("%s: %v %v", name, got, err)
 			}
 		}
-		if _, s, _ := list(payee.ListParams{Page: payee.Page{Number: 2, PerPage: 1}}); s.Total != 3 {
+		if _, s, _ := list(payee.ListParams{Page: db.Page{Number: 2, PerPage: 1}}); s.Total != 3 {
 			t.Errorf("total %d", s.Total)
 		}
-		if _, s, _ := list(payee.ListParams{Page: payee.Page{PerPage: 5000}}); s.Page != (payee.Page{Number: 1,
+		if _, s, _ := list(payee.ListParams{Page: db.Page{PerPage: 5000}}); s.Page != (db.Page{Number: 1,
 			PerPage: 100}) {
 			t.Errorf("page %+v", s.Page)
 		}
 		_, _, err := list(payee.ListParams{SortBy: "name; DROP TABLE recipients", SortDir: "up", Role: "x", Status: "y",
-			Country: "XX", Page: payee.Page{Number: -1}})
+			Country: "XX", Page: db.Page{Number: -1}})
 		if f, _ := apierr.As(err); f == nil || len(f.Fields) != 6 || f.Fields[0].In != "query" {
 			t.Errorf("wrong filters: %v", err)
 		}

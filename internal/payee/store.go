@@ -361,28 +361,6 @@ func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, i
 	})
 }
 
-// page counts the matches and reads one page of them, from one snapshot.
-func page[T any](ctx context.Context, tx *db.Tx, p Page, table, columns string, f filter, order string,
-	scan func(*db.Rows) (T, error)) (Slice[T], error) {
-	s := Slice[T]{Items: []T{}, Page: p}
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM "+table+f.String(), f.args...).Scan(&s.Total); err != nil {
-		return Slice[T]{}, err
-	}
-	offset, ok := p.offset(s.Total)
-	if !ok {
-		return s, nil
-	}
-	limit, skip := f.bind(int64(p.PerPage)), f.bind(int64(offset))
-	rows, err := tx.Query(ctx,
-		"SELECT "+columns+" FROM "+table+f.String()+" ORDER BY "+order+" LIMIT "+limit+" OFFSET "+skip, f.args...)
-	items, err := db.Collect(rows, err, scan)
-	if err != nil {
-		return Slice[T]{}, err
-	}
-	s.Items = append(s.Items, items...)
-	return s, nil
-}
-
 const invitationColumns = `company_id, invitation_id, email, role, state, reason, resend_count, user_id, version,
 	sent_at, expires_at, created_at`
 
@@ -501,22 +479,25 @@ func expireInvitation(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation
 }
 
 func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Slice[Invitation], error) {
-	var f filter
-	f.equal("company_id", p.CompanyID)
-	f.equal("email_key", key(strings.TrimSpace(p.Email)))
-	switch now := db.Micros(tx.Now()); p.Status {
-	case InvitationSent:
-		f.where = append(f.where, "state = 'sent' AND expires_at > "+f.bind(now))
-	case InvitationExpired:
-		f.where = append(f.where, "(state = 'expired' OR state = 'sent' AND expires_at <= "+f.bind(now)+")")
-	default:
-		f.equal("state", p.Status)
+	l := &db.List{Columns: invitationColumns, Table: "invitations", ID: "invitation_id", Time: "created_at", Page: p.Page}
+	l.Where("company_id = ?", p.CompanyID)
+	if email := key(strings.TrimSpace(p.Email)); email != "" {
+		l.Where("email_key = ?", email)
 	}
-	return page(ctx, tx, p.Page, "invitations", invitationColumns, f, "created_at DESC, invitation_id DESC",
-		func(r *db.Rows) (Invitation, error) {
-			v, err := scanInvitation(r.Scan)
-			return v.at(tx.Now()), err
-		})
+	switch now := db.Micros(tx.Now()); p.Status {
+	case "":
+	case InvitationSent:
+		l.Where("state = 'sent' AND expires_at > ?", now)
+	case InvitationExpired:
+		l.Where("(state = 'expired' OR state = 'sent' AND expires_at <= ?)", now)
+	default:
+		l.Where("state = ?", p.Status)
+	}
+	found, total, err := db.ReadPage(ctx, tx, l, func(r *db.Rows) (Invitation, error) {
+		v, err := scanInvitation(r.Scan)
+		return v.at(tx.Now()), err
+	})
+	return Slice[Invitation]{append([]Invitation{}, found...), int(total), p.Page}, err
 }
 
 // Erase removes a user's personal data from every company that pays the user or invited them, and makes the user

@@ -2,6 +2,7 @@ package payee
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -38,7 +39,7 @@ type query struct {
 	metadata                    map[string]string
 	sortBy                      string // one of the columns that the indexes recipients_by_… are on
 	descending                  bool
-	page                        Page
+	page                        db.Page
 }
 
 // fewMatches is the number of rows up to which matches are collected and sorted. More are read in the order of an
@@ -176,11 +177,15 @@ func (q query) gather(ctx context.Context, tx *db.Tx, from string,
 	f := filter{args: []any{q.companyID}}
 	conditions(&f)
 	where := strings.Join(append([]string{from}, f.where...), " AND ")
+	f.where = []string{"TRUE"}
+	if err := q.seek(ctx, tx, &f, "sort_key"); err != nil {
+		return nil, 0, err
+	}
 	rows, err := tx.Query(ctx, `WITH matches AS MATERIALIZED (SELECT r.recipient_id, r.`+q.sortBy+` AS sort_key
 		FROM `+where+` LIMIT `+f.bind(int64(fewMatches+1))+`)
 		SELECT n.total, COALESCE(p.recipient_id, '') FROM (SELECT COUNT(*) AS total FROM matches) n
-		LEFT JOIN (SELECT recipient_id, sort_key FROM matches ORDER BY `+q.order("sort_key", q.descending)+
-		` LIMIT `+f.bind(int64(q.page.PerPage))+` OFFSET `+f.bind(q.page.before())+`) p ON TRUE
+		LEFT JOIN (SELECT recipient_id, sort_key FROM matches`+f.String()+` ORDER BY `+q.order("sort_key", q.descending)+
+		` LIMIT `+f.bind(int64(q.page.PerPage))+` OFFSET `+f.bind(q.page.Offset())+`) p ON TRUE
 		ORDER BY `+q.order("p.sort_key", q.descending), f.args...)
 	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&total, &id) })
 	if len(ids) == 1 && ids[0] == "" {
@@ -200,6 +205,36 @@ func (q query) order(sortKey string, descending bool) string {
 		return sortKey + " DESC, " + id + " DESC"
 	}
 	return sortKey + ", " + id
+}
+
+// seek limits rows to those after the one with the ID page.After. column is the sort key in the rows.
+func (q query) seek(ctx context.Context, tx *db.Tx, f *filter, column string) error {
+	if q.page.After == "" {
+		return nil
+	}
+	var at int64
+	var text string
+	var key any = &text
+	if q.sortBy == "created_at" {
+		key = &at
+	}
+	err := tx.QueryRow(ctx, "SELECT "+q.sortBy+" FROM recipients WHERE company_id = $1 AND recipient_id = $2", q.companyID,
+		q.page.After).Scan(key)
+	if errors.Is(err, db.ErrNoRows) {
+		return db.ErrAfter
+	}
+	if err != nil {
+		return err
+	}
+	relation, value := ">", any(text)
+	if q.descending {
+		relation = "<"
+	}
+	if q.sortBy == "created_at" {
+		value = at
+	}
+	f.where = append(f.where, "("+column+", recipient_id) "+relation+" ("+f.bind(value)+", "+f.bind(q.page.After)+")")
+	return nil
 }
 
 // countSegments returns the total of a list without a search.
@@ -223,7 +258,7 @@ func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
 
 // scan returns the IDs of one page out of total rows, in the order of an index, read from the nearer end.
 func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error) {
-	skip := q.page.before()
+	skip := q.page.Offset()
 	limit := min(int64(q.page.PerPage), int64(total)-skip)
 	if limit <= 0 {
 		return nil, nil
@@ -234,6 +269,9 @@ func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error)
 	}
 	f := filter{}
 	f.equal("company_id", q.companyID)
+	if err := q.seek(ctx, tx, &f, q.sortBy); err != nil {
+		return nil, err
+	}
 	q.equalInOrder(&f)
 	q.has(&f, "")
 	q.contains(&f, tx.Engine(), "")
@@ -244,15 +282,6 @@ func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error)
 		slices.Reverse(ids)
 	}
 	return ids, err
-}
-
-// before returns the number of rows on earlier pages, at most as many as a database can skip.
-func (p Page) before() int64 {
-	const most = 1 << 40
-	if p.Number-1 > most/p.PerPage {
-		return most
-	}
-	return int64(p.Number-1) * int64(p.PerPage)
 }
 
 // findWorkers returns the IDs of one page of a company's workers with a login, oldest first, and the number of
@@ -273,9 +302,12 @@ func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string,
 	if err != nil {
 		return nil, 0, err
 	}
+	if err := (query{companyID: p.CompanyID, sortBy: "created_at", page: p.Page}).seek(ctx, tx, &f, "created_at"); err != nil {
+		return nil, 0, err
+	}
 	rows, err := tx.Query(ctx,
 		"SELECT recipient_id FROM recipients"+f.String()+" ORDER BY created_at, recipient_id LIMIT "+
-			f.bind(int64(p.Page.PerPage))+" OFFSET "+f.bind(p.Page.before()), f.args...)
+			f.bind(int64(p.Page.PerPage))+" OFFSET "+f.bind(p.Page.Offset()), f.args...)
 	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 	return ids, total, err
 }

@@ -242,8 +242,8 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 
 // Filter selects and pages payment links of a company, newest first.
 type Filter struct {
-	Metadata      map[string]string
-	Page, PerPage int
+	Metadata map[string]string
+	Page     db.Page
 }
 
 // List returns a page of the company's links, newest first, and their total number.

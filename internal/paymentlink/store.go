@@ -88,8 +88,7 @@ func lock(ctx context.Context, tx *db.Tx, companyID, linkID string) (Link, error
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Link, int64, error) {
-	l := &db.List{Columns: columns, Table: "payment_links", Order: "link_id DESC", Page: f.Page,
-		PerPage: f.PerPage}
+	l := &db.List{Columns: columns, Table: "payment_links", ID: "link_id", Page: f.Page}
 	l.Where("company_id = ?", companyID)
 	metadata.Conditions("link_id", companyID, f.Metadata, l.Where)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Link, error) { return scan(r.Scan) })

@@ -34,13 +34,11 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	if err != nil {
 		return nil, 0, err
 	}
-	f.Page = max(f.Page, 1)
-	if f.PerPage < 1 {
-		f.PerPage = defaultPerPage
+	if f.Page.PerPage < 1 {
+		f.Page.PerPage = defaultPerPage
 	}
-	f.PerPage = min(f.PerPage, maxPerPage)
-	l := &db.List{Columns: payrollColumns, Table: "payrolls", Order: "payroll_id DESC", Page: f.Page,
-		PerPage: f.PerPage}
+	f.Page.PerPage = min(f.Page.PerPage, maxPerPage)
+	l := &db.List{Columns: payrollColumns, Table: "payrolls", ID: "payroll_id", Page: f.Page}
 	if columns := sortColumns[f.Sort]; columns != nil {
 		direction := " ASC"
 		if f.Descending {
@@ -112,11 +110,11 @@ func (f *Filter) search(l *db.List, company string) error {
 
 // PaymentFilter selects and pages payments of a company, the newest payroll first.
 type PaymentFilter struct {
-	PayeeID       string
-	State         State     // "" for all
-	From, To      time.Time // selects payments of payrolls created in [From, To)
-	Metadata      map[string]string
-	Page, PerPage int
+	PayeeID  string
+	State    State     // "" for all
+	From, To time.Time // selects payments of payrolls created in [From, To)
+	Metadata map[string]string
+	Page     db.Page
 }
 
 // Payments returns a page of the company's payments, the newest payroll first, and their total number.

@@ -288,8 +288,7 @@ type Filter struct {
 	Metadata   map[string]string
 	Sort       string // created, name, payees or total; "" for the newest first
 	Descending bool   // ignored without Sort
-	Page       int    // number of the page, from 1
-	PerPage    int    // payrolls on a page, 1 to 100
+	Page       db.Page
 }
 
 // Config configures how payrolls are priced, funded and paid.

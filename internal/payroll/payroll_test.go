@@ -517,8 +517,8 @@ func TestList(t *testing.T) {
 			first       string
 		}{
 			{Filter{}, 5, 5, "run-4"},
-			{Filter{Page: 2, PerPage: 2}, 5, 2, "run-2"},
-			{Filter{Page: 9, PerPage: 2}, 5, 0, ""},
+			{Filter{Page: db.Page{Number: 2, PerPage: 2}}, 5, 2, "run-2"},
+			{Filter{Page: db.Page{Number: 9, PerPage: 2}}, 5, 0, ""},
 			{Filter{Status: Pending, ExternalID: "run-3"}, 1, 1, "run-3"},
 			{Filter{Status: Fulfilled}, 0, 0, ""},
 			{Filter{From: dbtest.Epoch.Add(time.Hour), To: dbtest.Epoch.Add(3 * time.Hour)}, 2, 2, "run-2"},

@@ -748,7 +748,7 @@ func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFil
 		Columns: "p.payroll_id, p.external_id, p.currency, p.created_at, " +
 			strings.Join(prefixed("m", columns(paymentColumns)), ", "),
 		Table: "payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id",
-		Order: "p.created_at DESC, m.payment_id DESC", Page: f.Page, PerPage: f.PerPage,
+		ID:    "m.payment_id", Time: "p.created_at", Page: f.Page,
 	}
 	l.Where("m.company_id = ?", companyID)
 	if f.PayeeID != "" {

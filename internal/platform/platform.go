@@ -210,7 +210,7 @@ func (s *Service) connected(ctx context.Context, tx *db.Tx, by identity.Principa
 // Filter selects companies of a platform. Empty fields select all.
 type Filter struct {
 	State, ExternalID, KYBStatus string
-	Page, PerPage                int
+	Page                         db.Page
 }
 
 // List returns the companies that the principal's app created, newest first, and the number on all pages.

@@ -76,8 +76,7 @@ func update(ctx context.Context, tx *db.Tx, c *Company) error {
 }
 
 func list(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Company, int64, error) {
-	l := &db.List{Columns: columns, Table: "platform_companies", Order: "created_at DESC, company_id DESC", Page: f.Page,
-		PerPage: f.PerPage}
+	l := &db.List{Columns: columns, Table: "platform_companies", ID: "company_id", Time: "created_at", Page: f.Page}
 	l.Where("app_id = ?", by.AppID)
 	l.Where("platform_id = ?", by.CompanyID)
 	if f.State != "" {

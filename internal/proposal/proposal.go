@@ -287,13 +287,13 @@ func shown(tx *db.Tx) func(Proposal, error) (Proposal, error) {
 
 // List returns the proposals of the principal's company, newest first, and their total number. An empty state means
 // all.
-func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, state State, page, perPage int) (
+func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, state State, page db.Page) (
 	all []Proposal, total int64, err error) {
 	company, err := by.Company("")
 	if err != nil {
 		return nil, 0, err
 	}
-	if all, total, err = list(ctx, tx, company, state, page, perPage); err != nil {
+	if all, total, err = list(ctx, tx, company, state, page); err != nil {
 		return nil, 0, err
 	}
 	for i := range all {

@@ -72,8 +72,8 @@ func (n *Proposal) finish(ctx context.Context, tx *db.Tx) error {
 		string(n.State), n.ObjectID, n.DecidedBy, db.Micros(n.UpdatedAt), n.Version, n.CompanyID, n.ID)
 }
 
-func list(ctx context.Context, tx *db.Tx, company string, state State, page, perPage int) ([]Proposal, int64, error) {
-	l := &db.List{Columns: columns, Table: "proposals", Order: "proposal_id DESC", Page: page, PerPage: perPage}
+func list(ctx context.Context, tx *db.Tx, company string, state State, page db.Page) ([]Proposal, int64, error) {
+	l := &db.List{Columns: columns, Table: "proposals", ID: "proposal_id", Page: page}
 	l.Where("company_id = ?", company)
 	now := db.Micros(tx.Now())
 	switch state {

@@ -21,29 +21,27 @@ func insert(ctx context.Context, tx *db.Tx, e Event, companies []string) error {
 type Filter struct {
 	Category Category
 	UserID   string
-	Page     int // from 1
-	PerPage  int
+	Page     db.Page
 }
 
 // List returns a page of a company's events, newest first, and the number of all of them.
 func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Event, total int64, err error) {
-	const condition = ` FROM security_events
-		WHERE company_id = $1 AND ($2 = '' OR category = $2) AND ($3 = '' OR user_id = $3)`
-	args := []any{companyID, string(f.Category), f.UserID}
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+condition, args...).Scan(&total); err != nil {
-		return nil, 0, err
+	l := &db.List{Columns: "event_id, at, category, action, path, user_id, staff_id, outcome, address, network, agent",
+		Table: "security_events", ID: "event_id", Time: "at", Page: f.Page}
+	l.Where("company_id = ?", companyID)
+	if f.Category != "" {
+		l.Where("category = ?", string(f.Category))
 	}
-	rows, err := tx.Query(ctx, `SELECT event_id, at, category, action, path, user_id, staff_id, outcome, address, network,
-			agent`+condition+` ORDER BY at DESC, event_id DESC LIMIT $4 OFFSET $5`,
-		append(args, int64(f.PerPage), int64(max(f.Page, 1)-1)*int64(f.PerPage))...)
-	all, err = db.Collect(rows, err, func(r *db.Rows) (e Event, err error) {
+	if f.UserID != "" {
+		l.Where("user_id = ?", f.UserID)
+	}
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (e Event, err error) {
 		var at int64
 		err = r.Scan(&e.ID, &at, &e.Category, &e.Action, &e.Path, &e.UserID, &e.StaffID, &e.Outcome, &e.Address, &e.Network,
 			&e.Agent)
 		e.At = db.Time(at)
 		return e, err
 	})
-	return all, total, err
 }
 
 func selectKnown(ctx context.Context, tx *db.Tx, userID, network string, since time.Time) (bool, error) {

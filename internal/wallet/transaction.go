@@ -48,13 +48,15 @@ type Transaction struct {
 	At          time.Time
 }
 
+// Ref returns a text that identifies the transaction among those of its list, for Filter.Page.
+func (t Transaction) Ref() string { return t.ID + "." + string(t.Amount.Asset()) }
+
 // Filter selects a page of transactions.
 type Filter struct {
 	Claims   bool      // selects the balance of claims instead of the available balance
 	Currency string    // "" for all; a statement requires one
 	From, To time.Time // selects times in [From, To); a zero time is no bound
-	Page     int       // number of the page, from 1
-	PerPage  int
+	Page     db.Page
 }
 
 // account returns the ledger account that the filter selects.
@@ -68,7 +70,7 @@ func (f Filter) account() ledger.Code {
 // period returns the filter as a period of the ledger.
 func (f Filter) period(asset money.Asset) ledger.Period {
 	return ledger.Period{
-		Asset: asset, From: f.From, To: f.To, Limit: f.PerPage, Offset: int64(max(f.Page, 1)-1) * int64(f.PerPage),
+		Asset: asset, From: f.From, To: f.To, Page: f.Page,
 	}
 }
 

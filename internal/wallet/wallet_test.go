@@ -281,7 +281,7 @@ func TestTransactionsAreClassified(t *testing.T) {
 			x.post(c.sourceType, c.sourceID, c.purpose, c.lines...)
 		}
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
-			all, total, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{PerPage: 100})
+			all, total, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Page: db.Page{PerPage: 100}})
 			if err != nil || total != int64(len(cases)) || len(all) != len(cases) {
 				return fmt.Errorf("%d of %d transactions: %w", len(all), total, err)
 			}
@@ -299,7 +299,7 @@ func TestTransactionsAreClassified(t *testing.T) {
 					x.Errorf("%s %s: the balance is %s, want %s", c.sourceType, c.purpose, got.Balance, balance)
 				}
 			}
-			page, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Currency: "USD", Page: 2, PerPage: 5})
+			page, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Currency: "USD", Page: db.Page{Number: 2, PerPage: 5}})
 			if len(page) != 5 || page[0].ID != all[len(all)-6].ID {
 				x.Errorf("the second page is %+v", page)
 			}
@@ -316,14 +316,14 @@ func TestTransactionsOfClaimsAreSeparate(t *testing.T) {
 		x.post("claim", "clm_1", "book:2",
 			ledger.Debit(ledger.MerchantPayable, "", cents(3)), ledger.Credit(ledger.HotWallet, "", cents(3)))
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
-			claims, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Claims: true, PerPage: 10})
+			claims, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Claims: true, Page: db.Page{PerPage: 10}})
 			if err != nil {
 				return err
 			}
 			if len(claims) != 2 || claims[0].Type != wallet.ClaimReverted || claims[1].Type != wallet.ClaimPayment {
 				x.Errorf("the balance of claims has %+v", claims)
 			}
-			_, n, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{PerPage: 10})
+			_, n, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Page: db.Page{PerPage: 10}})
 			if n != 0 {
 				x.Errorf("the available balance has %d transactions", n)
 			}
@@ -348,7 +348,7 @@ func TestStatement(t *testing.T) {
 			post(fmt.Sprint("dep_", i), n)
 		}
 		read := func(f wallet.Filter) (wallet.Statement, error) {
-			f.PerPage = max(f.PerPage, 2)
+			f.Page.PerPage = max(f.Page.PerPage, 2)
 			return fixture.Try(x.Fixture, func(ctx context.Context, tx *db.Tx) (wallet.Statement, error) {
 				return wallet.StatementOf(ctx, tx, x.By, "", f)
 			})
@@ -363,7 +363,7 @@ func TestStatement(t *testing.T) {
 		if len(s.Lines) != 2 || s.Lines[0].SourceID != "dep_1" || s.Lines[1].Balance != s.Closing {
 			x.Errorf("its lines are %+v", s.Lines)
 		}
-		s, err = read(wallet.Filter{Currency: "USD", Page: 2, PerPage: 3})
+		s, err = read(wallet.Filter{Currency: "USD", Page: db.Page{Number: 2, PerPage: 3}})
 		if err != nil || s.To != x.Clock.Now() || s.From.Day() != 1 {
 			x.Errorf("without a period: %+v, %v", s, err)
 		}

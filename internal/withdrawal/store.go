@@ -139,15 +139,12 @@ func ListAwaitingApproval(ctx context.Context, tx *db.Tx, companyID string, limi
 		int64(limit))
 }
 
-func list(ctx context.Context, tx *db.Tx, companyID string, limit int, offset int64) (some []Withdrawal, total int64,
-	err error,
-) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM withdrawals WHERE company_id = $1", companyID).
-		Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	some, err = selectWhere(ctx, tx, companyID,
-		"TRUE ORDER BY created_at DESC, withdrawal_id DESC LIMIT $2 OFFSET $3", int64(limit), offset)
+func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) (some []Withdrawal, total int64, err error) {
+	l := &db.List{Columns: columns, Table: "withdrawals", ID: "withdrawal_id", Time: "created_at", Page: page}
+	l.Where("company_id = ?", companyID)
+	some, total, err = db.ReadPage(ctx, tx, l, func(r *db.Rows) (Withdrawal, error) {
+		return scan(companyID, r.Scan)
+	})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -186,13 +186,13 @@ func (s *ClaimsService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]ClaimSummary, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]ClaimSummary, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -226,13 +226,13 @@ func (s *ClaimsService) AllPaymentLinks(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]PaymentLink, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]PaymentLink, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListPaymentLinks(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -314,13 +314,13 @@ func (s *ClaimsService) AllSettlements(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]Settlement, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]Settlement, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListSettlements(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -479,13 +479,13 @@ func (s *CompaniesService) AllInvoices(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]CompanyInvoice, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]CompanyInvoice, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListInvoices(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -521,13 +521,13 @@ func (s *CompaniesService) AllPayments(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]PaymentSummary, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]PaymentSummary, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListPayments(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -642,13 +642,13 @@ func (s *CompaniesService) AllSecurityEvents(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]SecurityEvent, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]SecurityEvent, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListSecurityEvents(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -754,13 +754,13 @@ func (s *DestinationsService) AllChanges(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]DestinationChange, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]DestinationChange, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListChanges(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -937,13 +937,13 @@ func (s *IncomeService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]IncomeSummary, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]IncomeSummary, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1015,13 +1015,13 @@ func (s *InvoicesService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]InvoiceSummary, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]InvoiceSummary, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1227,13 +1227,13 @@ func (s *PayrollsService) AllSchedules(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]ScheduleSummary, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]ScheduleSummary, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListSchedules(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1281,13 +1281,13 @@ func (s *PayrollsService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]PayrollSummary, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]PayrollSummary, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1360,13 +1360,13 @@ func (s *PlatformsService) AllCompanies(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]PlatformCompany, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]PlatformCompany, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListCompanies(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1478,13 +1478,13 @@ func (s *ProposalsService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]ProposalDetail, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]ProposalDetail, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1560,13 +1560,13 @@ func (s *RecipientsService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]RecipientItem, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]RecipientItem, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -1735,13 +1735,13 @@ func (s *RecipientsService) AllDestinationChanges(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]DestinationChange, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]DestinationChange, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListDestinationChanges(ctx, companyID, recipientID, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -2055,13 +2055,13 @@ func (s *WalletsService) AllDeposits(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]WalletDeposit, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]WalletDeposit, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListDeposits(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -2096,13 +2096,13 @@ func (s *WalletsService) AllDirectDebits(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]DebitAnswer, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]DebitAnswer, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListDirectDebits(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -2239,13 +2239,13 @@ func (s *WalletsService) AllTransactions(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]WalletTransaction, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]WalletTransaction, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListTransactions(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -2282,13 +2282,13 @@ func (s *WalletsService) AllWithdrawals(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]WithdrawalAnswer, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]WithdrawalAnswer, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListWithdrawals(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -2524,13 +2524,13 @@ func (s *WorkersService) AllInvitations(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]InvitationItem, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]InvitationItem, string, bool, error) {
+		next.Cursor = after
 		got, err := s.ListInvitations(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }
 
@@ -2599,12 +2599,12 @@ func (s *WorkersService) All(
 	if params != nil {
 		next = *params
 	}
-	return eachPage(next.Page, func(page int64) ([]WorkerItem, Meta, error) {
-		next.Page = page
+	return eachAfter(next.Cursor, func(after string) ([]WorkerItem, string, bool, error) {
+		next.Cursor = after
 		got, err := s.List(ctx, &next, options...)
 		if err != nil {
-			return nil, Meta{}, err
+			return nil, "", false, err
 		}
-		return got.Data, got.Meta, nil
+		return got.Data, got.Meta.NextCursor, got.Meta.HasNext, nil
 	})
 }

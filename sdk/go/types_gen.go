@@ -430,6 +430,8 @@ type ClaimListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *ClaimListParams) values() url.Values {
@@ -476,6 +478,9 @@ func (p *ClaimListParams) values() url.Values {
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
+	}
 	return v
 }
 
@@ -489,6 +494,8 @@ type ClaimListPaymentLinksParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *ClaimListPaymentLinksParams) values() url.Values {
@@ -508,6 +515,9 @@ func (p *ClaimListPaymentLinksParams) values() url.Values {
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
+	}
 	return v
 }
 
@@ -519,6 +529,8 @@ type ClaimListSettlementsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *ClaimListSettlementsParams) values() url.Values {
@@ -534,6 +546,9 @@ func (p *ClaimListSettlementsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -1105,6 +1120,8 @@ type CompanyListInvoicesParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *CompanyListInvoicesParams) values() url.Values {
@@ -1129,6 +1146,9 @@ func (p *CompanyListInvoicesParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -1169,6 +1189,8 @@ type CompanyListPaymentsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *CompanyListPaymentsParams) values() url.Values {
@@ -1199,6 +1221,9 @@ func (p *CompanyListPaymentsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -1257,6 +1282,8 @@ type CompanyListSecurityEventsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *CompanyListSecurityEventsParams) values() url.Values {
@@ -1278,6 +1305,9 @@ func (p *CompanyListSecurityEventsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -1703,6 +1733,8 @@ type DestinationListChangesParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *DestinationListChangesParams) values() url.Values {
@@ -1718,6 +1750,9 @@ func (p *DestinationListChangesParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -2265,6 +2300,8 @@ type IncomeListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *IncomeListParams) values() url.Values {
@@ -2289,6 +2326,9 @@ func (p *IncomeListParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -2612,6 +2652,8 @@ type InvoiceListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *InvoiceListParams) values() url.Values {
@@ -2642,6 +2684,9 @@ func (p *InvoiceListParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -3134,7 +3179,10 @@ type Meta struct {
 	HasNext bool `json:"has_next"`
 	// Whether there is a previous page.
 	HasPrev bool `json:"has_prev"`
-	// 0 on the last page.
+	// The cursor of the next page; empty on the last page, and for statements. A page that is read by cursor can be
+	// full and the last one: then the next page is empty.
+	NextCursor string `json:"next_cursor"`
+	// 0 on the last page, and on a page that is read by cursor.
 	NextNum int64 `json:"next_num"`
 	// Number of the page, from 1.
 	Page int64 `json:"page"`
@@ -3142,7 +3190,7 @@ type Meta struct {
 	Pages int64 `json:"pages"`
 	// Items per page: default 20, at most 100; larger values mean 100.
 	PerPage int64 `json:"per_page"`
-	// 0 on the first page.
+	// 0 on the first page, and on a page that is read by cursor.
 	PrevNum int64 `json:"prev_num"`
 	// Number of items on all pages.
 	Total int64 `json:"total"`
@@ -4064,6 +4112,8 @@ type PayrollListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *PayrollListParams) values() url.Values {
@@ -4104,6 +4154,9 @@ func (p *PayrollListParams) values() url.Values {
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
+	}
 	return v
 }
 
@@ -4115,6 +4168,8 @@ type PayrollListSchedulesParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *PayrollListSchedulesParams) values() url.Values {
@@ -4130,6 +4185,9 @@ func (p *PayrollListSchedulesParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -4437,6 +4495,8 @@ type PlatformListCompaniesParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *PlatformListCompaniesParams) values() url.Values {
@@ -4458,6 +4518,9 @@ func (p *PlatformListCompaniesParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -4605,6 +4668,8 @@ type ProposalListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *ProposalListParams) values() url.Values {
@@ -4623,6 +4688,9 @@ func (p *ProposalListParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -5042,6 +5110,8 @@ type RecipientListDestinationChangesParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *RecipientListDestinationChangesParams) values() url.Values {
@@ -5054,6 +5124,9 @@ func (p *RecipientListDestinationChangesParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -5082,6 +5155,8 @@ type RecipientListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *RecipientListParams) values() url.Values {
@@ -5121,6 +5196,9 @@ func (p *RecipientListParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -5453,6 +5531,8 @@ type SandboxMailsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *SandboxMailsParams) values() url.Values {
@@ -5468,6 +5548,9 @@ func (p *SandboxMailsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -6702,6 +6785,8 @@ type WalletListDepositsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *WalletListDepositsParams) values() url.Values {
@@ -6721,6 +6806,9 @@ func (p *WalletListDepositsParams) values() url.Values {
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
+	}
 	return v
 }
 
@@ -6732,6 +6820,8 @@ type WalletListDirectDebitsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *WalletListDirectDebitsParams) values() url.Values {
@@ -6747,6 +6837,9 @@ func (p *WalletListDirectDebitsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -6802,6 +6895,8 @@ type WalletListTransactionsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *WalletListTransactionsParams) values() url.Values {
@@ -6829,6 +6924,9 @@ func (p *WalletListTransactionsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -6858,6 +6956,8 @@ type WalletListWithdrawalsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *WalletListWithdrawalsParams) values() url.Values {
@@ -6873,6 +6973,9 @@ func (p *WalletListWithdrawalsParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }
@@ -7276,6 +7379,8 @@ type WorkerListInvitationsParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *WorkerListInvitationsParams) values() url.Values {
@@ -7298,6 +7403,9 @@ func (p *WorkerListInvitationsParams) values() url.Values {
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
 	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
+	}
 	return v
 }
 
@@ -7314,6 +7422,8 @@ type WorkerListParams struct {
 	Page int64
 	// At most 100; larger values mean 100.
 	PerPage int64
+	// next_cursor of the page before; page is ignored.
+	Cursor string
 }
 
 func (p *WorkerListParams) values() url.Values {
@@ -7335,6 +7445,9 @@ func (p *WorkerListParams) values() url.Values {
 	}
 	if p.PerPage != 0 {
 		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	if p.Cursor != "" {
+		v.Set("cursor", p.Cursor)
 	}
 	return v
 }

@@ -209,13 +209,13 @@ func goIterator(e *endpoint) string {
 	head := goComment(fmt.Sprintf("%s iterates over the items of all pages of %s. It stops after the first error.",
 		goName(e.all()), goName(e.name))) + goSignature(e.service, e.all(), args, "iter.Seq2["+item+", error]") +
 		fmt.Sprintf("var next %s\nif params != nil {\nnext = *params\n}\n", e.paramsName())
-	if e.paging == "page" {
-		return head + fmt.Sprintf("return eachPage(next.Page, func(page int64) ([]%s, Meta, error) {\nnext.Page = page\n"+
-			"got, err := %s\nif err != nil {\nreturn nil, Meta{}, err\n}\nreturn got.Data, got.Meta, nil\n})\n}\n", item, call)
+	cursor, following := "After", "got.NextAfter, got.HasMore"
+	if e.paging == "cursor" {
+		cursor, following = "Cursor", "got.Meta.NextCursor, got.Meta.HasNext"
 	}
-	return head + fmt.Sprintf("return eachAfter(next.After, func(after string) ([]%s, string, bool, error) "+
-		"{\nnext.After = after\ngot, err := %s\nif err != nil {\nreturn nil, \"\", false, err\n}\n"+
-		"return got.Data, got.NextAfter, got.HasMore, nil\n})\n}\n", item, call)
+	return head + fmt.Sprintf("return eachAfter(next.%[1]s, func(after string) ([]%[2]s, string, bool, error) "+
+		"{\nnext.%[1]s = after\ngot, err := %[3]s\nif err != nil {\nreturn nil, \"\", false, err\n}\n"+
+		"return got.Data, %[4]s, nil\n})\n}\n", cursor, item, call, following)
 }
 
 // goNames declares the error codes, the event names, and the payload type of each event.

@@ -273,7 +273,7 @@ func (m *model) addEndpoint(verb, path string, op operation) error {
 		return nil
 	}
 	e.item = m.shape(page.Properties["data"].Items, "")
-	for parameter, member := range map[string]string{"page": "meta", "after": "next_after"} {
+	for parameter, member := range map[string]string{"cursor": "meta", "after": "next_after"} {
 		asked := slices.ContainsFunc(e.query, func(f field) bool { return f.name == parameter })
 		if asked && page.Properties[member] != nil {
 			e.paging = parameter

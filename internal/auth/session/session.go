@@ -35,7 +35,7 @@ const (
 )
 
 // Fresh is the time after a second factor during which sensitive actions need no further one.
-const Fresh = 10 * time.Minute
+const Fresh = identity.FreshFactor
 
 // FreshSignIn is the time after signing in during which a person may set up their first second factor.
 const FreshSignIn = 5 * time.Minute

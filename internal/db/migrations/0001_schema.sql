@@ -420,6 +420,7 @@ CREATE TABLE access_tokens (
     user_id      TEXT   NOT NULL,
     scopes       TEXT   NOT NULL,
     proof_key    TEXT   NOT NULL DEFAULT '', -- thumbprint of the key that it is bound to, '' for none
+    proven_at    BIGINT NOT NULL DEFAULT 0, -- when its person last presented a second factor, 0 for never
     expires_at   BIGINT NOT NULL,
     revoked_at   BIGINT NOT NULL,
     last_used_at BIGINT NOT NULL,

@@ -167,7 +167,7 @@ func (b *env) is(state claim.State, shown invoice.Status, balance int64, incomes
 		if err != nil || got.Units() != balance {
 			b.Errorf("the balance is %s, want %d cents: %v", got, balance, err)
 		}
-		all, _, err := income.List(ctx, tx, b.By, b.user, income.Filter{PerPage: 10})
+		all, _, err := income.List(ctx, tx, b.By, b.user, income.Filter{Page: db.Page{PerPage: 10}})
 		if err != nil || len(all) != len(incomes) {
 			b.Errorf("%d incomes, want %d: %v", len(all), len(incomes), err)
 			return nil

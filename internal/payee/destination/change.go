@@ -129,13 +129,13 @@ func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Des
 
 // History returns a page of the changes of an owner that the principal may act for, newest first, and their total
 // number.
-func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, limit,
-	offset int64) (some []Change, total int64, err error) {
+func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, page db.Page) (
+	[]Change, int64, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
 	if err != nil {
 		return nil, 0, err
 	}
-	return selectChanges(ctx, tx, owner.ID, limit, offset)
+	return selectChanges(ctx, tx, owner.ID, page)
 }
 
 // ChangedSince returns the times at which the destinations used for payments changed, after a time, by owner. Like

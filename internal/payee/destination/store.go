@@ -152,17 +152,11 @@ func insertChange(tx *db.Tx, by identity.Principal, ownerID, id, action string, 
 	return nil
 }
 
-func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit,
-	offset int64) (some []Change, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM destination_changes WHERE owner_id = $1",
-		ownerID).Scan(&total); err != nil || offset >= total {
-		return nil, total, err
-	}
-	rows, err := tx.Query(ctx, `SELECT change_id, destination_id, action, actor_kind, actor_id, company_id, user_id,
-		state_before, state_after, at
-		FROM destination_changes WHERE owner_id = $1 ORDER BY at DESC, change_id DESC LIMIT $2 OFFSET $3`, ownerID, limit,
-		offset)
-	some, err = db.Collect(rows, err, func(r *db.Rows) (Change, error) {
+func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, page db.Page) ([]Change, int64, error) {
+	l := &db.List{Columns: `change_id, destination_id, action, actor_kind, actor_id, company_id, user_id, state_before,
+		state_after, at`, Table: "destination_changes", ID: "change_id", Time: "at", Page: page}
+	l.Where("owner_id = ?", ownerID)
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Change, error) {
 		c := Change{OwnerID: ownerID}
 		var kind, before, after string
 		var at int64
@@ -171,7 +165,6 @@ func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, limit,
 		c.By.Kind, c.Before, c.After, c.At = identity.Kind(kind), json.RawMessage(before), json.RawMessage(after), db.Time(at)
 		return c, err
 	})
-	return some, total, err
 }
 
 // markMoved stores the present time as that of the latest change of the destinations used for payments. The caller

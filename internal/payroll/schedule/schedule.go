@@ -433,13 +433,13 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 }
 
 // List returns a page of the company's schedules, newest first, and their total number.
-func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page, perPage int) ([]Schedule,
+func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) ([]Schedule,
 	int64, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
 		return nil, 0, err
 	}
-	return list(ctx, tx, company, page, perPage)
+	return list(ctx, tx, company, page)
 }
 
 func lockOwn(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Schedule, error) {

@@ -133,8 +133,8 @@ func (n *Schedule) touch(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-func list(ctx context.Context, tx *db.Tx, company string, page, perPage int) ([]Schedule, int64, error) {
-	l := &db.List{Columns: columns, Table: "schedules", Order: "schedule_id DESC", Page: page, PerPage: perPage}
+func list(ctx context.Context, tx *db.Tx, company string, page db.Page) ([]Schedule, int64, error) {
+	l := &db.List{Columns: columns, Table: "schedules", ID: "schedule_id", Page: page}
 	l.Where("company_id = ?", company)
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Schedule, error) { return scan(company, r.Scan) })
 }

@@ -72,8 +72,8 @@ func TestWallet(t *testing.T) {
 		holds(ledger.HotWallet, "", money.BTC, 100_293)
 
 		h.Write(func(ctx context.Context, tx *db.Tx) error {
-			all, total, err := OfBalance(ctx, tx, company, "BTC", 2, 1)
-			if total != 3 || len(all) != 2 {
+			all, total, err := OfBalance(ctx, tx, company, "BTC", db.Page{Number: 2, PerPage: 1})
+			if total != 3 || len(all) != 1 {
 				h.Errorf("%d of %d deposits", len(all), total)
 			}
 			return err

@@ -187,19 +187,15 @@ func each(found func(Deposit)) func(*db.Rows) error {
 
 // OfBalance returns a page of the deposits to a company's available balance, newest first, and their total number. A
 // currency of "" selects all.
-func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, limit int, offset int64) (all []Deposit,
-	total int64, err error) {
+func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, page db.Page) (
+	[]Deposit, int64, error) {
 	// What came to forgotten addresses belongs to the operator's rows, even after staff has found out whose it is.
-	const where = " FROM deposits WHERE company_id IN ($1, '" + ledger.Operator +
-		"') AND owner_id <> '' AND owner_id = $1 AND (asset = $2 OR $2 = '')"
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+where, companyID, currency).Scan(&total); err != nil {
-		return nil, 0, err
+	l := &db.List{Columns: columns, Table: "deposits", ID: "deposit_id", Time: "first_seen", Page: page}
+	l.Where("company_id IN (?, '"+ledger.Operator+"') AND owner_id <> '' AND owner_id = ?", companyID, companyID)
+	if currency != "" {
+		l.Where("asset = ?", currency)
 	}
-	rows, err := tx.Query(ctx,
-		"SELECT "+columns+where+" ORDER BY first_seen DESC, deposit_id DESC LIMIT $3 OFFSET $4", companyID, currency,
-		int64(limit), offset)
-	all, err = db.Collect(rows, err, func(r *db.Rows) (Deposit, error) { return scan(r) })
-	return all, total, err
+	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
 
 // ForObject returns the deposits that an object expects, in any state, ordered by the time first seen, without dust.

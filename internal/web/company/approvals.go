@@ -73,7 +73,7 @@ func showApprovals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 // awaitingApproval returns the payrolls, withdrawals and refunds that wait for an approval, and proposals.
 func awaitingApproval(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, err error) {
 	payrolls, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "",
-		payroll.Filter{Status: payroll.OnHold, PerPage: maxWaiting})
+		payroll.Filter{Status: payroll.OnHold, Page: db.Page{PerPage: maxWaiting}})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ var errAmountCurrency = apierr.New(apierr.Invalid, "invalid_parameter", "Choose 
 func claimFilter(c *ui.Request) (claim.Filter, error) {
 	f := claim.Filter{
 		Status: claim.State(queryOneOf(c, "status", claimStates)), Search: c.Query("search"),
-		From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage,
+		From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page(),
 	}
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
@@ -69,7 +69,7 @@ func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	var all []claim.Claim
 	var total int64
 	if fault, ok := apierr.As(err); ok {
-		c.Problem, f.Page, f.PerPage = fault, 1, ui.PerPage
+		c.Problem, f.Page = fault, db.Page{PerPage: ui.PerPage}
 	} else if err == nil {
 		all, total, err = c.Claims.List(ctx, tx, c.Session.Principal(), "", f)
 	}
@@ -77,7 +77,7 @@ func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	}
 	p := claimsPage{
-		Claims: claimTable(c, all), Pager: c.Pager(f.Page, f.PerPage, total),
+		Claims: claimTable(c, all), Pager: c.Pager(f.Page, total),
 		CSV:   "/claims/export.csv?" + c.HTTP.URL.Query().Encode(),
 		Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, MaxLength: 7}),
 		Filters: c.FilterBar(claimsPath,
@@ -237,7 +237,7 @@ type settlementsPage struct {
 
 // showSettlements lists what claims earned, the settlements, and the form for a new one.
 func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	all, total, err := c.Claims.Settlements(ctx, tx, c.Session.Principal(), "", c.PageNumber(), ui.PerPage)
+	all, total, err := c.Claims.Settlements(ctx, tx, c.Session.Principal(), "", c.Page())
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -251,7 +251,7 @@ func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.Text("settlements.none"),
 			Heads: c.Columns("settlement.id|a", "settlement.to|c", "settlement.earned#|hide", "payment.amount#|b",
 				"step.at#|d")},
-		Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
+		Pager: c.Pager(c.Page(), total),
 	}
 	var currencies []ui.Option
 	for _, a := range earned {
@@ -282,7 +282,7 @@ func claimTasks(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, e
 	if all, err = refundTasks(ctx, c, tx, maxAttention); err != nil {
 		return nil, err
 	}
-	_, late, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Status: claim.PaidLate, PerPage: 1})
+	_, late, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Status: claim.PaidLate, Page: db.Page{PerPage: 1}})
 	if late > 0 {
 		all = append(all, c.Task("amber", "clock", c.Plural("attention.paid_late", late, c.FormatCount(late)),
 			"attention.view", claimsPath+"?status="+string(claim.PaidLate)))

@@ -34,7 +34,7 @@ type debitsPage struct {
 // showDebits lists the mandates and direct debits, and renders the form for a new debit.
 func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
-	all, total, err := directdebit.List(ctx, tx, by, "", c.PageNumber(), ui.PerPage)
+	all, total, err := directdebit.List(ctx, tx, by, "", c.Page())
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -48,7 +48,7 @@ func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	p := debitsPage{
 		Offered: c.Session.Administers() && len(c.Debits.Schemes("")) > 0, Key: c.ID,
-		Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
+		Pager: c.Pager(c.Page(), total),
 		Mandates: ui.Table{Caption: c.Text("debits.mandates"), Empty: c.Text("debits.mandates.none"),
 			Heads: c.Columns("mandate.account|a", "payroll.status|c", "mandate.scheme|d", "mandate.accepted#|b")},
 		List: ui.Table{Caption: c.Text("debits.title"), Empty: c.Text("debits.none"),

@@ -31,7 +31,7 @@ type invitationRow struct {
 // listInvitations lists the company's invitations, newest first, and renders the form for a new one.
 func listInvitations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	params := payee.InvitationsParams{Status: queryOneOf(c, "status", invitationStates),
-		Page: payee.Page{Number: c.PageNumber(), PerPage: ui.PerPage}}
+		Page: c.Page()}
 	found, err := payee.Invitations(ctx, tx, c.Session.Principal(), params)
 	if err != nil {
 		return ui.View{}, err
@@ -47,7 +47,7 @@ func listInvitations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 			Open:    v.State == payee.InvitationSent,
 		})
 	}
-	p.Pager = c.Pager(params.Page.Number, ui.PerPage, int64(found.Total))
+	p.Pager = c.Pager(params.Page, int64(found.Total))
 	p.Filters = c.FilterBar("/invitations", c.Filter(ui.Field{Name: "status", Type: "select",
 		Options: c.Choices("invitation.state", invitationStates...)}))
 	roles := []ui.Option{{Value: payee.Contractor, Label: c.RoleName(payee.Contractor)},

@@ -28,7 +28,7 @@ type invoicesPage struct {
 // listInvoices lists the invoices to the company.
 func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := invoice.Filter{Status: invoice.Status(queryOneOf(c, "status", invoiceStates)), From: queryDate(c, "since"),
-		To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
+		To: queryDate(c, "until"), Page: c.Page()}
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
@@ -40,7 +40,7 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, f.PerPage, total), Filters: c.FilterBar("/invoices",
+	p := invoicesPage{Invoices: t, Pager: c.Pager(f.Page, total), Filters: c.FilterBar("/invoices",
 		c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}),
 		c.Filter(ui.Field{Name: "since", Type: "date"}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),

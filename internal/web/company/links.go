@@ -26,11 +26,11 @@ type linksPage struct {
 // listLinks lists the payment links, newest first.
 func listLinks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	all, total, err := c.Links.List(ctx, tx, c.Session.Principal(), "",
-		paymentlink.Filter{Page: c.PageNumber(), PerPage: ui.PerPage})
+		paymentlink.Filter{Page: c.Page()})
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := linksPage{Pager: c.Pager(c.PageNumber(), ui.PerPage, total), Links: ui.Table{
+	p := linksPage{Pager: c.Pager(c.Page(), total), Links: ui.Table{
 		Caption: c.Text("links.title"), Empty: c.Text("links.none"),
 		Heads: c.Columns("links.name|a", "payroll.status|c", "links.paid#|hide", "payment.amount#|b", "payroll.created#|d")}}
 	for _, l := range all {
@@ -145,14 +145,13 @@ func showLink(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	all, total, err := c.Claims.List(ctx, tx, by, "", claim.Filter{LinkID: l.ID, Page: c.PageNumber(),
-		PerPage: ui.PerPage})
+	all, total, err := c.Claims.List(ctx, tx, by, "", claim.Filter{LinkID: l.ID, Page: c.Page()})
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := linkPage{Path: linksPath + "/" + l.ID, URL: c.Links.URL(l.ID), Amount: linkAmount(c, l).Text,
 		Paid: linkCount(c, l), Reserved: c.FormatCount(l.Reserved), Active: l.Active,
-		Pager: c.Pager(c.PageNumber(), ui.PerPage, total), Claims: ui.Table{
+		Pager: c.Pager(c.Page(), total), Claims: ui.Table{
 			Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
 				"claim.order|a", "payroll.status|c", "payment.amount#|b", "payroll.created#|d")}}
 	if p.QR, err = ui.QRCode(p.URL); err != nil {

@@ -100,7 +100,7 @@ func TestMembers(t *testing.T) {
 		x.MailsTo("")
 		var other []mail.StoredMail
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			other, _, err = mail.List(ctx, tx, x.Other.ID, 0, 1)
+			other, _, err = mail.List(ctx, tx, x.Other.ID, db.Page{PerPage: 1})
 			return err
 		}); err != nil || len(other) != 1 {
 			t.Fatalf("%v, %d mails", err, len(other))
@@ -325,7 +325,7 @@ func TestSecurityLog(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if events, _, err = securitylog.List(ctx, tx, x.Company.ID, securitylog.Filter{PerPage: 10}); err != nil {
+			if events, _, err = securitylog.List(ctx, tx, x.Company.ID, securitylog.Filter{Page: db.Page{PerPage: 10}}); err != nil {
 				return err
 			}
 			for _, e := range events {
@@ -356,7 +356,7 @@ func TestSecurityLog(t *testing.T) {
 			t.Errorf("a viewer: %d", got.Status)
 		}
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
-			all, _, err := securitylog.List(ctx, tx, "com_other", securitylog.Filter{PerPage: 10})
+			all, _, err := securitylog.List(ctx, tx, "com_other", securitylog.Filter{Page: db.Page{PerPage: 10}})
 			if err != nil || len(all) > 0 {
 				t.Errorf("another company: %+v, %v", all, err)
 			}
@@ -364,7 +364,7 @@ func TestSecurityLog(t *testing.T) {
 				return err
 			}
 			all, _, err = securitylog.List(ctx, tx, x.Company.ID,
-				securitylog.Filter{PerPage: 10, UserID: events[0].UserID})
+				securitylog.Filter{Page: db.Page{PerPage: 10}, UserID: events[0].UserID})
 			if len(all) != 3 || all[0].Address != "" || all[0].Agent != "" {
 				t.Errorf("after the person was erased: %+v", all)
 			}

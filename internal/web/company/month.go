@@ -41,7 +41,7 @@ func monthOf(ctx context.Context, c *ui.Request, tx *db.Tx) (string, []payroll.P
 	var all []payroll.Payroll
 	for page := 1; ; page++ {
 		some, total, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "",
-			payroll.Filter{From: from, To: from.AddDate(0, 1, 0), Page: page, PerPage: 100})
+			payroll.Filter{From: from, To: from.AddDate(0, 1, 0), Page: db.Page{Number: page, PerPage: 100}})
 		if err != nil {
 			return "", nil, err
 		}

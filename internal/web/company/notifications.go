@@ -31,7 +31,7 @@ func showNotifications(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, 
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := notificationsPage{Unread: c.Unread > 0, Pager: c.Pager(c.PageNumber(), ui.PerPage, total)}
+	p := notificationsPage{Unread: c.Unread > 0, Pager: c.Pager(c.Page(), total)}
 	for _, n := range all {
 		p.All = append(p.All, notificationItem{Path: c.URL(ui.NotificationsPath + "/" + n.ID), Text: notificationText(c, n),
 			At: c.FormatTime(n.Created), Read: n.Read})

@@ -67,7 +67,7 @@ func showOpen(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		p.Sums = append(p.Sums, openSum{c.URL(openPath + "?currency=" + currency), c.FormatMoney(o.Due),
 			c.FormatCount(o.Count), currency == p.Currency})
 	}
-	f := invoice.Filter{Open: true, Currency: money.Asset(p.Currency), Page: c.PageNumber(), PerPage: openPerPage}
+	f := invoice.Filter{Open: true, Currency: money.Asset(p.Currency), Page: db.Page{Number: c.PageNumber(), PerPage: openPerPage}}
 	all, total, err := invoice.OfCompany(ctx, tx, by, f)
 	if err != nil {
 		return ui.View{}, err
@@ -79,7 +79,7 @@ func showOpen(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, err
 	}
 	p.Terms = append(p.Terms[1:], payDayFields(c)...) // the currency is that of the invoices
-	p.Pager = c.Pager(f.Page, f.PerPage, total)
+	p.Pager = c.Pager(f.Page, total)
 	return ui.View{Template: "open", Title: c.Text("open.title"), Lead: c.Text("open.lead"), Crumbs: payrollCrumbs(c),
 		Data: p}, nil
 }
@@ -149,7 +149,7 @@ func showNewBill(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Options: []ui.Option{{Value: "", Label: c.Text("form.choose")}}}
 	listed := map[string]bool{}
 	for _, choice := range []payee.ListParams{{Role: payee.Vendor}, {Type: payee.TypeCompany}} {
-		choice.SortBy, choice.Page = "name", payee.Page{PerPage: maxVendors}
+		choice.SortBy, choice.Page = "name", db.Page{PerPage: maxVendors}
 		found, err := payee.List(ctx, tx, c.Session.Principal(), choice)
 		if err != nil {
 			return ui.View{}, err

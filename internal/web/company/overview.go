@@ -72,7 +72,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if p.Attention, err = attention(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}
-	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{PerPage: maxRecent})
+	recent, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Page: db.Page{PerPage: maxRecent}})
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -101,7 +101,7 @@ func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*s
 		return nil, nil
 	}
 	company := c.Session.Company.ID
-	people, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Page: payee.Page{PerPage: 1}})
+	people, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Page: db.Page{PerPage: 1}})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*s
 		{Text: c.Text("setup.payroll"), Why: c.Text("setup.payroll.why"), Path: "/payrolls/new", Done: hasPayroll},
 	}}
 	if !hasPayroll {
-		_, claims, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{PerPage: 1})
+		_, claims, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Page: db.Page{PerPage: 1}})
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func setupOf(ctx context.Context, c *ui.Request, tx *db.Tx, hasPayroll bool) (*s
 // upcomingOf returns the next payrolls of the company's schedules and the invoices that wait for payment.
 func upcomingOf(ctx context.Context, c *ui.Request, tx *db.Tx) (all []upcoming, err error) {
 	by := c.Session.Principal()
-	schedules, _, err := schedule.List(ctx, tx, by, "", 1, maxAttention)
+	schedules, _, err := schedule.List(ctx, tx, by, "", db.Page{PerPage: maxAttention})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func upcomingOf(ctx context.Context, c *ui.Request, tx *db.Tx) (all []upcoming, 
 		}
 	}
 	for _, state := range []invoice.Status{invoice.Overdue, invoice.Sent} {
-		_, total, err := invoice.OfCompany(ctx, tx, by, invoice.Filter{Status: state, PerPage: 1})
+		_, total, err := invoice.OfCompany(ctx, tx, by, invoice.Filter{Status: state, Page: db.Page{PerPage: 1}})
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +208,7 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 	}
 	all = append(append(all, forWithdrawals...), proposed...)
 	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
-		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, PerPage: maxAttention})
+		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, Page: db.Page{PerPage: maxAttention}})
 		if err != nil {
 			return nil, err
 		}

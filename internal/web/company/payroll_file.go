@@ -381,7 +381,7 @@ func paymentsTemplate(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	_ = w.Write([]string{"payee", "name", "amount", "description", "external_payment_id"}) // a Builder does not fail
 	for page := 1; (page-1)*maxTemplatePage < maxTemplate; page++ {
 		found, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Status: payee.Active, SortBy: "name",
-			Page: payee.Page{Number: page, PerPage: maxTemplatePage}})
+			Page: db.Page{Number: page, PerPage: maxTemplatePage}})
 		if err != nil {
 			return ui.View{}, err
 		}

@@ -240,7 +240,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			return ui.View{}, err
 		}
 	} else if c.Form == nil {
-		latest, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{Page: 1, PerPage: 1})
+		latest, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{Page: db.Page{Number: 1, PerPage: 1}})
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -270,7 +270,7 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	}
 	if searches {
 		found, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Search: search, Status: payee.Active,
-			SortBy: "name", Page: payee.Page{PerPage: min(maxFoundPayees, max(1, maxPayeeInputs-len(payees)))}})
+			SortBy: "name", Page: db.Page{PerPage: min(maxFoundPayees, max(1, maxPayeeInputs-len(payees)))}})
 		if err != nil {
 			return ui.View{}, err
 		}

@@ -47,8 +47,7 @@ type payrollsPage struct {
 // listPayrolls lists the company's payrolls, newest first.
 func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := payroll.Filter{
-		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(),
-		PerPage: ui.PerPage, Amount: c.PlainAmount(c.Query("amount"), money.USD), Text: c.Query("search"),
+		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page(), Amount: c.PlainAmount(c.Query("amount"), money.USD), Text: c.Query("search"),
 	}
 	if status := c.Query("status"); slices.Contains(payrollStates, status) {
 		f.Status = payroll.State(status)
@@ -60,7 +59,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	named := strings.TrimSpace(c.Query("payee"))
 	if named != "" {
 		found, err := payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Search: named,
-			Page: payee.Page{Number: 1, PerPage: 100}})
+			Page: db.Page{Number: 1, PerPage: 100}})
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -81,7 +80,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	p := payrollsPage{Month: c.Filter(ui.Field{Name: "month", Type: "month", Required: true, MaxLength: 7}),
-		Payrolls: payrollTable(c, c.Text("payrolls.title"), all), Pager: c.Pager(f.Page, f.PerPage, total),
+		Payrolls: payrollTable(c, c.Text("payrolls.title"), all), Pager: c.Pager(f.Page, total),
 		Filters: c.FilterBar("/payrolls",
 			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("payroll.state", payrollStates...)}),
 			c.Filter(ui.Field{Name: "since", Type: "date"}),
@@ -294,7 +293,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	chosen := chosenPayments(c, p.Payments, names)
 	first := min((page-1)*paymentsPerPage, len(chosen))
 	part := chosen[first:min(first+paymentsPerPage, len(chosen))]
-	v.Pager = c.Pager(page, paymentsPerPage, int64(len(chosen)))
+	v.Pager = c.Pager(db.Page{Number: page, PerPage: paymentsPerPage}, int64(len(chosen)))
 	if len(p.Payments) > 1 {
 		v.Filters = c.FilterBar(to, c.Filter(ui.Field{Name: "search", Label: c.Text("payroll.find"), MaxLength: 100}),
 			c.Filter(ui.Field{Name: "state", Label: c.Text("payroll.status"), Type: "select",

@@ -158,7 +158,7 @@ func proposalTasks(ctx context.Context, c *ui.Request, tx *db.Tx, most int) (all
 	if !c.Session.Manages() {
 		return nil, nil
 	}
-	open, _, err := c.Proposals.List(ctx, tx, c.Session.Principal(), proposal.Open, 1, most)
+	open, _, err := c.Proposals.List(ctx, tx, c.Session.Principal(), proposal.Open, db.Page{PerPage: most})
 	for _, n := range open {
 		all = append(all, c.Task("violet", "send", c.Text("attention.proposal."+string(n.Kind), c.FormatMoney(n.Amount)),
 			"attention.review", proposal.Path+n.ID))

@@ -50,7 +50,7 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		Search: c.Query("search"), Role: queryOneOf(c, "role", recipientRoles),
 		Type:   queryOneOf(c, "recipient_type", recipientTypes),
 		Status: queryOneOf(c, "status", recipientStates), SortBy: queryOneOf(c, "sort_by", recipientSorts),
-		Page: payee.Page{Number: c.PageNumber(), PerPage: ui.PerPage},
+		Page: c.Page(),
 	}
 	if code := strings.ToUpper(c.Query("country")); country.Exists(code) {
 		params.Country = code
@@ -72,7 +72,7 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		sorts = append(sorts, ui.Option{Value: s, Label: c.Text("sort." + s)})
 	}
 	p := recipientsPage{Recipients: recipientTable(c, found.Items),
-		Pager: c.Pager(params.Page.Number, ui.PerPage, int64(found.Total)),
+		Pager: c.Pager(params.Page, int64(found.Total)),
 		Filters: c.FilterBar("/recipients",
 			c.Filter(ui.Field{Name: "search", MaxLength: 100}),
 			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("recipient.status", recipientStates...)}),
@@ -184,7 +184,7 @@ func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient
 		Heads: c.Columns("payroll.id|a", "payroll.status|c", "payroll.created#|d", "payment.amount#|b")}
 	page := c.PageNumber()
 	all, total, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), r.CompanyID, payroll.PaymentFilter{
-		PayeeID: r.ID, Page: page, PerPage: ui.PerPage})
+		PayeeID: r.ID, Page: db.Page{Number: page, PerPage: ui.PerPage}})
 	for _, m := range all {
 		name := c.LinkCell(cmp.Or(m.ExternalID, c.Text("payroll.of", c.FormatDate(m.CreatedAt))), payrollPath(m.PayrollID))
 		if m.Description != "" {
@@ -196,7 +196,7 @@ func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient
 		}
 		t.Rows = append(t.Rows, []ui.Cell{name, state, c.TimeCell(m.CreatedAt), c.AmountCell(m.Amount)})
 	}
-	return t, c.Pager(page, ui.PerPage, total), err
+	return t, c.Pager(db.Page{Number: page, PerPage: ui.PerPage}, total), err
 }
 
 // showRecipient renders a recipient with their destinations and the history of changes.
@@ -302,7 +302,7 @@ const maxChanges = 50
 func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Principal, owner string) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("changes.title"), Empty: c.Text("changes.none"),
 		Heads: c.Columns("step.at", "changes.what", "destination.where", "changes.part", "changes.by")}
-	some, _, err := destination.History(ctx, tx, by, owner, maxChanges, 0)
+	some, _, err := destination.History(ctx, tx, by, owner, db.Page{PerPage: maxChanges})
 	if err != nil {
 		return t, err
 	}

@@ -36,11 +36,11 @@ type schedulesPage struct {
 // listSchedules lists the company's schedules, newest first.
 func listSchedules(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	page := c.PageNumber()
-	all, total, err := schedule.List(ctx, tx, c.Session.Principal(), "", page, ui.PerPage)
+	all, total, err := schedule.List(ctx, tx, c.Session.Principal(), "", db.Page{Number: page, PerPage: ui.PerPage})
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := schedulesPage{Pager: c.Pager(page, ui.PerPage, total), Schedules: ui.Table{
+	p := schedulesPage{Pager: c.Pager(db.Page{Number: page, PerPage: ui.PerPage}, total), Schedules: ui.Table{
 		Caption: c.Text("schedules.title"), Empty: c.Text("schedules.none"),
 		Heads: c.Columns("field.schedule_name|a", "payroll.status|c", "field.frequency|e", "payroll.payees#|hide",
 			"schedule.next|d"),

@@ -82,19 +82,19 @@ func objectPath(id string) string {
 
 func findPeople(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
 	found, err := payee.List(ctx, tx, c.Session.Principal(),
-		payee.ListParams{Search: text, Page: payee.Page{PerPage: maxFound}})
+		payee.ListParams{Search: text, Page: db.Page{PerPage: maxFound}})
 	return recipientTable(c, found.Items), err
 }
 
 func findPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
 	by := c.Session.Principal()
-	all, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Text: text, PerPage: maxFound})
+	all, _, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Text: text, Page: db.Page{PerPage: maxFound}})
 	if err != nil {
 		return ui.Table{}, err
 	}
 	if len(all) == 0 {
 		all, _, err = c.Payroll.List(ctx, tx, by, "",
-			payroll.Filter{Amount: c.PlainAmount(text, money.USD), PerPage: maxFound})
+			payroll.Filter{Amount: c.PlainAmount(text, money.USD), Page: db.Page{PerPage: maxFound}})
 		if fault, ok := apierr.As(err); ok && fault.Kind == apierr.Invalid {
 			err = nil // the text is no amount
 		}
@@ -103,12 +103,12 @@ func findPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (u
 }
 
 func findClaims(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
-	all, _, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Search: text, PerPage: maxFound})
+	all, _, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Search: text, Page: db.Page{PerPage: maxFound}})
 	return claimTable(c, all), err
 }
 
 func findInvoices(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
-	all, _, err := invoice.OfCompany(ctx, tx, c.Session.Principal(), invoice.Filter{Number: text, PerPage: maxFound})
+	all, _, err := invoice.OfCompany(ctx, tx, c.Session.Principal(), invoice.Filter{Number: text, Page: db.Page{PerPage: maxFound}})
 	if err != nil {
 		return ui.Table{}, err
 	}

@@ -13,7 +13,7 @@ const securityPath = "/settings/security"
 
 // showSecurityLog lists who submitted which form for the company, from where, and the outcome.
 func showSecurityLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	f := securitylog.Filter{Page: c.PageNumber(), PerPage: ui.PerPage}
+	f := securitylog.Filter{Page: c.Page()}
 	if category := securitylog.Category(c.Query("area")); slices.Contains(securitylog.Categories, category) {
 		f.Category = category
 	}
@@ -51,6 +51,6 @@ func showSecurityLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	}{
 		c.FilterBar(securityPath,
 			c.Filter(ui.Field{Name: "area", Type: "select", Options: c.Choices("security.category", categories...)})),
-		t, c.Pager(f.Page, f.PerPage, total),
+		t, c.Pager(f.Page, total),
 	}}, nil
 }

@@ -61,12 +61,12 @@ func showSettlement(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	if err != nil {
 		return ui.View{}, err
 	}
-	lines, err := x.Lines(ctx, tx, ui.PerPage, int64(c.PageNumber()-1)*ui.PerPage)
+	lines, err := x.Lines(ctx, tx, c.Page())
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := settlementPage{Path: settlementPath(x.ID), Facts: settlementFacts(c, x), To: settledTo(c, x.Settlement),
-		At: c.TimeCell(x.CreatedAt), Pager: c.Pager(c.PageNumber(), ui.PerPage, x.Count),
+		At: c.TimeCell(x.CreatedAt), Pager: c.Pager(c.Page(), x.Count),
 		Lines: ui.Table{Caption: c.Text("settlement.lines"), Empty: c.Text("settlement.lines.none"), Heads: c.Columns(
 			"claim.order|a", "wallet.what|c", "settlement.gross#|hide", "settlement.fee#|hide", "settlement.line.net#|b",
 			"step.at#|d")}}
@@ -88,8 +88,8 @@ func settlementCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	rows := [][]string{{"settlement_id", "created", "type", "claim_id", "external_id", "refund_id", "gross_amount",
 		"fee_amount", "net_amount", "currency", "rate", "credited_amount", "credited_currency", "withdrawal_id"}}
 	earnedIn := string(x.Earned.Asset())
-	for offset := int64(0); offset < x.Count; offset += settlementLines {
-		lines, err := x.Lines(ctx, tx, settlementLines, offset)
+	for page := 1; int64(page-1)*settlementLines < x.Count; page++ {
+		lines, err := x.Lines(ctx, tx, db.Page{Number: page, PerPage: settlementLines})
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -116,7 +116,7 @@ func settlementPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if err != nil {
 		return ui.View{}, err
 	}
-	lines, err := x.Lines(ctx, tx, maxPDFLines, 0)
+	lines, err := x.Lines(ctx, tx, db.Page{PerPage: maxPDFLines})
 	if err != nil {
 		return ui.View{}, err
 	}

@@ -38,7 +38,7 @@ type unpayablePage struct {
 // waiting returns a page of the people who have no destination.
 func waiting(ctx context.Context, tx *db.Tx, c *ui.Request, page, size int) (payee.Slice[payee.Recipient], error) {
 	return payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Status: payee.Pending,
-		Page: payee.Page{Number: page, PerPage: size}})
+		Page: db.Page{Number: page, PerPage: size}})
 }
 
 // stoppedPayments lists the payments that failed or came back because of their destination.
@@ -47,8 +47,7 @@ func stoppedPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.Table, e
 		Heads: c.Columns("recipient.name|a", "unpayable.why|e", "payroll.created#|d", "payment.amount#|b")}
 	var all []payroll.PayeePayment
 	for _, state := range []payroll.State{payroll.ActionRequired, payroll.Returned} {
-		some, _, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), "", payroll.PaymentFilter{State: state, Page: 1,
-			PerPage: maxStopped})
+		some, _, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), "", payroll.PaymentFilter{State: state, Page: db.Page{Number: 1, PerPage: maxStopped}})
 		if err != nil {
 			return t, err
 		}
@@ -88,7 +87,7 @@ func showUnpayable(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := unpayablePage{Pager: c.Pager(c.PageNumber(), ui.PerPage, int64(found.Total)),
+	p := unpayablePage{Pager: c.Pager(c.Page(), int64(found.Total)),
 		People: ui.Table{Caption: c.Text("unpayable.people"), Empty: c.Text("unpayable.none"),
 			Heads: c.Columns("recipient.name|a", "unpayable.why|e", "unpayable.asked#|d")},
 		Invitations: ui.Table{Caption: c.Text("unpayable.invited"), Empty: c.Text("invitations.none"),
@@ -108,7 +107,7 @@ func showUnpayable(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	}
 	for _, state := range []string{payee.InvitationSent, payee.InvitationExpired} {
 		open, err := payee.Invitations(ctx, tx, c.Session.Principal(), payee.InvitationsParams{Status: state,
-			Page: payee.Page{Number: 1, PerPage: 100}})
+			Page: db.Page{Number: 1, PerPage: 100}})
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -159,7 +158,7 @@ func remindAll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	for _, state := range []string{payee.InvitationSent, payee.InvitationExpired} {
 		open, err := payee.Invitations(ctx, tx, by, payee.InvitationsParams{Status: state,
-			Page: payee.Page{Number: 1, PerPage: 100}})
+			Page: db.Page{Number: 1, PerPage: 100}})
 		if err != nil {
 			return ui.View{}, err
 		}

@@ -46,7 +46,8 @@ func renderCoins(ctx context.Context, c *ui.Request, tx *db.Tx, w wallet.Wallet)
 	p.Deposits = ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"),
 		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "wallet.network", "deposits.confirmations#",
 			"deposits.tx")}
-	all, _, err := deposit.OfBalance(ctx, tx, c.Session.Company.ID, string(w.Currency), maxCoinDeposits, 0)
+	all, _, err := deposit.OfBalance(ctx, tx, c.Session.Company.ID, string(w.Currency),
+		db.Page{PerPage: maxCoinDeposits})
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func wholeStatement(ctx context.Context, c *ui.Request, tx *db.Tx) (wallet.State
 	if now := tx.Now(); f.To.After(now) {
 		f.To = now
 	}
-	f.Page, f.PerPage = 1, maxStatementLines
+	f.Page = db.Page{PerPage: maxStatementLines}
 	s, err := wallet.StatementOf(ctx, tx, c.Session.Principal(), "", f)
 	if err == nil && s.Total > maxStatementLines {
 		err = errTooLong

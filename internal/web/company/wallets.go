@@ -33,7 +33,7 @@ type walletsPage struct {
 
 // statementFilter returns the filter in the URL.
 func statementFilter(c *ui.Request) wallet.Filter {
-	f := wallet.Filter{From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.PageNumber(), PerPage: ui.PerPage}
+	f := wallet.Filter{From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page()}
 	if a, known := money.Lookup(strings.ToUpper(c.Query("asset"))); known {
 		f.Currency = string(a)
 	}
@@ -84,7 +84,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		p.Statement.Rows = append(p.Statement.Rows, []ui.Cell{
 			what, c.TimeCell(t.At), c.AmountCell(t.Amount), c.AmountCell(t.Balance)})
 	}
-	p.Pager = c.Pager(f.Page, f.PerPage, total)
+	p.Pager = c.Pager(f.Page, total)
 	p.CSV = c.URL("/wallets/statement.csv")
 	if q := c.HTTP.URL.Query(); len(q) > 0 {
 		p.CSV = "/wallets/statement.csv?" + q.Encode()
@@ -126,7 +126,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 
 // balanceChart draws the balance of one currency over time.
 func balanceChart(ctx context.Context, c *ui.Request, tx *db.Tx, f wallet.Filter) (ui.Chart, error) {
-	f.Page, f.PerPage = 1, maxChartLines
+	f.Page = db.Page{PerPage: maxChartLines}
 	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {
 		return ui.Chart{}, err
@@ -150,7 +150,7 @@ func requestWallet(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 // walletCSV exports the statement of the company's balances as CSV.
 func walletCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := statementFilter(c)
-	f.Page, f.PerPage = 1, maxStatementLines
+	f.Page = db.Page{PerPage: maxStatementLines}
 	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {
 		return ui.View{}, err

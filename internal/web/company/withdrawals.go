@@ -34,11 +34,11 @@ type destinationRow struct {
 // showWithdrawals lists the withdrawals and destinations, and renders the form for a new withdrawal.
 func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	by := c.Session.Principal()
-	all, total, err := withdrawal.List(ctx, tx, by, "", c.PageNumber(), ui.PerPage)
+	all, total, err := withdrawal.List(ctx, tx, by, "", c.Page())
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.PageNumber(), ui.PerPage, total),
+	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.Page(), total),
 		List: ui.Table{
 			Caption: c.Text("withdrawals.title"), Empty: c.Text("withdrawals.none"),
 			Heads: c.Columns("withdrawal.to|a", "payroll.status|c", "step.at#|d", "payment.amount#|b"),

@@ -314,7 +314,7 @@ func (x *Fixture) MailsTo(address string) []mail.StoredMail {
 	for _, company := range companies {
 		var all []mail.StoredMail
 		if err := x.DB.Read(x.Context(), func(ctx context.Context, tx *db.Tx) (err error) {
-			all, _, err = mail.List(ctx, tx, company, 0, 100)
+			all, _, err = mail.List(ctx, tx, company, db.Page{PerPage: 100})
 			return err
 		}); err != nil {
 			x.Fatal(err)
@@ -578,7 +578,7 @@ func (x Inviter) State(email string) (v payee.Invitation) {
 	x.T.Helper()
 	x.Write(func(ctx context.Context, tx *db.Tx) error {
 		found, err := payee.Invitations(ctx, tx, x.By,
-			payee.InvitationsParams{Email: email, Page: payee.Page{Number: 1, PerPage: 20}})
+			payee.InvitationsParams{Email: email, Page: db.Page{Number: 1, PerPage: 20}})
 		if err == nil && len(found.Items) == 1 {
 			v = found.Items[0]
 		}

@@ -37,7 +37,7 @@ type invoicesPage struct {
 
 // listInvoices lists the invoices that the person has sent.
 func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	f := invoice.Filter{Page: c.PageNumber(), PerPage: ui.PerPage}
+	f := invoice.Filter{Page: c.Page()}
 	if status := c.Query("status"); slices.Contains(invoiceStates, status) {
 		f.Status = invoice.Status(status)
 	}
@@ -58,7 +58,7 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			{Text: v.DueDate, ISO: v.DueDate}, c.AmountCell(v.Total)})
 	}
 	return ui.View{Template: "own_invoices", Title: c.Text("pay.invoices"), Data: invoicesPage{Invoices: t,
-		Pager: c.Pager(f.Page, f.PerPage, total), Filters: c.FilterBar(invoicesPath,
+		Pager: c.Pager(f.Page, total), Filters: c.FilterBar(invoicesPath,
 			c.Filter(ui.Field{Name: "status", Type: "select", Options: c.Choices("invoice.state", invoiceStates...)}))}}, nil
 }
 

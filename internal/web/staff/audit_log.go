@@ -32,5 +32,5 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return ui.View{Template: "operations_acts", Title: c.Text("operations.acts"), Data: struct {
 		Table ui.Table
 		Pager ui.Pager
-	}{t, c.Pager(c.PageNumber(), ui.PerPage, total)}}, nil
+	}{t, c.Pager(c.Page(), total)}}, nil
 }

@@ -57,7 +57,7 @@ type actionForm struct {
 func filter(c *ui.Request) identity.DirectoryFilter {
 	q := c.HTTP.URL.Query()
 	return identity.DirectoryFilter{Text: strings.TrimSpace(q.Get("q")), Status: q.Get("status"), KYBStatus: q.Get("kyb"),
-		Page: c.PageNumber(), PerPage: ui.PerPage}
+		Page: c.Page()}
 }
 
 // search returns the field for the text of a search.
@@ -80,7 +80,7 @@ func showCompanies(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 			"rejected")})),
 		Table: ui.Table{Caption: c.Text("operations.companies"), Empty: c.Text("operations.empty"), Heads: c.Columns(
 			"operations.company", "field.email", "payroll.status", "operations.verification", "operations.since")},
-		Pager: c.Pager(f.Page, f.PerPage, total)}
+		Pager: c.Pager(f.Page, total)}
 	for i := range all {
 		name := c.LinkCell(all[i].Name, companiesPath+"/"+all[i].ID)
 		name.Lines = []ui.Cell{ui.CodeCell(all[i].ID)}
@@ -101,7 +101,7 @@ func showPeople(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	p := listPage{Filters: c.FilterBar(peoplePath, search(c, "operations.directory.text")),
 		Table: ui.Table{Caption: c.Text("operations.people"), Empty: c.Text("operations.empty"), Heads: c.Columns(
 			"operations.person", "field.email", "operations.verification", "operations.since")},
-		Pager: c.Pager(f.Page, f.PerPage, total)}
+		Pager: c.Pager(f.Page, total)}
 	for i := range all {
 		name := c.LinkCell(cmp.Or(all[i].Name(), all[i].ID), peoplePath+"/"+all[i].ID)
 		name.Lines = []ui.Cell{ui.CodeCell(all[i].ID)}

@@ -30,13 +30,13 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	var all []mail.StoredMail
 	if c.OnThisMachine() {
-		if all, _, err = mail.List(ctx, tx, "", 0, maxMails); err != nil {
+		if all, _, err = mail.List(ctx, tx, "", db.Page{PerPage: maxMails}); err != nil {
 			return ui.View{}, err
 		}
 	}
 	switch {
 	case signedIn && c.Session.Manages():
-		own, _, err := mail.List(ctx, tx, c.Session.Company.ID, 0, maxMails)
+		own, _, err := mail.List(ctx, tx, c.Session.Company.ID, db.Page{PerPage: maxMails})
 		if err != nil {
 			return ui.View{}, err
 		}

@@ -1,6 +1,10 @@
 package ui
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/stipend/stipend/internal/db"
+)
 
 // Pager holds the links to the next and previous page of a list.
 type Pager struct {
@@ -21,8 +25,12 @@ func (c *Request) PageNumber() int {
 	return n
 }
 
-// Pager returns the links around a page of size rows among total rows. They keep the filters.
-func (c *Request) Pager(page, size int, total int64) Pager {
+// Page returns the requested page of a list, of PerPage rows.
+func (c *Request) Page() db.Page { return db.Page{Number: c.PageNumber(), PerPage: PerPage} }
+
+// Pager returns the links around a page of a list of total rows. They keep the filters.
+func (c *Request) Pager(p db.Page, total int64) Pager {
+	page, size := max(p.Number, 1), p.PerPage
 	to := func(n int) string {
 		q := c.HTTP.URL.Query()
 		q.Set("page", strconv.Itoa(n))
@@ -30,15 +38,15 @@ func (c *Request) Pager(page, size int, total int64) Pager {
 	}
 	first := int64(page-1)*int64(size) + 1
 	last := min(int64(page)*int64(size), total)
-	p := Pager{EarlierText: c.Text("list.earlier"), LaterText: c.Text("list.later")}
+	links := Pager{EarlierText: c.Text("list.earlier"), LaterText: c.Text("list.later")}
 	if first <= last {
-		p.Range = c.Text("list.part", c.FormatCount(first), c.FormatCount(last), c.FormatCount(total))
+		links.Range = c.Text("list.part", c.FormatCount(first), c.FormatCount(last), c.FormatCount(total))
 	}
 	if page > 1 {
-		p.Earlier = to(page - 1)
+		links.Earlier = to(page - 1)
 	}
 	if last < total && first <= last {
-		p.Later = to(page + 1)
+		links.Later = to(page + 1)
 	}
-	return p
+	return links
 }

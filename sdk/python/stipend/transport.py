@@ -116,8 +116,8 @@ class Service:
             page = fetch(*args, **params)
             yield from page.data
             meta = getattr(page, "meta", None)
-            if meta is not None and meta.has_next:
-                params["page"] = meta.page + 1
+            if meta is not None and meta.next_cursor:
+                params["cursor"] = meta.next_cursor
             elif getattr(page, "has_more", False) and page.next_after != params.get("after"):
                 params["after"] = page.next_after
             else:

@@ -404,6 +404,8 @@ class ClaimListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class ClaimListPaymentLinksParams(TypedDict, total=False):
@@ -415,6 +417,8 @@ class ClaimListPaymentLinksParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class ClaimListSettlementsParams(TypedDict, total=False):
@@ -424,6 +428,8 @@ class ClaimListSettlementsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -941,6 +947,8 @@ class CompanyListInvoicesParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class CompanyListMembersParams(TypedDict, total=False):
@@ -965,6 +973,8 @@ class CompanyListPaymentsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class CompanyListRequestsParams(TypedDict, total=False):
@@ -993,6 +1003,8 @@ class CompanyListSecurityEventsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class CompanyUploadParams(TypedDict, total=False):
@@ -1377,6 +1389,8 @@ class DestinationListChangesParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class DestinationListParams(TypedDict, total=False):
@@ -1813,6 +1827,8 @@ class IncomeListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -2115,6 +2131,8 @@ class InvoiceListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -2607,8 +2625,12 @@ class Meta:
     """Whether there is a next page."""
     has_prev: bool
     """Whether there is a previous page."""
+    next_cursor: str
+    """The cursor of the next page; empty on the last page, and for statements. A page that is read by cursor can
+    be full and the last one: then the next page is empty.
+    """
     next_num: int
-    """0 on the last page."""
+    """0 on the last page, and on a page that is read by cursor."""
     page: int
     """Number of the page, from 1."""
     pages: int
@@ -2616,7 +2638,7 @@ class Meta:
     per_page: int
     """Items per page: default 20, at most 100; larger values mean 100."""
     prev_num: int
-    """0 on the first page."""
+    """0 on the first page, and on a page that is read by cursor."""
     total: int
     """Number of items on all pages."""
 
@@ -3496,6 +3518,8 @@ class PayrollListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class PayrollListSchedulesParams(TypedDict, total=False):
@@ -3505,6 +3529,8 @@ class PayrollListSchedulesParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -3811,6 +3837,8 @@ class PlatformListCompaniesParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -3946,6 +3974,8 @@ class ProposalListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -4303,6 +4333,8 @@ class RecipientListDestinationChangesParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class RecipientListParams(TypedDict, total=False):
@@ -4328,6 +4360,8 @@ class RecipientListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)
@@ -4654,6 +4688,8 @@ class SandboxMailsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class SandboxMandateParams(TypedDict, total=False):
@@ -5815,6 +5851,8 @@ class WalletListDepositsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class WalletListDirectDebitsParams(TypedDict, total=False):
@@ -5824,6 +5862,8 @@ class WalletListDirectDebitsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class WalletListMandatesParams(TypedDict, total=False):
@@ -5851,6 +5891,8 @@ class WalletListTransactionsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class WalletListWithdrawalDestinationsParams(TypedDict, total=False):
@@ -5865,6 +5907,8 @@ class WalletListWithdrawalsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class WalletRequestParams(TypedDict, total=False):
@@ -6218,6 +6262,8 @@ class WorkerListInvitationsParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 class WorkerListParams(TypedDict, total=False):
@@ -6233,6 +6279,8 @@ class WorkerListParams(TypedDict, total=False):
     """Page number, from 1."""
     per_page: int
     """At most 100; larger values mean 100."""
+    cursor: str
+    """next_cursor of the page before; page is ignored."""
 
 
 @dataclass(frozen=True)

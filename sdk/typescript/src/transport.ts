@@ -118,20 +118,20 @@ export function path(parts: TemplateStringsArray, ...values: string[]): string {
 
 interface Page<Item> {
 	data: Item[];
-	meta?: { page: number; has_next: boolean };
+	meta?: { next_cursor: string };
 	has_more?: boolean;
 	next_after?: string;
 }
 
 /** Iterates over the items of all pages. */
 export async function* each<Item>(
-	fetch: (next: { page?: number; after?: string }) => Promise<Page<Item>>,
+	fetch: (next: { cursor?: string; after?: string }) => Promise<Page<Item>>,
 ): AsyncGenerator<Item, void, undefined> {
-	let next: { page?: number; after?: string } = {};
+	let next: { cursor?: string; after?: string } = {};
 	for (;;) {
 		const page = await fetch(next);
 		yield* page.data;
-		if (page.meta?.has_next) next = { page: page.meta.page + 1 };
+		if (page.meta?.next_cursor) next = { cursor: page.meta.next_cursor };
 		else if (page.has_more && page.next_after && page.next_after !== next.after) next = { after: page.next_after };
 		else return;
 	}

@@ -309,6 +309,8 @@ export interface ClaimListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface ClaimListPaymentLinksParams {
@@ -320,6 +322,8 @@ export interface ClaimListPaymentLinksParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface ClaimListSettlementsParams {
@@ -329,6 +333,8 @@ export interface ClaimListSettlementsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface ClaimPage {
@@ -834,6 +840,8 @@ export interface CompanyListInvoicesParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface CompanyListMembersParams {
@@ -858,6 +866,8 @@ export interface CompanyListPaymentsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface CompanyListRequestsParams {
@@ -886,6 +896,8 @@ export interface CompanyListSecurityEventsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface CompanyUploadParams {
@@ -1253,6 +1265,8 @@ export interface DestinationListChangesParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface DestinationListParams {
@@ -1652,6 +1666,8 @@ export interface IncomeListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface IncomePage {
@@ -1932,6 +1948,8 @@ export interface InvoiceListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface InvoiceMoved {
@@ -2405,7 +2423,12 @@ export interface Meta {
 	has_next: boolean;
 	/** Whether there is a previous page. */
 	has_prev: boolean;
-	/** 0 on the last page. */
+	/**
+	 * The cursor of the next page; empty on the last page, and for statements. A page that is read by cursor can be
+	 * full and the last one: then the next page is empty.
+	 */
+	next_cursor: string;
+	/** 0 on the last page, and on a page that is read by cursor. */
 	next_num: number;
 	/** Number of the page, from 1. */
 	page: number;
@@ -2413,7 +2436,7 @@ export interface Meta {
 	pages: number;
 	/** Items per page: default 20, at most 100; larger values mean 100. */
 	per_page: number;
-	/** 0 on the first page. */
+	/** 0 on the first page, and on a page that is read by cursor. */
 	prev_num: number;
 	/** Number of items on all pages. */
 	total: number;
@@ -3278,6 +3301,8 @@ export interface PayrollListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface PayrollListSchedulesParams {
@@ -3287,6 +3312,8 @@ export interface PayrollListSchedulesParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface PayrollPage {
@@ -3592,6 +3619,8 @@ export interface PlatformListCompaniesParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface PlatformPage {
@@ -3721,6 +3750,8 @@ export interface ProposalListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface ProposalPage {
@@ -4075,6 +4106,8 @@ export interface RecipientListDestinationChangesParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface RecipientListParams {
@@ -4100,6 +4133,8 @@ export interface RecipientListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface RecipientPage {
@@ -4406,6 +4441,8 @@ export interface SandboxMailsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface SandboxMandateParams {
@@ -5523,6 +5560,8 @@ export interface WalletListDepositsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface WalletListDirectDebitsParams {
@@ -5532,6 +5571,8 @@ export interface WalletListDirectDebitsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface WalletListMandatesParams {
@@ -5559,6 +5600,8 @@ export interface WalletListTransactionsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface WalletListWithdrawalDestinationsParams {
@@ -5573,6 +5616,8 @@ export interface WalletListWithdrawalsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface WalletRequestParams {
@@ -5908,6 +5953,8 @@ export interface WorkerListInvitationsParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface WorkerListParams {
@@ -5921,6 +5968,8 @@ export interface WorkerListParams {
 	page?: number;
 	/** At most 100; larger values mean 100. */
 	per_page?: number;
+	/** next_cursor of the page before; page is ignored. */
+	cursor?: string;
 }
 
 export interface WorkerPage {
