@@ -19,7 +19,9 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/pquerna/otp/totp"
 	"github.com/stipend/stipend/internal/app"
+
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
@@ -91,7 +93,7 @@ type received struct {
 
 // authorization returns the Authorization header of a caller. An empty name is the seeded API key. Other names are a
 // caller without credentials, another company, a key or the administrator's token with scopes, a user's token with
-// all scopes, or the header itself.
+// scopes or all of them, perhaps for a company, or the header itself.
 func (d *scriptClient) authorization(t *testing.T, name string) string {
 	word, rest, _ := strings.Cut(name, " ")
 	switch word {
@@ -140,6 +142,10 @@ func (d *scriptClient) key(t *testing.T, companyID string, scopes ...identity.Sc
 // userToken returns the Authorization header of a user, signed in through an app of their company. Without scopes the
 // token has all.
 func (d *scriptClient) userToken(t *testing.T, userID string, scopes []identity.Scope) (auth string) {
+	of := ""
+	if len(scopes) > 0 && strings.HasPrefix(scopes[0], "com_") {
+		of, scopes = scopes[0], scopes[1:]
+	}
 	if len(scopes) == 0 {
 		scopes = identity.AllScopes().List()
 	}
@@ -148,7 +154,7 @@ func (d *scriptClient) userToken(t *testing.T, userID string, scopes []identity.
 		if err != nil {
 			return err
 		}
-		company := cmp.Or(user.CompanyID, d.seed.CompanyID)
+		company := cmp.Or(of, user.CompanyID, d.seed.CompanyID)
 		app, _, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: company,
 			Name: "Token of " + userID, Scopes: identity.AllScopes()})
 		if err != nil {
@@ -207,6 +213,8 @@ func (d *scriptClient) stored() string {
 //	set $verified verified COMPANY                the company is verified
 //	set $owner disconnects COMPANY                an owner, who disconnects the company's platform
 //	set $limit limit COMPANY 100.00 USD           the company's payments above a limit wait for an approval
+//	set $ada administrator COMPANY [new]          an administrator for long or newly, with an authenticator: $ada_code is
+//	                                              a code of it, and $ada_spare a recovery code
 func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value string)) {
 	words := strings.Fields(what)
 	switch words[0] {
@@ -290,6 +298,43 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			return platform.Disconnect(ctx, tx, auth.Actor{CompanyID: words[1], UserID: u.ID})
 		case "verified":
 			_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", words[1])
+			return err
+		case "administrator":
+			u, err := identity.CreateUser(ctx, tx, d.s.Sealer(), identity.NewUser{Profile: identity.Profile{
+				Email: name + "-" + strings.ReplaceAll(words[1], "_", "-") + "@example.com", FirstName: "Old",
+				LastName: "Hand", Country: "US"}})
+			if err != nil {
+				return err
+			}
+			set(name, u.ID)
+			if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: words[1], UserID: u.ID,
+				Role: identity.RoleAdmin}); err != nil {
+				return err
+			}
+			if words[len(words)-1] != "new" {
+				if _, err := tx.Exec(ctx, "UPDATE members SET role_since = 0 WHERE user_id = $1", u.ID); err != nil {
+					return err
+				}
+			}
+			if err := auth.Enroll(ctx, tx, d.s.Sealer(), u); err != nil {
+				return err
+			}
+			made, err := auth.PendingEnrollment(ctx, tx, d.s.Sealer(), u, "Stipend")
+			if err != nil {
+				return err
+			}
+			before := time.Now().Add(-time.Minute)
+			old, err := totp.GenerateCode(made.Key, before)
+			if err != nil {
+				return err
+			}
+			spare, _, err := auth.Confirm(ctx, tx, d.s.Sealer(), auth.Person{User: u, Language: "en"}, old, before)
+			if err != nil {
+				return err
+			}
+			code, err := totp.GenerateCode(made.Key, time.Now())
+			set(name+"_code", code)
+			set(name+"_spare", spare[0])
 			return err
 		case "limit":
 			a, err := money.Parse(money.Asset(words[3]), words[2])

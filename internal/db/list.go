@@ -28,8 +28,8 @@ func (p Page) Offset() int64 {
 	return int64(p.Number-1) * int64(p.PerPage)
 }
 
-// List selects a page of the rows of a table that meet all its conditions, newest first. The first condition selects the
-// rows of the owner of the list.
+// List selects a page of the rows of a table that meet all its conditions, newest first. The first condition selects
+// the rows of the owner of the list.
 type List struct {
 	Columns, Table string
 	ID             string // column of the rows' IDs
@@ -99,7 +99,8 @@ func (l *List) seek(ctx context.Context, tx *Tx) error {
 		key = "0"
 	}
 	var at int64
-	err := tx.QueryRow(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s = $%d", key, l.Table, l.where[0], l.ID, l.owner+1),
+	err := tx.QueryRow(ctx, fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s = $%d", key, l.Table, l.where[0], l.ID,
+		l.owner+1),
 		append(slices.Clone(l.args[:l.owner]), l.Page.After)...).Scan(&at)
 	switch {
 	case errors.Is(err, ErrNoRows):

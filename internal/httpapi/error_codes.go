@@ -58,6 +58,21 @@ var explanations = []explanation{
 			"was not rotated.",
 	},
 	{
+		"role_required", 403, "A person with another role is required",
+		"Only an owner or administrator of the company can do this, with an access token that they granted to the app.",
+		"Ask an owner or administrator to connect the app, and send their access token.",
+	},
+	{
+		"second_factor_required", 403, "A second factor is required",
+		"The person has not presented a second factor with this access token in the last 10 minutes.",
+		"Ask the person for a code, send it to POST /api/user/second-factor, and repeat the request.",
+	},
+	{
+		"second_person_required", 403, "A second person is required",
+		"The person created the payment, or became an owner or administrator in the last 7 days.",
+		"Ask another owner or administrator to approve it.",
+	},
+	{
 		"insufficient_scope", 403, "A scope is missing",
 		"The credential is valid but does not have the scope named in the detail.",
 		"Add the scope to your app and have the user authorize it again, or use a credential that has it.",
@@ -96,6 +111,11 @@ var explanations = []explanation{
 		"idempotency_in_progress", 409, "The same request is still running",
 		"A request with the same Idempotency-Key has not finished.",
 		"Wait for the seconds in Retry-After, then repeat the request with the same key.",
+	},
+	{
+		"payroll_changed", 409, "The payroll has changed",
+		"A payee, an amount or a destination has changed since the list of approvals was read.",
+		"Read the list of approvals again, show the member what has changed, and approve with the new content_digest.",
 	},
 	{
 		"external_id_conflict", 409, "The external ID is taken",
@@ -171,6 +191,11 @@ var explanations = []explanation{
 		"misdirected", 421, "The host is not served here",
 		"The Host header does not name this service.",
 		"Check the base URL.",
+	},
+	{
+		"code_wrong", 422, "The code is wrong",
+		"The code of the authenticator is wrong, was used before or has expired.",
+		"Ask the person for the newest code.",
 	},
 	{
 		"proposal_blocked", 422, "The proposal could not be created",

@@ -136,7 +136,8 @@ func listInvitations(ctx context.Context, tx *db.Tx, c *request, in *invitationL
 	if err != nil {
 		return nil, err
 	}
-	out := &invitationPage{Data: make([]invitationItem, len(found.Items)), Meta: metaOf(in.cursorPaging, int64(found.Total), found.Items,
+	out := &invitationPage{Data: make([]invitationItem, len(found.Items)), Meta: metaOf(in.cursorPaging,
+		int64(found.Total), found.Items,
 		func(x payee.Invitation) string { return x.ID })}
 	for i, v := range found.Items {
 		out.Data[i] = showInvitation(v)

@@ -160,7 +160,8 @@ func getInvoice(ctx context.Context, tx *db.Tx, c *request, in *invoiceGet) (*in
 
 func listInvoices(ctx context.Context, tx *db.Tx, c *request, in *invoiceList) (*invoicePage, error) {
 	all, total, err := invoice.List(ctx, tx, c.by, in.UserID, invoice.Filter{
-		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.page(), Metadata: in.Metadata,
+		Status: invoice.Status(in.Status), PayerID: in.ExternalCompanyID, From: in.From, To: in.To, Page: in.page(),
+		Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err

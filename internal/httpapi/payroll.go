@@ -463,7 +463,8 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 		payees = []string{in.PayeeID}
 	}
 	all, total, err := c.Payroll.List(ctx, tx, c.by, c.company, payroll.Filter{
-		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.page(), PayeeIDs: payees, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
+		Status: payroll.State(in.Status), ExternalID: in.ExternalID, From: in.From, To: in.To, Page: in.page(),
+		PayeeIDs: payees, Amount: in.Amount, Text: in.Search, Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err
@@ -478,7 +479,8 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *request, in *payrollList) (
 
 func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (*paymentPage, error) {
 	all, total, err := c.Payroll.Payments(ctx, tx, c.by, c.company, payroll.PaymentFilter{
-		PayeeID: in.PayeeID, State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.page(), Metadata: in.Metadata,
+		PayeeID: in.PayeeID, State: payroll.State(in.Status), From: in.From, To: in.To, Page: in.page(),
+		Metadata: in.Metadata,
 	})
 	if err != nil {
 		return nil, err

@@ -234,7 +234,8 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientLis
 	if err != nil {
 		return nil, err
 	}
-	out := &recipientPage{Data: make([]RecipientItem, len(found.Items)), Meta: metaOf(in.cursorPaging, int64(found.Total), found.Items,
+	out := &recipientPage{Data: make([]RecipientItem, len(found.Items)), Meta: metaOf(in.cursorPaging,
+		int64(found.Total), found.Items,
 		func(x payee.Recipient) string { return x.ID })}
 	for i, r := range found.Items {
 		out.Data[i] = showRecipient(&r)
@@ -320,7 +321,8 @@ func listWorkers(ctx context.Context, tx *db.Tx, c *request, in *workerList) (*w
 	if err != nil {
 		return nil, err
 	}
-	out := &workerPage{Data: make([]workerItem, len(found.Items)), Meta: metaOf(in.cursorPaging, int64(found.Total), found.Items,
+	out := &workerPage{Data: make([]workerItem, len(found.Items)), Meta: metaOf(in.cursorPaging,
+		int64(found.Total), found.Items,
 		func(x payee.Worker) string { return x.UserID })}
 	for i, w := range found.Items {
 		out.Data[i] = workerItem(w)

@@ -275,6 +275,32 @@ var routes = []route{
 			"members.",
 	},
 	{
+		method: "GET", path: "/api/company/approvals", name: "list-approvals",
+		scope: identity.CompanyApprove, orScope: identity.CompanyWorkersPay, kind: read, handler: handle(listApprovals),
+		summary: "List approvals",
+		description: "Returns the payrolls, withdrawals and refunds above the company's limit, which wait for the approval " +
+			"of an owner or administrator.",
+	},
+	{
+		method: "POST", path: "/api/company/approvals/approve", name: "approve",
+		scope: identity.CompanyApprove, kind: write, handler: handle(approve),
+		summary: "Approve a payment",
+		description: "Approves a payroll, withdrawal or refund in the name of the member who granted the access token. The " +
+			"member must have presented a second factor with this token in the last 10 minutes. Nobody approves what they " +
+			"created. Approving again changes nothing.",
+		errors: []string{
+			"invalid_state", "payroll_changed", "role_required", "second_factor_required", "second_person_required",
+		},
+	},
+	{
+		method: "POST", path: "/api/company/approvals/decline", name: "decline",
+		scope: identity.CompanyApprove, kind: write, handler: handle(decline),
+		summary: "Decline a payment",
+		description: "Declines a payroll, withdrawal or refund that waits for an approval. Its money goes back to where it " +
+			"came from. The member must have presented a second factor with this token in the last 10 minutes.",
+		errors: []string{"invalid_state", "role_required", "second_factor_required"},
+	},
+	{
 		method: "GET", path: "/api/company/security-events", name: "list-security-events", apiKeyOnly: true,
 		scope: identity.CompanyDetail, kind: read, handler: handle(listSecurityEvents),
 		summary: "List security events",
@@ -338,6 +364,14 @@ var routes = []route{
 			`"classification":"individual","tax_id":"536904399","tax_id_type":"ssn",` +
 			`"street_address":"1 Main Street","city":"New York","state":"NY","zip":"10001","certified":true}`,
 		errors: []string{"country_not_supported", "not_found", "tax_id_invalid"},
+	},
+	{
+		method: "POST", path: "/api/user/second-factor", name: "present-second-factor",
+		scope: identity.CompanyApprove, kind: write, handler: withPreprocess(proveSecondFactor, handle(showSecondFactor)),
+		summary: "Present a second factor",
+		description: "Checks a code of the person's authenticator. The access token may then approve payments for 10 " +
+			"minutes. Each code works once. Ask the person for the code each time, and never store it.",
+		errors: []string{"code_wrong", "role_required"},
 	},
 	{
 		method: "GET", path: "/api/user/tax-form", name: "get-tax-form",

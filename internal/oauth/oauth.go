@@ -567,7 +567,8 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.CompanyWorkersPay:            {MoveMoney, "Pay people: create and cancel payrolls and checkout claims"},
 	identity.CompanyPropose: {Change, "View payrolls and checkout claims, and propose new ones, which a member " +
 		"confirms"},
-	identity.CompanyApprove: {MoveMoney, "Approve payrolls, withdrawals and refunds in your name, with your second factor"},
+	identity.CompanyApprove: {MoveMoney, "Approve payrolls, withdrawals and refunds in your name, after you " +
+		"enter a code"},
 	identity.UserCreate:             {Change, "Add users"},
 	identity.UserUpdate:             {Change, "Change your profile"},
 	identity.UserDetail:             {See, "View your profile"},

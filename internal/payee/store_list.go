@@ -302,7 +302,8 @@ func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string,
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := (query{companyID: p.CompanyID, sortBy: "created_at", page: p.Page}).seek(ctx, tx, &f, "created_at"); err != nil {
+	if err := (query{companyID: p.CompanyID, sortBy: "created_at", page: p.Page}).seek(ctx, tx, &f,
+		"created_at"); err != nil {
 		return nil, 0, err
 	}
 	rows, err := tx.Query(ctx,

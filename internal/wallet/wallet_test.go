@@ -299,7 +299,8 @@ func TestTransactionsAreClassified(t *testing.T) {
 					x.Errorf("%s %s: the balance is %s, want %s", c.sourceType, c.purpose, got.Balance, balance)
 				}
 			}
-			page, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Currency: "USD", Page: db.Page{Number: 2, PerPage: 5}})
+			page, _, err := wallet.Transactions(ctx, tx, x.By, "", wallet.Filter{Currency: "USD",
+				Page: db.Page{Number: 2, PerPage: 5}})
 			if len(page) != 5 || page[0].ID != all[len(all)-6].ID {
 				x.Errorf("the second page is %+v", page)
 			}

@@ -181,7 +181,8 @@ func TestQueryAndPathAreEncoded(t *testing.T) {
 }
 
 func TestAllFollowsPages(t *testing.T) {
-	s := serve(t, answer(200, `{"data":[{"payroll_id":"a"},{"payroll_id":"b"}],"meta":{"has_next":true,"next_cursor":"b"}}`),
+	s := serve(t, answer(200,
+		`{"data":[{"payroll_id":"a"},{"payroll_id":"b"}],"meta":{"has_next":true,"next_cursor":"b"}}`),
 		answer(200, `{"data":[{"payroll_id":"c"}],"meta":{"has_next":false}}`))
 	client, _ := testClient(s.URL)
 	var ids []string

@@ -24,6 +24,8 @@ const (
 	CodeAmountTooSmall ErrorCode = "amount_too_small"
 	// The category is not allowed.
 	CodeCategoryNotAllowed ErrorCode = "category_not_allowed"
+	// The code is wrong.
+	CodeCodeWrong ErrorCode = "code_wrong"
 	// The company is frozen.
 	CodeCompanyFrozen ErrorCode = "company_frozen"
 	// The currency cannot be exchanged now.
@@ -88,6 +90,8 @@ const (
 	CodePayerDeleted ErrorCode = "payer_deleted"
 	// The body is too large.
 	CodePayloadTooLarge ErrorCode = "payload_too_large"
+	// The payroll has changed.
+	CodePayrollChanged ErrorCode = "payroll_changed"
 	// The profile is incomplete.
 	CodeProfileIncomplete ErrorCode = "profile_incomplete"
 	// The proposal could not be created.
@@ -106,6 +110,12 @@ const (
 	CodeResendLimitReached ErrorCode = "resend_limit_reached"
 	// Retry later.
 	CodeRetryLater ErrorCode = "retry_later"
+	// A person with another role is required.
+	CodeRoleRequired ErrorCode = "role_required"
+	// A second factor is required.
+	CodeSecondFactorRequired ErrorCode = "second_factor_required"
+	// A second person is required.
+	CodeSecondPersonRequired ErrorCode = "second_person_required"
 	// The database is not available.
 	CodeStorageUnavailable ErrorCode = "storage_unavailable"
 	// The tax ID is invalid.

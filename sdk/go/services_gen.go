@@ -436,6 +436,43 @@ func (s *CompaniesService) Get(
 	return call[CompanyDetail](ctx, s.t, request{"GET", "/api/company", params.values(), nil, options})
 }
 
+// ListApprovals calls GET /api/company/approvals: list approvals.
+//
+// Returns the payrolls, withdrawals and refunds above the company's limit, which wait for the approval of an
+// owner or administrator.
+//
+// Requires the scope `c_company_approve` or `c_company_workers_pay`.
+func (s *CompaniesService) ListApprovals(
+	ctx context.Context, params *CompanyListApprovalsParams, options ...RequestOption,
+) (*ApprovalAll, error) {
+	return call[ApprovalAll](ctx, s.t, request{"GET", "/api/company/approvals", params.values(), nil, options})
+}
+
+// Approve calls POST /api/company/approvals/approve: approve a payment.
+//
+// Approves a payroll, withdrawal or refund in the name of the member who granted the access token. The member
+// must have presented a second factor with this token in the last 10 minutes. Nobody approves what they created.
+// Approving again changes nothing.
+//
+// Requires the scope `c_company_approve`.
+func (s *CompaniesService) Approve(
+	ctx context.Context, params *ApprovalParams, options ...RequestOption,
+) (*ApprovalAnswer, error) {
+	return call[ApprovalAnswer](ctx, s.t, request{"POST", "/api/company/approvals/approve", nil, params, options})
+}
+
+// Decline calls POST /api/company/approvals/decline: decline a payment.
+//
+// Declines a payroll, withdrawal or refund that waits for an approval. Its money goes back to where it came from.
+// The member must have presented a second factor with this token in the last 10 minutes.
+//
+// Requires the scope `c_company_approve`.
+func (s *CompaniesService) Decline(
+	ctx context.Context, params *DeclineParams, options ...RequestOption,
+) (*ApprovalAnswer, error) {
+	return call[ApprovalAnswer](ctx, s.t, request{"POST", "/api/company/approvals/decline", nil, params, options})
+}
+
 // CreateBill calls POST /api/company/bills: create a bill.
 //
 // Records an amount that the company owes to a vendor. A vendor's number is used once. A document is uploaded
@@ -1983,6 +2020,18 @@ func (s *UsersService) InitiateKYC(
 	ctx context.Context, params *KycInitiateParams, options ...RequestOption,
 ) (*KycInitiated, error) {
 	return call[KycInitiated](ctx, s.t, request{"POST", "/api/user/kyc-initiate", nil, params, options})
+}
+
+// PresentSecondFactor calls POST /api/user/second-factor: present a second factor.
+//
+// Checks a code of the person's authenticator. The access token may then approve payments for 10 minutes. Each
+// code works once. Ask the person for the code each time, and never store it.
+//
+// Requires the scope `c_company_approve`.
+func (s *UsersService) PresentSecondFactor(
+	ctx context.Context, params *SecondFactorParams, options ...RequestOption,
+) (*SecondFactorAnswer, error) {
+	return call[SecondFactorAnswer](ctx, s.t, request{"POST", "/api/user/second-factor", nil, params, options})
 }
 
 // GetTaxForm calls GET /api/user/tax-form: get a tax form.

@@ -60,6 +60,36 @@ type Allocation struct {
 	Remainder *bool `json:"remainder,omitzero"`
 }
 
+// ApprovalAll is part of responses.
+type ApprovalAll struct {
+	// What waits for an approval, at most 100 objects of each type.
+	Data []PendingApproval `json:"data"`
+}
+
+// ApprovalAnswer is part of responses.
+type ApprovalAnswer struct {
+	// ID of the payroll or payment whose state changed.
+	ObjectID string `json:"object_id"`
+	// Type of the object. One of: payroll, withdrawal, refund.
+	Type string `json:"type"`
+	// Whether another member must approve it.
+	Waits bool `json:"waits"`
+}
+
+// ApprovalParams is part of requests.
+type ApprovalParams struct {
+	// The claim of a refund.
+	ClaimID string `json:"claim_id,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// As the list of approvals returned it.
+	ContentDigest string `json:"content_digest,omitzero"`
+	// ID of the payroll or payment whose state changed.
+	ObjectID string `json:"object_id"`
+	// Type of the object. One of: payroll, withdrawal, refund.
+	Type string `json:"type"`
+}
+
 // BankDepositParams is part of requests.
 type BankDepositParams struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
@@ -1106,6 +1136,23 @@ type CompanyInvoicePage struct {
 	Owed []Owed `json:"owed"`
 }
 
+// CompanyListApprovalsParams are query parameters. Zero values are not sent.
+type CompanyListApprovalsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *CompanyListApprovalsParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
 // CompanyListInvoicesParams are query parameters. Zero values are not sent.
 type CompanyListInvoicesParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -1519,6 +1566,18 @@ type DebitParams struct {
 	Final *bool `json:"final,omitzero"`
 	// ID of the mandate for direct debits.
 	MandateID string `json:"mandate_id"`
+}
+
+// DeclineParams is part of requests.
+type DeclineParams struct {
+	// The claim of a refund.
+	ClaimID string `json:"claim_id,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the payroll or payment whose state changed.
+	ObjectID string `json:"object_id"`
+	// Type of the object. One of: payroll, withdrawal, refund.
+	Type string `json:"type"`
 }
 
 // DeliveryDetail is part of responses.
@@ -4402,6 +4461,30 @@ type PayrollUpdateParams struct {
 	ToPay []ToPayItem `json:"to_pay,omitzero"`
 }
 
+// PendingApproval is part of responses.
+type PendingApproval struct {
+	// What would be paid, without fees.
+	Amount Decimal `json:"amount"`
+	// Number of members who must approve.
+	ApprovalsRequired int64 `json:"approvals_required"`
+	// IDs of members.
+	ApprovedBy []string `json:"approved_by"`
+	// The claim of a refund; empty for others.
+	ClaimID string `json:"claim_id"`
+	// Digest of what a payroll pays and where to; for others empty.
+	ContentDigest string `json:"content_digest"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// A member, or empty if a program created it.
+	CreatedBy string `json:"created_by"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the payroll or payment whose state changed.
+	ObjectID string `json:"object_id"`
+	// Type of the object. One of: payroll, withdrawal, refund.
+	Type string `json:"type"`
+}
+
 // PlatformCompany is part of responses.
 type PlatformCompany struct {
 	// ID of the company.
@@ -5825,6 +5908,18 @@ type ScheduleUpdateParams struct {
 	Status *string `json:"status,omitzero"`
 	// 1 to 10,000 payees with their amounts.
 	ToPay []ToPayItem `json:"to_pay,omitzero"`
+}
+
+// SecondFactorAnswer is part of responses.
+type SecondFactorAnswer struct {
+	// Until when the token may approve.
+	ValidTo time.Time `json:"valid_to"`
+}
+
+// SecondFactorParams is part of requests.
+type SecondFactorParams struct {
+	// Of the authenticator, or a recovery code.
+	Code string `json:"code"`
 }
 
 // SecurityEvent is part of responses.

@@ -282,7 +282,8 @@ func claimTasks(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, e
 	if all, err = refundTasks(ctx, c, tx, maxAttention); err != nil {
 		return nil, err
 	}
-	_, late, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Status: claim.PaidLate, Page: db.Page{PerPage: 1}})
+	_, late, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Status: claim.PaidLate,
+		Page: db.Page{PerPage: 1}})
 	if late > 0 {
 		all = append(all, c.Task("amber", "clock", c.Plural("attention.paid_late", late, c.FormatCount(late)),
 			"attention.view", claimsPath+"?status="+string(claim.PaidLate)))

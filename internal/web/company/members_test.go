@@ -325,7 +325,8 @@ func TestSecurityLog(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if events, _, err = securitylog.List(ctx, tx, x.Company.ID, securitylog.Filter{Page: db.Page{PerPage: 10}}); err != nil {
+			if events, _, err = securitylog.List(ctx, tx, x.Company.ID,
+				securitylog.Filter{Page: db.Page{PerPage: 10}}); err != nil {
 				return err
 			}
 			for _, e := range events {

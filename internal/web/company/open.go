@@ -67,7 +67,8 @@ func showOpen(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		p.Sums = append(p.Sums, openSum{c.URL(openPath + "?currency=" + currency), c.FormatMoney(o.Due),
 			c.FormatCount(o.Count), currency == p.Currency})
 	}
-	f := invoice.Filter{Open: true, Currency: money.Asset(p.Currency), Page: db.Page{Number: c.PageNumber(), PerPage: openPerPage}}
+	f := invoice.Filter{Open: true, Currency: money.Asset(p.Currency), Page: db.Page{Number: c.PageNumber(),
+		PerPage: openPerPage}}
 	all, total, err := invoice.OfCompany(ctx, tx, by, f)
 	if err != nil {
 		return ui.View{}, err

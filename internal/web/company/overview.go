@@ -208,7 +208,8 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 	}
 	all = append(append(all, forWithdrawals...), proposed...)
 	for _, state := range []payroll.State{payroll.OnHold, payroll.Pending} {
-		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state, Page: db.Page{PerPage: maxAttention}})
+		some, total, err := c.Payroll.List(ctx, tx, by, "", payroll.Filter{Status: state,
+			Page: db.Page{PerPage: maxAttention}})
 		if err != nil {
 			return nil, err
 		}

@@ -240,7 +240,8 @@ func showNewPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			return ui.View{}, err
 		}
 	} else if c.Form == nil {
-		latest, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{Page: db.Page{Number: 1, PerPage: 1}})
+		latest, _, err := c.Payroll.List(ctx, tx, c.Session.Principal(), "", payroll.Filter{Page: db.Page{Number: 1,
+			PerPage: 1}})
 		if err != nil {
 			return ui.View{}, err
 		}

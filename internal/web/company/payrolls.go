@@ -47,7 +47,8 @@ type payrollsPage struct {
 // listPayrolls lists the company's payrolls, newest first.
 func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := payroll.Filter{
-		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page(), Amount: c.PlainAmount(c.Query("amount"), money.USD), Text: c.Query("search"),
+		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page(),
+		Amount: c.PlainAmount(c.Query("amount"), money.USD), Text: c.Query("search"),
 	}
 	if status := c.Query("status"); slices.Contains(payrollStates, status) {
 		f.Status = payroll.State(status)

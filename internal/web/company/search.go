@@ -103,12 +103,14 @@ func findPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (u
 }
 
 func findClaims(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
-	all, _, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Search: text, Page: db.Page{PerPage: maxFound}})
+	all, _, err := c.Claims.List(ctx, tx, c.Session.Principal(), "", claim.Filter{Search: text,
+		Page: db.Page{PerPage: maxFound}})
 	return claimTable(c, all), err
 }
 
 func findInvoices(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
-	all, _, err := invoice.OfCompany(ctx, tx, c.Session.Principal(), invoice.Filter{Number: text, Page: db.Page{PerPage: maxFound}})
+	all, _, err := invoice.OfCompany(ctx, tx, c.Session.Principal(), invoice.Filter{Number: text,
+		Page: db.Page{PerPage: maxFound}})
 	if err != nil {
 		return ui.Table{}, err
 	}

@@ -47,7 +47,8 @@ func stoppedPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.Table, e
 		Heads: c.Columns("recipient.name|a", "unpayable.why|e", "payroll.created#|d", "payment.amount#|b")}
 	var all []payroll.PayeePayment
 	for _, state := range []payroll.State{payroll.ActionRequired, payroll.Returned} {
-		some, _, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), "", payroll.PaymentFilter{State: state, Page: db.Page{Number: 1, PerPage: maxStopped}})
+		some, _, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), "", payroll.PaymentFilter{State: state,
+			Page: db.Page{Number: 1, PerPage: maxStopped}})
 		if err != nil {
 			return t, err
 		}

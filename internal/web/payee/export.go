@@ -163,7 +163,8 @@ func exportData(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 func (e *exported) addInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) error {
 	for _, status := range []invoice.Status{"", invoice.Void} { // without a status, void ones are not listed
 		for page := 1; len(e.Invoices) < maxExported; page++ {
-			all, total, err := invoice.List(ctx, tx, self(c), "", invoice.Filter{Status: status, Page: db.Page{Number: page, PerPage: 100}})
+			all, total, err := invoice.List(ctx, tx, self(c), "", invoice.Filter{Status: status,
+				Page: db.Page{Number: page, PerPage: 100}})
 			if err != nil {
 				return err
 			}

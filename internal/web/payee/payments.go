@@ -64,7 +64,8 @@ func list(ctx context.Context, tx *db.Tx, c *ui.Request, from, to time.Time) (al
 		return nil, err
 	}
 	for page := 1; ; page++ {
-		some, total, err := income.List(ctx, tx, self(c), "", income.Filter{From: from, To: to, Page: db.Page{Number: page, PerPage: 100}})
+		some, total, err := income.List(ctx, tx, self(c), "", income.Filter{From: from, To: to,
+			Page: db.Page{Number: page, PerPage: 100}})
 		if err != nil {
 			return nil, err
 		}

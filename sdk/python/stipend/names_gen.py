@@ -17,6 +17,7 @@ ErrorCode = Literal[
     "amount_too_large",  # The amount is too large.
     "amount_too_small",  # The amount is too small.
     "category_not_allowed",  # The category is not allowed.
+    "code_wrong",  # The code is wrong.
     "company_frozen",  # The company is frozen.
     "conversion_unavailable",  # The currency cannot be exchanged now.
     "country_not_supported",  # The country is not supported.
@@ -49,6 +50,7 @@ ErrorCode = Literal[
     "not_found",  # Not found.
     "payer_deleted",  # The payer is deleted.
     "payload_too_large",  # The body is too large.
+    "payroll_changed",  # The payroll has changed.
     "profile_incomplete",  # The profile is incomplete.
     "proposal_blocked",  # The proposal could not be created.
     "quote_locked",  # The quote is locked.
@@ -58,6 +60,9 @@ ErrorCode = Literal[
     "redirect_uri_invalid",  # The redirect URI is invalid.
     "resend_limit_reached",  # The resend limit is reached.
     "retry_later",  # Retry later.
+    "role_required",  # A person with another role is required.
+    "second_factor_required",  # A second factor is required.
+    "second_person_required",  # A second person is required.
     "storage_unavailable",  # The database is not available.
     "tax_id_invalid",  # The tax ID is invalid.
     "unknown_field",  # A field is unknown.

@@ -349,6 +349,37 @@ class CompaniesService(Service):
         """
         return self._call(t.CompanyDetail, "GET", "/api/company", query=params)
 
+    def list_approvals(self, **params: Unpack[t.CompanyListApprovalsParams]) -> t.ApprovalAll:
+        """List approvals.
+
+        Returns the payrolls, withdrawals and refunds above the company's limit, which wait for the approval of an
+        owner or administrator.
+
+        Requires the scope `c_company_approve` or `c_company_workers_pay`.
+        """
+        return self._call(t.ApprovalAll, "GET", "/api/company/approvals", query=params)
+
+    def approve(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ApprovalParams]) -> t.ApprovalAnswer:
+        """Approve a payment.
+
+        Approves a payroll, withdrawal or refund in the name of the member who granted the access token. The
+        member must have presented a second factor with this token in the last 10 minutes. Nobody approves what
+        they created. Approving again changes nothing.
+
+        Requires the scope `c_company_approve`.
+        """
+        return self._call(t.ApprovalAnswer, "POST", "/api/company/approvals/approve", body=params, key=idempotency_key)
+
+    def decline(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DeclineParams]) -> t.ApprovalAnswer:
+        """Decline a payment.
+
+        Declines a payroll, withdrawal or refund that waits for an approval. Its money goes back to where it came
+        from. The member must have presented a second factor with this token in the last 10 minutes.
+
+        Requires the scope `c_company_approve`.
+        """
+        return self._call(t.ApprovalAnswer, "POST", "/api/company/approvals/decline", body=params, key=idempotency_key)
+
     def create_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.BillCreateParams]) -> t.CompanyInvoice:
         """Create a bill.
 
@@ -1525,6 +1556,16 @@ class UsersService(Service):
         Requires the scope `u_user_kyc_initiate`.
         """
         return self._call(t.KycInitiated, "POST", "/api/user/kyc-initiate", body=params, key=idempotency_key)
+
+    def present_second_factor(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SecondFactorParams]) -> t.SecondFactorAnswer:
+        """Present a second factor.
+
+        Checks a code of the person's authenticator. The access token may then approve payments for 10 minutes.
+        Each code works once. Ask the person for the code each time, and never store it.
+
+        Requires the scope `c_company_approve`.
+        """
+        return self._call(t.SecondFactorAnswer, "POST", "/api/user/second-factor", body=params, key=idempotency_key)
 
     def get_tax_form(self, **params: Unpack[t.UserGetTaxFormParams]) -> t.TaxForm:
         """Get a tax form.

@@ -13,53 +13,54 @@ if TYPE_CHECKING:
     from typing_extensions import Required
 
 __all__ = [
-    "AccountCheck", "AccountCheckData", "AllocationParams", "BankDepositParams", "BankDeposited", "BankTransfer",
-    "BillCreateParams", "BillRefParams", "BrandingTheme", "BrandingThemes", "ClaimCancelled", "ClaimCreateParams",
-    "ClaimData", "ClaimExportParams", "ClaimGetBrandingParams", "ClaimGetSettingsParams",
-    "ClaimGetSettlementParams", "ClaimGetStatusParams", "ClaimListParams", "ClaimListPaymentLinksParams",
-    "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment", "ClaimPrice", "ClaimProposeParams", "ClaimQuote",
-    "ClaimQuoteData", "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus",
-    "ClaimSummary", "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams",
-    "CompanyExportYearReportParams", "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice",
-    "CompanyInvoicePage", "CompanyListInvoicesParams", "CompanyListMembersParams", "CompanyListPaymentsParams",
-    "CompanyListRequestsParams", "CompanyListSecurityEventsParams", "CompanyUploadParams", "CompanyVerification",
-    "CompanyVerificationData", "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList",
-    "DebitAnswer", "DebitChangeParams", "DebitPage", "DebitParams", "DeliveryDetail", "DeliveryItem",
-    "DeliveryPage", "DeliveryRequest", "DeliveryTry", "DestinationActor", "DestinationChange",
-    "DestinationChangeData", "DestinationDeleted", "DestinationGetFieldsParams", "DestinationGetParams",
-    "DestinationHistory", "DestinationListChangesParams", "DestinationListParams", "DestinationShare",
-    "DirectDebitData", "DirectDebitMandateData", "DocumentItem", "DocumentList", "DocumentListParams",
-    "DocumentListTypesParams", "DocumentType", "DocumentTypes", "EndpointData", "EventItem", "EventListParams",
-    "EventPage", "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData",
-    "FundingAccountGetTermsParams", "FundingAccountListParams", "FundingDetails", "FundingDetectedData",
-    "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow",
-    "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary",
-    "InvitationData", "InvitationItem", "InvitationPage", "InviteManyParams", "InviteOneParams", "InviteParams",
-    "InvitedMany", "InvitedParams", "InvitedResult", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail",
-    "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage",
-    "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams",
-    "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated", "LineItem", "LineItemParams",
-    "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
-    "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll", "MemberDetail", "MemberInvitation",
-    "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OnboardingLink",
-    "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
-    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
-    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
-    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
-    "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "AccountCheck", "AccountCheckData", "AllocationParams", "ApprovalAll", "ApprovalAnswer", "ApprovalParams",
+    "BankDepositParams", "BankDeposited", "BankTransfer", "BillCreateParams", "BillRefParams", "BrandingTheme",
+    "BrandingThemes", "ClaimCancelled", "ClaimCreateParams", "ClaimData", "ClaimExportParams",
+    "ClaimGetBrandingParams", "ClaimGetSettingsParams", "ClaimGetSettlementParams", "ClaimGetStatusParams",
+    "ClaimListParams", "ClaimListPaymentLinksParams", "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment",
+    "ClaimPrice", "ClaimProposeParams", "ClaimQuote", "ClaimQuoteData", "ClaimRefParams", "ClaimRefund",
+    "ClaimRefundParams", "ClaimRefunded", "ClaimStatus", "ClaimSummary", "CompanyDetail",
+    "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
+    "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice", "CompanyInvoicePage",
+    "CompanyListApprovalsParams", "CompanyListInvoicesParams", "CompanyListMembersParams",
+    "CompanyListPaymentsParams", "CompanyListRequestsParams", "CompanyListSecurityEventsParams",
+    "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData", "Correction", "CorrectionData",
+    "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer", "DebitChangeParams", "DebitPage",
+    "DebitParams", "DeclineParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest",
+    "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationDeleted",
+    "DestinationGetFieldsParams", "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams",
+    "DestinationListParams", "DestinationShare", "DirectDebitData", "DirectDebitMandateData", "DocumentItem",
+    "DocumentList", "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes",
+    "EndpointData", "EventItem", "EventListParams", "EventPage", "FieldDependency", "FieldOption",
+    "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams", "FundingAccountListParams",
+    "FundingDetails", "FundingDetectedData", "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer",
+    "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams",
+    "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem", "InvitationPage", "InviteManyParams",
+    "InviteOneParams", "InviteParams", "InvitedMany", "InvitedParams", "InvitedResult", "InvoiceCreateParams",
+    "InvoiceData", "InvoiceDetail", "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams",
+    "InvoiceMoved", "InvoicePage", "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount",
+    "JournalAccountParams", "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated",
+    "LineItem", "LineItemParams", "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest",
+    "LoggedRequests", "MandateAnswer", "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll",
+    "MemberDetail", "MemberInvitation", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams",
+    "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams",
+    "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams",
+    "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail",
+    "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment",
+    "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
+    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
     "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
     "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
     "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
     "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary", "PayrollUpdateParams",
-    "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams", "PlatformFeeParams", "PlatformInvitation",
-    "PlatformInviteParams", "PlatformListCompaniesParams", "PlatformPage", "PlatformToken", "PlatformTokenParams",
-    "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams",
-    "ProposalPage", "ProposalRefParams", "RateItem", "RateList", "RecipientAllocationsParams",
-    "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated", "RecipientData",
-    "RecipientDestination", "RecipientDestinationCorrectParams", "RecipientDestinationCreateParams",
-    "RecipientDestinationCreated", "RecipientDestinationDeleteParams", "RecipientDestinationList",
-    "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
+    "PendingApproval", "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams", "PlatformFeeParams",
+    "PlatformInvitation", "PlatformInviteParams", "PlatformListCompaniesParams", "PlatformPage", "PlatformToken",
+    "PlatformTokenParams", "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams",
+    "ProposalListParams", "ProposalPage", "ProposalRefParams", "RateItem", "RateList",
+    "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
+    "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
+    "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
+    "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
     "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
@@ -69,17 +70,18 @@ __all__ = [
     "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
     "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData", "ScheduleDetail",
     "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleRunParams",
-    "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecurityEvent", "SecurityEventPage",
-    "SettleParams", "Settlement", "SettlementData", "SettlementPage", "SettlementStatement",
-    "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TaxFormParams", "TestData", "ToPayItemParams",
-    "TransferData", "UploadParams", "UserAllocationsParams", "UserAllocationsUpdated", "UserCreateParams",
-    "UserCreated", "UserData", "UserDestination", "UserDestinationCorrectParams", "UserDestinationCreateParams",
-    "UserDestinationCreated", "UserDestinationDeleteParams", "UserDestinationList", "UserDestinationUpdateParams",
-    "UserDetail", "UserGetParams", "UserGetTaxFormParams", "UserUpdateParams", "UserVerificationData",
-    "VendorDocument", "VendorItemParams", "VendorPayment", "VendorPayrollCreated", "VendorPayrollParams",
-    "VendorQuoteItemParams", "VendorQuoteParams", "VendorUploadParams", "WalletBalance", "WalletBalances",
-    "WalletData", "WalletDeposit", "WalletDepositData", "WalletDepositPage", "WalletGetDirectDebitParams",
-    "WalletGetMandateParams", "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
+    "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecondFactorAnswer", "SecondFactorParams",
+    "SecurityEvent", "SecurityEventPage", "SettleParams", "Settlement", "SettlementData", "SettlementPage",
+    "SettlementStatement", "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TaxFormParams",
+    "TestData", "ToPayItemParams", "TransferData", "UploadParams", "UserAllocationsParams",
+    "UserAllocationsUpdated", "UserCreateParams", "UserCreated", "UserData", "UserDestination",
+    "UserDestinationCorrectParams", "UserDestinationCreateParams", "UserDestinationCreated",
+    "UserDestinationDeleteParams", "UserDestinationList", "UserDestinationUpdateParams", "UserDetail",
+    "UserGetParams", "UserGetTaxFormParams", "UserUpdateParams", "UserVerificationData", "VendorDocument",
+    "VendorItemParams", "VendorPayment", "VendorPayrollCreated", "VendorPayrollParams", "VendorQuoteItemParams",
+    "VendorQuoteParams", "VendorUploadParams", "WalletBalance", "WalletBalances", "WalletData", "WalletDeposit",
+    "WalletDepositData", "WalletDepositPage", "WalletGetDirectDebitParams", "WalletGetMandateParams",
+    "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
     "WalletListDirectDebitsParams", "WalletListMandatesParams", "WalletListParams",
     "WalletListTransactionsParams", "WalletListWithdrawalDestinationsParams", "WalletListWithdrawalsParams",
     "WalletRequestParams", "WalletRequested", "WalletStatement", "WalletTransaction", "WalletTransactionPage",
@@ -138,6 +140,35 @@ class AllocationParams(TypedDict, total=False):
     """Currency of fixed_amount."""
     remainder: bool
     """Instead of allocation: the percentage that the others leave."""
+
+
+@dataclass(frozen=True)
+class ApprovalAll:
+    data: list[PendingApproval]
+    """What waits for an approval, at most 100 objects of each type."""
+
+
+@dataclass(frozen=True)
+class ApprovalAnswer:
+    object_id: str
+    """ID of the payroll or payment whose state changed."""
+    type: Literal["payroll", "withdrawal", "refund"]
+    """Type of the object."""
+    waits: bool
+    """Whether another member must approve it."""
+
+
+class ApprovalParams(TypedDict, total=False):
+    claim_id: str
+    """The claim of a refund."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    content_digest: str
+    """As the list of approvals returned it."""
+    object_id: Required[str]
+    """ID of the payroll or payment whose state changed."""
+    type: Required[Literal["payroll", "withdrawal", "refund"]]
+    """Type of the object."""
 
 
 class BankDepositParams(TypedDict, total=False):
@@ -934,6 +965,11 @@ class CompanyInvoicePage:
     """Sums of all open invoices and bills, by currency."""
 
 
+class CompanyListApprovalsParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+
+
 class CompanyListInvoicesParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -1211,6 +1247,17 @@ class DebitParams(TypedDict, total=False):
     """Whether it is the last direct debit under the mandate, which then ends."""
     mandate_id: Required[str]
     """ID of the mandate for direct debits."""
+
+
+class DeclineParams(TypedDict, total=False):
+    claim_id: str
+    """The claim of a refund."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    object_id: Required[str]
+    """ID of the payroll or payment whose state changed."""
+    type: Required[Literal["payroll", "withdrawal", "refund"]]
+    """Type of the object."""
 
 
 @dataclass(frozen=True)
@@ -3750,6 +3797,30 @@ class PayrollUpdateParams(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class PendingApproval:
+    amount: Decimal
+    """What would be paid, without fees."""
+    approvals_required: int
+    """Number of members who must approve."""
+    approved_by: list[str]
+    """IDs of members."""
+    claim_id: str
+    """The claim of a refund; empty for others."""
+    content_digest: str
+    """Digest of what a payroll pays and where to; for others empty."""
+    created: datetime
+    """When it was created, UTC."""
+    created_by: str
+    """A member, or empty if a program created it."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    object_id: str
+    """ID of the payroll or payment whose state changed."""
+    type: Literal["payroll", "withdrawal", "refund"]
+    """Type of the object."""
+
+
+@dataclass(frozen=True)
 class PlatformCompany:
     company_id: str
     """ID of the company."""
@@ -4959,6 +5030,17 @@ class ScheduleUpdateParams(TypedDict, total=False):
     """`paused` creates no payrolls until the schedule is `active` again; `ended` is final."""
     to_pay: Sequence[ToPayItemParams]
     """1 to 10,000 payees with their amounts."""
+
+
+@dataclass(frozen=True)
+class SecondFactorAnswer:
+    valid_to: datetime
+    """Until when the token may approve."""
+
+
+class SecondFactorParams(TypedDict, total=False):
+    code: Required[str]
+    """Of the authenticator, or a recovery code."""
 
 
 @dataclass(frozen=True)

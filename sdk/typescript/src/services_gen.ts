@@ -389,6 +389,43 @@ export class CompaniesService extends Service {
 	}
 
 	/**
+	 * List approvals.
+	 *
+	 * Returns the payrolls, withdrawals and refunds above the company's limit, which wait for the approval of an owner
+	 * or administrator.
+	 *
+	 * Requires the scope `c_company_approve` or `c_company_workers_pay`.
+	 */
+	listApprovals(params: T.CompanyListApprovalsParams = {}, options?: RequestOptions): Promise<T.ApprovalAll> {
+		return this.t.call("GET", "/api/company/approvals", { query: params }, options, "ApprovalAll");
+	}
+
+	/**
+	 * Approve a payment.
+	 *
+	 * Approves a payroll, withdrawal or refund in the name of the member who granted the access token. The member must
+	 * have presented a second factor with this token in the last 10 minutes. Nobody approves what they created.
+	 * Approving again changes nothing.
+	 *
+	 * Requires the scope `c_company_approve`.
+	 */
+	approve(params: T.ApprovalParams, options?: RequestOptions): Promise<T.ApprovalAnswer> {
+		return this.t.call("POST", "/api/company/approvals/approve", { body: params }, options);
+	}
+
+	/**
+	 * Decline a payment.
+	 *
+	 * Declines a payroll, withdrawal or refund that waits for an approval. Its money goes back to where it came from.
+	 * The member must have presented a second factor with this token in the last 10 minutes.
+	 *
+	 * Requires the scope `c_company_approve`.
+	 */
+	decline(params: T.DeclineParams, options?: RequestOptions): Promise<T.ApprovalAnswer> {
+		return this.t.call("POST", "/api/company/approvals/decline", { body: params }, options);
+	}
+
+	/**
 	 * Create a bill.
 	 *
 	 * Records an amount that the company owes to a vendor. A vendor's number is used once. A document is uploaded
@@ -1760,6 +1797,18 @@ export class UsersService extends Service {
 	 */
 	initiateKyc(params: T.KycInitiateParams, options?: RequestOptions): Promise<T.KycInitiated> {
 		return this.t.call("POST", "/api/user/kyc-initiate", { body: params }, options);
+	}
+
+	/**
+	 * Present a second factor.
+	 *
+	 * Checks a code of the person's authenticator. The access token may then approve payments for 10 minutes. Each
+	 * code works once. Ask the person for the code each time, and never store it.
+	 *
+	 * Requires the scope `c_company_approve`.
+	 */
+	presentSecondFactor(params: T.SecondFactorParams, options?: RequestOptions): Promise<T.SecondFactorAnswer> {
+		return this.t.call("POST", "/api/user/second-factor", { body: params }, options);
 	}
 
 	/**

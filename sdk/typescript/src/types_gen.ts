@@ -49,6 +49,33 @@ export interface Allocation {
 	remainder?: boolean;
 }
 
+export interface ApprovalAll {
+	/** What waits for an approval, at most 100 objects of each type. */
+	data: PendingApproval[];
+}
+
+export interface ApprovalAnswer {
+	/** ID of the payroll or payment whose state changed. */
+	object_id: string;
+	/** Type of the object. */
+	type: "payroll" | "withdrawal" | "refund";
+	/** Whether another member must approve it. */
+	waits: boolean;
+}
+
+export interface ApprovalParams {
+	/** The claim of a refund. */
+	claim_id?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** As the list of approvals returned it. */
+	content_digest?: string;
+	/** ID of the payroll or payment whose state changed. */
+	object_id: string;
+	/** Type of the object. */
+	type: "payroll" | "withdrawal" | "refund";
+}
+
 export interface BankDepositParams {
 	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
 	amount: Decimal;
@@ -827,6 +854,11 @@ export interface CompanyInvoicePage {
 	owed: Owed[];
 }
 
+export interface CompanyListApprovalsParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+}
+
 export interface CompanyListInvoicesParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -1098,6 +1130,17 @@ export interface DebitParams {
 	final?: boolean;
 	/** ID of the mandate for direct debits. */
 	mandate_id: string;
+}
+
+export interface DeclineParams {
+	/** The claim of a refund. */
+	claim_id?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the payroll or payment whose state changed. */
+	object_id: string;
+	/** Type of the object. */
+	type: "payroll" | "withdrawal" | "refund";
 }
 
 export interface DeliveryDetail {
@@ -3534,6 +3577,29 @@ export interface PayrollUpdateParams {
 	to_pay?: ToPayItem[];
 }
 
+export interface PendingApproval {
+	/** What would be paid, without fees. */
+	amount: Decimal;
+	/** Number of members who must approve. */
+	approvals_required: number;
+	/** IDs of members. */
+	approved_by: string[];
+	/** The claim of a refund; empty for others. */
+	claim_id: string;
+	/** Digest of what a payroll pays and where to; for others empty. */
+	content_digest: string;
+	/** When it was created, UTC. */
+	created: string;
+	/** A member, or empty if a program created it. */
+	created_by: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** ID of the payroll or payment whose state changed. */
+	object_id: string;
+	/** Type of the object. */
+	type: "payroll" | "withdrawal" | "refund";
+}
+
 export interface PlatformCompany {
 	/** ID of the company. */
 	company_id: string;
@@ -4706,6 +4772,16 @@ export interface ScheduleUpdateParams {
 	status?: "active" | "paused" | "ended";
 	/** 1 to 10,000 payees with their amounts. */
 	to_pay?: ToPayItem[];
+}
+
+export interface SecondFactorAnswer {
+	/** Until when the token may approve. */
+	valid_to: string;
+}
+
+export interface SecondFactorParams {
+	/** Of the authenticator, or a recovery code. */
+	code: string;
 }
 
 export interface SecurityEvent {
@@ -6028,6 +6104,7 @@ export interface YearTotal {
  */
 export const decimals: Record<string, Record<string, string>> = {
 	Allocation: { allocation: "#", fixed_amount: "#" },
+	ApprovalAll: { data: "PendingApproval" },
 	BankDepositParams: { amount: "#" },
 	BankDeposited: { balance: "#" },
 	BankTransfer: { amount: "#" },
@@ -6093,6 +6170,7 @@ export const decimals: Record<string, Record<string, string>> = {
 	PayrollRefreshed: { quotes: "PayrollQuote" },
 	PayrollSummary: { fees: "#", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollUpdateParams: { to_pay: "ToPayItem" },
+	PendingApproval: { amount: "#" },
 	PreviewItem: { amount_fiat: "#", fees: "#", outputs: "PreviewShare", receive_amount: "#" },
 	PreviewShare: { volume_input_in_input_currency: "#" },
 	ProposalData: { amount: "#" },
