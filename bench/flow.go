@@ -130,7 +130,7 @@ func newPipeline(ctx context.Context, database string, payees int) (*pipeline, e
 		Pool: pool, ChainName: chainName, Network: networkName, QuoteValidity: time.Hour, Treasury: funds,
 		AllowUnverified: true,
 	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-		ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}); err != nil {
+		ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}); err != nil {
 		return nil, err
 	}
 	rail, err := bitcoinrail.New(bitcoinrail.Config{Chain: chainName, Source: l.chain, Pool: pool, Signer: signer,

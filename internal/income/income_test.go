@@ -69,7 +69,7 @@ func run(t *testing.T, f func(h *env)) {
 			QuoteValidity: 30 * time.Minute, Treasury: testkit.Must(treasury.New(treasury.Unlimited)), AllowUnverified: true,
 			Sealer: sealer,
 		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
-			ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}))
+			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}))
 		h.s = testkit.Must(income.New(income.Config{Payroll: pays, FeeBps: 100, CoolDown: day}, income.Guards{
 			Screen: func(context.Context, *db.Tx, destination.ScreeningSubject) (bool, error) { return h.blocked, nil },
 			ReleaseApproved: func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) {
