@@ -245,6 +245,28 @@ const (
 // Formats are all formats of a journal.
 var Formats = []string{FormatCSV, FormatQuickBooks, FormatXero}
 
+// maxLines is the largest number of lines in a file that a program imports, by format. Other formats have no limit.
+var maxLines = map[string]int{FormatQuickBooks: 1000, FormatXero: 300}
+
+// Parts divides the journal into those whose files the program of a format imports. Entries are not divided.
+func (j *Journal) Parts(format string) []Journal {
+	all, limit, lines := []Journal{*j}, maxLines[format], 0
+	if limit == 0 {
+		return all
+	}
+	all[0].Entries = nil
+	for _, e := range j.Entries {
+		if lines > 0 && lines+len(e.Lines) > limit {
+			all, lines = append(all, *j), 0
+			all[len(all)-1].Entries = nil
+		}
+		part := &all[len(all)-1]
+		part.Entries = append(part.Entries, e)
+		lines += len(e.Lines)
+	}
+	return all
+}
+
 // Write writes the journal in one of Formats.
 func (j *Journal) Write(to io.Writer, format string) error {
 	w := csv.NewWriter(to)

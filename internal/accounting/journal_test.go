@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -143,4 +144,36 @@ func TestTheJournalOfAMonthBalances(t *testing.T) {
 			})
 		}
 	})
+}
+
+// Xero takes at most 300 lines in a file. Each part has whole entries, in order, and none is lost.
+func TestAJournalIsDividedIntoFilesThatXeroImports(t *testing.T) {
+	line := Line{Account: Defaults[0], Value: money.New(money.USD, 1), Amount: money.New(money.USD, 1)}
+	for _, entries := range []int{0, 1, 149, 150, 151, 401} {
+		j := Journal{Currency: money.USD}
+		for n := range entries {
+			lines := []Line{line, line}
+			if n%3 == 0 {
+				lines = append(lines, line)
+			}
+			j.Entries = append(j.Entries, Entry{ID: fmt.Sprint(n), Lines: lines})
+		}
+		next := 0
+		for n, part := range j.Parts(FormatXero) {
+			lines := 0
+			for _, e := range part.Entries {
+				if e.ID != fmt.Sprint(next) {
+					t.Fatalf("of %d entries, part %d has %s, want %d", entries, n, e.ID, next)
+				}
+				next++
+				lines += len(e.Lines)
+			}
+			if lines > 300 || entries > 0 && lines == 0 || part.Currency != j.Currency {
+				t.Errorf("of %d entries, part %d has %d lines in %s", entries, n, lines, part.Currency)
+			}
+		}
+		if next != entries || len(j.Parts(FormatCSV)) != 1 {
+			t.Errorf("%d of %d entries are in a part", next, entries)
+		}
+	}
 }

@@ -1,12 +1,14 @@
 package app_test
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"image"
 	"image/png"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -342,6 +344,36 @@ func (o *companyBrowser) bankStatement() {
 	}
 	o.says(o.Get("/wallets/statement.pdf?asset=USD&lang=pt"), "%PDF-1")
 	o.Get("/wallets?lang=en")
+}
+
+// A journal that is longer than Xero imports is an archive of files.
+func TestALongJournalIsAnArchive(t *testing.T) {
+	t.Parallel()
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
+	testkit.Check(t, o.s.DB().Write(t.Context(), func(_ context.Context, tx *db.Tx) error {
+		for n := range 151 {
+			a := money.New(money.USD, int64(n+1))
+			if err := ledger.Post(tx, ledger.Journal{CompanyID: o.d.seed.CompanyID, SourceType: "bank_deposit",
+				SourceID: fmt.Sprint("rcp_", n), Purpose: "credit", Lines: []ledger.Line{ledger.Debit(ledger.Bank, "", a),
+					ledger.Credit(ledger.CompanyFunds, "", a)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	o.says(o.Get("/reports/journal.csv?format=quickbooks"), "JournalNo", ",1.51,")
+	text := o.Get("/reports/journal.csv?format=xero").Text
+	archive, err := zip.NewReader(strings.NewReader(text), int64(len(text)))
+	if err != nil || len(archive.File) != 2 {
+		t.Fatalf("%v in %.300q", err, text)
+	}
+	for n, lines := range []int{1 + 300, 1 + 2} {
+		data, err := fs.ReadFile(archive, archive.File[n].Name)
+		if got := bytes.Count(data, []byte("\n")); err != nil || got != lines ||
+			!bytes.HasPrefix(data, []byte("*Narration,")) {
+			t.Errorf("%s has %d lines: %v", archive.File[n].Name, got, err)
+		}
+	}
 }
 
 // wallet returns the ID of the company's wallet.

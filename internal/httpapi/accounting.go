@@ -41,6 +41,7 @@ type (
 		Month    string `query:"month" maxLength:"7"`
 		Currency string `query:"currency" enum:"USD,EUR"`
 		Format   string `query:"format" enum:"csv,quickbooks,xero"`
+		Part     int    `query:"part" default:"1" minimum:"1"`
 	}
 
 	journalAccounts struct {
@@ -110,10 +111,14 @@ func exportNEC(ctx context.Context, tx *db.Tx, c *request, in *yearInput) (*file
 
 func exportJournal(ctx context.Context, tx *db.Tx, c *request, in *journalInput) (*file, error) {
 	month := cmp.Or(in.Month, tx.Now().UTC().Format("2006-01"))
+	format := cmp.Or(in.Format, accounting.FormatCSV)
 	j, err := accounting.JournalOf(ctx, tx, c.by, month, cmp.Or(money.Asset(in.Currency), money.USD))
-	return &file{name: "journal-" + month + ".csv", write: func(w io.Writer) error {
-		return j.Write(w, cmp.Or(in.Format, accounting.FormatCSV))
-	}}, err
+	if parts := j.Parts(format); in.Part <= len(parts) {
+		j = parts[in.Part-1]
+	} else {
+		j.Entries = nil
+	}
+	return &file{name: "journal-" + month + ".csv", write: func(w io.Writer) error { return j.Write(w, format) }}, err
 }
 
 func listJournalAccounts(ctx context.Context, tx *db.Tx, c *request, _ *none) (*journalAccounts, error) {

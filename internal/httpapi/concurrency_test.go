@@ -221,7 +221,7 @@ func TestTransfersToAFundingAccount(t *testing.T) {
 		}
 		account(`"balance":2.00`)
 		if err := d.Read(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-			bank, err := ledger.Balance(ctx, tx, ada, ledger.Bank, "sandbox", money.EUR)
+			bank, err := ledger.Balance(ctx, tx, ada, ledger.Bank, virtualaccount.SandboxName, money.EUR)
 			if bank.String() != "2.00" {
 				t.Errorf("the bank account has %s", bank)
 			}

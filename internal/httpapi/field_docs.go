@@ -970,6 +970,8 @@ var typeFieldDocs = map[string]map[string]string{
 		"currency": "Currency of the values. Default: USD.",
 		"month":    "Month, such as 2026-01. Default: the present one.",
 		"format":   "Columns of the file. Default: csv, which has all of them.",
+		"part": "Number of the part, from 1. A part has at most 1,000 lines for QuickBooks Online and 300 for Xero, and " +
+			"whole entries. `csv` has one part. A part after the last has no lines.",
 	},
 	"journalAccounts":     {"accounts": "All accounts, in the order of a chart of accounts."},
 	"journalAccountsBody": {"accounts": "The accounts to set."},

@@ -1011,6 +1011,9 @@ type CompanyExportJournalParams struct {
 	Currency string
 	// Columns of the file. Default: csv, which has all of them. One of: csv, quickbooks, xero.
 	Format string
+	// Number of the part, from 1. A part has at most 1,000 lines for QuickBooks Online and 300 for Xero, and whole
+	// entries. `csv` has one part. A part after the last has no lines.
+	Part int64
 }
 
 func (p *CompanyExportJournalParams) values() url.Values {
@@ -1026,6 +1029,9 @@ func (p *CompanyExportJournalParams) values() url.Values {
 	}
 	if p.Format != "" {
 		v.Set("format", p.Format)
+	}
+	if p.Part != 0 {
+		v.Set("part", strconv.FormatInt(p.Part, 10))
 	}
 	return v
 }

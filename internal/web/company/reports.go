@@ -1,6 +1,7 @@
 package company
 
 import (
+	"archive/zip"
 	"bytes"
 	"cmp"
 	"context"
@@ -123,7 +124,8 @@ func (p *reportsPage) addJournal(ctx context.Context, tx *db.Tx, c *ui.Request) 
 	return err
 }
 
-// journalCSV exports the journal of a month.
+// journalCSV exports the journal of a month: one file or, if it is longer than the format's program imports, a ZIP
+// archive of files.
 func journalCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	format := c.Query("format")
 	if !slices.Contains(accounting.Formats, format) {
@@ -134,9 +136,23 @@ func journalCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	return csvFile("journal-"+j.Month.Format("2006-01")+"-"+format+".csv", func(w io.Writer) error {
-		return j.Write(w, format)
-	})
+	name, parts := "journal-"+j.Month.Format("2006-01")+"-"+format, j.Parts(format)
+	if len(parts) == 1 {
+		return csvFile(name+".csv", func(w io.Writer) error { return j.Write(w, format) })
+	}
+	var b bytes.Buffer
+	archive := zip.NewWriter(&b)
+	for n := range parts {
+		w, err := archive.Create(name + "-" + strconv.Itoa(n+1) + ".csv")
+		if err == nil {
+			err = parts[n].Write(w, format)
+		}
+		if err != nil {
+			return ui.View{}, err
+		}
+	}
+	err = archive.Close()
+	return ui.View{File: &ui.File{Name: name + ".zip", ContentType: "application/zip", Data: b.Bytes()}}, err
 }
 
 // accountsPage is the form for the accounts of the journal.

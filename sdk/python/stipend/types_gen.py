@@ -892,6 +892,10 @@ class CompanyExportJournalParams(TypedDict, total=False):
     """Currency of the values. Default: USD."""
     format: Literal["csv", "quickbooks", "xero"]
     """Columns of the file. Default: csv, which has all of them."""
+    part: int
+    """Number of the part, from 1. A part has at most 1,000 lines for QuickBooks Online and 300 for Xero, and
+    whole entries. `csv` has one part. A part after the last has no lines.
+    """
 
 
 class CompanyExportYearReportParams(TypedDict, total=False):

@@ -785,6 +785,11 @@ export interface CompanyExportJournalParams {
 	currency?: "USD" | "EUR";
 	/** Columns of the file. Default: csv, which has all of them. */
 	format?: "csv" | "quickbooks" | "xero";
+	/**
+	 * Number of the part, from 1. A part has at most 1,000 lines for QuickBooks Online and 300 for Xero, and whole
+	 * entries. `csv` has one part. A part after the last has no lines.
+	 */
+	part?: number;
 }
 
 export interface CompanyExportYearReportParams {
