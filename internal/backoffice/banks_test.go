@@ -425,6 +425,33 @@ func TestAnAccountWithoutBalancesIsADifference(t *testing.T) {
 	})
 }
 
+// What was posted before the period of the first statement is part of its opening balance, also if the period begins at
+// midnight of a zone in which UTC has the day before.
+func TestTheFirstOpeningBalanceHasEarlierPostings(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		clock.Set(time.Date(2026, time.March, 31, 10, 0, 0, 0, time.UTC))
+		b.write(func(ctx context.Context, tx *db.Tx) error {
+			_, err := treasury.Deposit(ctx, tx, treasury.Booking{Place: treasury.Place{Kind: treasury.PlaceBank, Name: "eur"},
+				Reference: "own"}, eur(50_00))
+			return err
+		})
+		clock.Set(time.Date(2026, time.April, 1, 20, 0, 0, 0, time.UTC))
+		b.number, b.balance = 1, 50_00
+		for zone, hour := range map[string]int{"Europe/Berlin": 22, "UTC": 24, "America/New_York": 28, "Pacific/Auckland": 11} {
+			from := time.Date(2026, time.March, 31, hour, 0, 0, 0, time.UTC)
+			var out bytes.Buffer
+			w := testkit.Must(iso20022.WriteStatement(&out, iso20022.Statement{File: "ST1", ID: "ST1", Created: clock.Now(),
+				From: from, To: from.AddDate(0, 0, 1), Account: iban, Balances: []iso20022.Balance{
+					{Type: "OPBD", Amount: eur(50_00), Day: clock.Now().AddDate(0, 0, -1)},
+					{Type: "CLBD", Amount: eur(50_00), Day: clock.Now()}}}))
+			testkit.Check(t, w.Close())
+			b.says(strings.ReplaceAll(zone, "/", "-")+".xml", out.Bytes())
+			b.compare(zone)
+		}
+	})
+}
+
 // fileIDs returns the IDs of all payment files.
 func fileIDs(t *testing.T, d *db.DB) (ids []string) {
 	t.Helper()

@@ -74,9 +74,10 @@ func newStatement(st *iso20022.Statement) *Statement {
 	if s.Balanced {
 		s.Currency = s.Closing.Asset()
 	}
-	// The opening balance is dated to the day before the statement; From is more exact.
+	// The opening balance is dated to the day before the statement; From is more exact. It is midnight at the bank, which
+	// may be on the day before in UTC: 13 hours later it is the same day in all zones from UTC-10 to UTC+13.
 	if !st.From.IsZero() {
-		s.Opens = day(st.From)
+		s.Opens = day(st.From.UTC().Add(13 * time.Hour))
 	}
 	if s.Closes == "" {
 		s.Closes = day(st.To)

@@ -54,7 +54,11 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	group := groups[0]
 	debit, id := group.all("DrctDbtTxInf")[0], document.text("CstmrDrctDbtInitn/GrpHdr/MsgId")
 	number, known := FindDebit(id)
-	amount, r := refuseCollection(messages[0], group, debit, now)
+	creditor, err := s.account(money.EUR)
+	if err != nil {
+		return err
+	}
+	amount, r := refuseCollection(messages[0], group, debit, creditor.EarliestDue(now.Add(-sandboxTolerance)), now)
 	w := scenarioOf(debit.text("DbtrAcct/Id/IBAN"))
 	switch {
 	case r != (refusal{}):
@@ -77,8 +81,9 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	return s.book(name, entries, notified, now)
 }
 
-// refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal.
-func refuseCollection(message, group, debit *element, now time.Time) (money.Amount, refusal) {
+// refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal. earliest is
+// the first due date of a file that arrives now.
+func refuseCollection(message, group, debit *element, earliest, now time.Time) (money.Amount, refusal) {
 	found := debit.all("InstdAmt")
 	if len(found) != 1 || len(found[0].Attrs) != 1 {
 		return money.Amount{}, refusal{"AM12", "the amount is not valid"}
@@ -108,8 +113,8 @@ func refuseCollection(message, group, debit *element, now time.Time) (money.Amou
 		!slices.Contains([]string{iso20022.First, iso20022.Recurring, iso20022.Final, iso20022.OneOff},
 			group.text("PmtTpInf/SeqTp")):
 		return amount, refusal{"FF01", "the instrument or the sequence is unknown"}
-	case dateErr != nil || !Target.isBusinessDay(due) || !due.After(today):
-		return amount, refusal{"DT01", "the due date is not a TARGET day after the day on which the file arrived"}
+	case dateErr != nil || !Target.isBusinessDay(due) || due.Before(earliest):
+		return amount, refusal{"DT01", "the due date is not a TARGET day after the day of the file, or the cut-off has passed"}
 	case due.Sub(today) > 14*24*time.Hour:
 		return amount, refusal{"DT04", "the due date is more than 14 days ahead"}
 	case amount.Units() > 999_999_999_99:

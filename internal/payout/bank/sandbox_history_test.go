@@ -91,6 +91,7 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 			Signed: now.AddDate(0, -1, 0), Debtor: iso20022.Party{Name: "Rose", Account: "NL91ABNA0417164300",
 				Bank: "ABNANL2A"}}}}.Write()))
 	answer := func(body string) string {
+		t.Helper()
 		root := t.TempDir()
 		_, teller, err := OpenSandbox(root)
 		testkit.Check(t, err)
@@ -121,6 +122,14 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 			t.Errorf("the unchanged file, %s: %s", name, got)
 		}
 	}
+	morning := now
+	for minutes, want := range map[int]string{29: "ACSP", 30: "RJCT DT01"} { // the cut-off is at 16:00
+		now = time.Date(2026, 11, 17, 16, minutes, 0, 0, time.UTC)
+		if got := answer(body); got != want {
+			t.Errorf("at 16:%d on the day before the due date: %s, want %s", minutes, got, want)
+		}
+	}
+	now = morning
 	from, to := strings.LastIndex(home, "<PstlAdr>"), strings.LastIndex(home, "</PstlAdr>")+len("</PstlAdr>")
 	for name, replacement := range map[string]string{"no address": "", "no town": "<PstlAdr><Ctry>CH</Ctry></PstlAdr>",
 		"no country": "<PstlAdr><TwnNm>Zug</TwnNm></PstlAdr>", "unstructured": "<PstlAdr><AdrLine>Zug</AdrLine></PstlAdr>"} {

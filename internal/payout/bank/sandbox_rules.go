@@ -206,6 +206,8 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 		return refusal{"BE04", "the creditor's address has no town or no country"}
 	case slices.ContainsFunc(t.all("UltmtDbtr"), func(e *element) bool { return e.text("Nm") == "" || !validAddress(e) }):
 		return refusal{"RR02", "the ultimate debtor has no name, or an address without a town or a country"}
+	case slices.ContainsFunc(t.all("UltmtDbtr/Id/OrgId/LEI"), func(e *element) bool { return !country.ValidLEI(e.Text) }):
+		return refusal{"RR02", "the ultimate debtor's LEI is not valid"}
 	case iban+number == "" || iban != "" && !iso20022.IsIBAN(iban) || len(number) > 34 ||
 		number == "NOTPROVIDED" && t.text("CdtrAcct/Prxy/Id") == "":
 		return refusal{"AC03", "the creditor's account number is not valid"}

@@ -20,6 +20,7 @@ import (
 func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 	now := time.Date(2026, time.November, 16, 10, 0, 0, 0, time.UTC)
 	d := payout.Details{Payer: "Example AG", PayerCountry: "CH", PayerTown: "Zug", Purpose: payout.PurposeWages,
+		PayerLEI:    "506700GE1G29325QX363",
 		Description: "November wages"}
 	file := func(asset money.Asset, version, data string) string {
 		a := sandboxAccount(t, asset)
@@ -96,6 +97,7 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"a payee's town":       {euros, "<TwnNm>Bonn</TwnNm>", "", "PART 1:BE04"},
 		"a payee's country":    {francs, "Bonn</TwnNm>\n      <Ctry>DE<", "Bonn</TwnNm><Ctry>XX<", "PART 1:BE04"},
 		"a payer without name": {euros, "<Nm>Example AG</Nm>", "", "PART 1:RR02"},
+		"a payer's LEI":        {euros, "506700GE1G29325QX363", "506700GE1G29325QX364", "PART 1:RR02"},
 		"a payer's town":       {francs, "<TwnNm>Zug</TwnNm>", "", "PART 1:RR02"},
 		"check digits":         {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89", "<CdtrAcct><Id><IBAN>DE88", "PART 1:AC03"},
 		"not in SEPA": {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89370400440532013000<",
