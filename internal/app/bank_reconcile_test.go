@@ -49,17 +49,45 @@ func TestReconciliationWithTheBank(t *testing.T) {
 			func() bool { return settled("fulfilled") == 3 && settled("returned") == 2 })
 
 		// The day ends. The bank sends its statements, which have the closing balances of the ledger.
-		d.advance(36 * time.Hour)
 		compare := func() backoffice.Report {
 			return testkit.Must(backoffice.Reconcile(t.Context(), o.s.DB(), o.s.Sources()))
 		}
-		var r backoffice.Report
 		currencies := []money.Asset{money.EUR, money.USD, money.GBP}
-		eventually(t, time.Minute, "the statements of the day agree with the ledger", func() bool {
-			n := d.count("SELECT COUNT(DISTINCT currency) FROM bank_statements WHERE balanced")
-			r = compare()
-			return n == int64(len(currencies)) && r.Clean()
-		})
+		closes := func() {
+			t.Helper()
+			d.advance(36 * time.Hour)
+			eventually(t, time.Minute, "the statements of the day agree with the ledger", func() bool {
+				n := d.count("SELECT COUNT(DISTINCT currency) FROM bank_statements WHERE balanced")
+				return n == int64(len(currencies)) && compare().Clean()
+			})
+		}
+		closes()
+		// A direct debit is credited, and returned on another day.
+		var mandate, debit struct {
+			ID     string `json:"mandate_id"`
+			Debit  string `json:"debit_id"`
+			Status string `json:"status"`
+		}
+		d.decode(d.ok("POST", "/api/sandbox/mandate", `{"scheme":"ach_ccd"}`), &mandate)
+		d.decode(d.ok("POST", "/api/wallets/direct-debits", `{"mandate_id":"`+mandate.ID+`","amount":75.00}`,
+			"Idempotency-Key", freshKey()), &debit)
+		is := func(status string) {
+			t.Helper()
+			eventually(t, time.Minute, "the debit is "+status, func() bool {
+				d.decode(d.ok("GET", "/api/wallets/direct-debits/"+debit.Debit, ""), &debit)
+				return debit.Status == status
+			})
+		}
+		d.sendDebit(debit.Debit)
+		d.advance(time.Hour) // the bank processes the file
+		is("collected")
+		closes()
+		d.ok("POST", "/api/sandbox/direct-debit-return", `{"debit_id":"`+debit.Debit+`","reason":"R01"}`)
+		is("returned")
+		closes()
+		if n := d.count("SELECT COUNT(*) FROM bank_responses WHERE problems <> 'null' OR NOT settled"); n != 0 {
+			t.Errorf("%d responses of the bank need a person", n)
+		}
 		for _, asset := range currencies {
 			booked := d.balanceIn(ledger.Bank, "sandbox", asset)
 			closing := d.count(`SELECT closing FROM bank_statements WHERE currency = $1

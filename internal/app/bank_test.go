@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math/big"
 	"slices"
 	"strings"
@@ -387,5 +388,22 @@ func (d *apiClient) corrected(o *companyBrowser, payee string) {
 	if data, err := destination.Reveal(d.s.Sealer(), to); err != nil || !strings.Contains(string(data),
 		`"account_number":"1918171614"`) {
 		d.Errorf("the next payment went to %s, %v", to.Data, err)
+	}
+}
+
+// The payee's page shows what the payee's bank says about the name when an account is entered.
+func TestThePayeesPageShowsTheVerification(t *testing.T) {
+	t.Parallel()
+	o := openCompanyBrowser(t, dbtest.SQLite(t))
+	for number, want := range map[string]string{
+		"370400440532013000": "The payee’s bank confirms the name.",
+		"370400440000993001": "The payee’s bank says that the account belongs to Ada Example Sandbox.",
+		"370400440000993002": "The payee’s bank says that the name does not match the account.",
+		"370400440000993003": "The payee’s bank could not check the name.",
+	} {
+		page := "/recipients/" + o.d.hire("DE", "EUR", iban(number))
+		eventually(t, 30*time.Second, want, func() bool {
+			return strings.Contains(html.UnescapeString(o.Get(page).Text), want)
+		})
 	}
 }

@@ -25,6 +25,7 @@ const (
 	jobBankTransfer = "sandbox.bank_transfer"
 	jobBankReturn   = "sandbox.bank_return"
 	jobDebitReturn  = "sandbox.debit_return"
+	jobBankWork     = "sandbox.bank_work"
 )
 
 type bankTransfer struct {
@@ -159,6 +160,7 @@ func BankJobs(b *bank.Sandbox, rail *bank.Rail) job.Table {
 		jobBankTransfer: {Net: handleTransfer(b, rail)},
 		jobBankReturn:   {Net: handleReturn(b, rail)},
 		jobDebitReturn:  {Net: handleDebitReturn(b, rail)},
+		jobBankWork:     {Net: func(ctx context.Context, d *db.DB, _ job.Job) error { return rail.Collect(ctx, d) }},
 	}
 }
 

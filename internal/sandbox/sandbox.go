@@ -19,6 +19,8 @@ import (
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/onchain"
 	"github.com/stipend/stipend/internal/payroll"
@@ -69,13 +71,17 @@ func New(o Options) (*Sandbox, error) {
 	return &Sandbox{o}, nil
 }
 
-// Advance moves the clock forward for every company and process on the database, and returns the new time.
+// Advance moves the clock forward for every company and process on the database, and returns the new time. After an hour
+// or more the simulated bank works at once: it processes files and sends the statements of days that are over.
 func (s *Sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time, err error) {
 	if by < 0 || by > maxAdvance {
 		return now, errClock
 	}
 	if err := s.o.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		tx.Notify(identity.NoticeRevoked) // credentials may have expired
+		if s.o.SimulatedBank && by >= time.Hour {
+			job.Enqueue(tx, job.New{CompanyID: ledger.Operator, Kind: jobBankWork})
+		}
 		return db.AdvanceClock(ctx, tx, by)
 	}); err != nil {
 		return now, err
