@@ -438,7 +438,8 @@ func TestTheFirstOpeningBalanceHasEarlierPostings(t *testing.T) {
 		})
 		clock.Set(time.Date(2026, time.April, 1, 20, 0, 0, 0, time.UTC))
 		b.number, b.balance = 1, 50_00
-		for zone, hour := range map[string]int{"Europe/Berlin": 22, "UTC": 24, "America/New_York": 28, "Pacific/Auckland": 11} {
+		for zone, hour := range map[string]int{"Europe/Berlin": 22, "UTC": 24, "America/New_York": 28,
+			"Pacific/Auckland": 11} {
 			from := time.Date(2026, time.March, 31, hour, 0, 0, 0, time.UTC)
 			var out bytes.Buffer
 			w := testkit.Must(iso20022.WriteStatement(&out, iso20022.Statement{File: "ST1", ID: "ST1", Created: clock.Now(),

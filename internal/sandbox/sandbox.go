@@ -71,8 +71,8 @@ func New(o Options) (*Sandbox, error) {
 	return &Sandbox{o}, nil
 }
 
-// Advance moves the clock forward for every company and process on the database, and returns the new time. After an hour
-// or more the simulated bank works at once: it processes files and sends the statements of days that are over.
+// Advance moves the clock forward for every company and process on the database, and returns the new time. After an
+// hour or more the simulated bank works at once: it processes files and sends the statements of days that are over.
 func (s *Sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time, err error) {
 	if by < 0 || by > maxAdvance {
 		return now, errClock

@@ -81,8 +81,8 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	return s.book(name, entries, notified, now)
 }
 
-// refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal. earliest is
-// the first due date of a file that arrives now.
+// refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal. earliest
+// is the first due date of a file that arrives now.
 func refuseCollection(message, group, debit *element, earliest, now time.Time) (money.Amount, refusal) {
 	found := debit.all("InstdAmt")
 	if len(found) != 1 || len(found[0].Attrs) != 1 {
@@ -114,7 +114,7 @@ func refuseCollection(message, group, debit *element, earliest, now time.Time) (
 			group.text("PmtTpInf/SeqTp")):
 		return amount, refusal{"FF01", "the instrument or the sequence is unknown"}
 	case dateErr != nil || !Target.isBusinessDay(due) || due.Before(earliest):
-		return amount, refusal{"DT01", "the due date is not a TARGET day after the day of the file, or the cut-off has passed"}
+		return amount, refusal{"DT01", "the due date is not a TARGET day after the file arrived, or missed the cut-off"}
 	case due.Sub(today) > 14*24*time.Hour:
 		return amount, refusal{"DT04", "the due date is more than 14 days ahead"}
 	case amount.Units() > 999_999_999_99:
