@@ -190,7 +190,7 @@ func (c Config) OperatorBankAccounts() ([]bank.Account, error) {
 }
 
 // bankRail returns the rail that pays by bank, nil if none is configured. A sandbox without a bank has a simulated one.
-func (s *Service) bankRail() (*bank.Rail, error) {
+func (s *Service) bankRail(ctx context.Context) (*bank.Rail, error) {
 	drop, accounts, err := s.cfg.bankDrop()
 	if err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (s *Service) bankRail() (*bank.Rail, error) {
 		return nil, err
 	}
 	if len(accounts) == 0 && s.cfg.Env == Sandbox {
-		if err := s.simulateBank(&c); err != nil {
+		if err := s.simulateBank(ctx, &c); err != nil {
 			return nil, err
 		}
 	}
@@ -239,9 +239,22 @@ func SimulatedBankDir(databaseURL string) string {
 	return filepath.Join(os.TempDir(), "stipend-bank-"+hex.EncodeToString(name[:8]))
 }
 
+// settingBank identifies the database to the simulated bank.
+const settingBank = "sandbox.bank"
+
 // simulateBank completes c with a simulated bank.
-func (s *Service) simulateBank(c *bank.Config) (err error) {
-	if c.Drop, s.simulatedBank, err = bank.OpenSandbox(SimulatedBankDir(s.cfg.URL())); err != nil {
+func (s *Service) simulateBank(ctx context.Context, c *bank.Config) (err error) {
+	var id string
+	if err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+		if id, err = db.Setting(ctx, tx, settingBank); err != nil || id != "" {
+			return err
+		}
+		id = tx.NewID("bnk")
+		return db.SetSetting(ctx, tx, settingBank, id)
+	}); err != nil {
+		return err
+	}
+	if c.Drop, s.simulatedBank, err = bank.OpenSandboxFor(SimulatedBankDir(s.cfg.URL()), id); err != nil {
 		return err
 	}
 	if c.Accounts = bank.SandboxAccounts(); c.Verifier == nil {

@@ -120,7 +120,7 @@ func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, er
 		}
 		rails = append(rails, r)
 	}
-	byBank, err := s.bankRail()
+	byBank, err := s.bankRail(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

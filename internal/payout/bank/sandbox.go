@@ -52,6 +52,26 @@ func OpenSandbox(root string) (*Drop, *Sandbox, error) {
 	return d, &Sandbox{root: root, accounts: SandboxAccounts(), newYork: newYork}, err
 }
 
+// ownerFile has the ID of the database whose payments a simulated bank has.
+const ownerFile = "database"
+
+// OpenSandboxFor is OpenSandbox for the database with an ID. It first removes what the bank has of another database: a
+// database that was created again has other payments under the same names.
+func OpenSandboxFor(root, id string) (*Drop, *Sandbox, error) {
+	owner, err := os.ReadFile(filepath.Join(root, ownerFile))
+	if err == nil && string(owner) != id {
+		err = os.RemoveAll(root)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	d, s, err := OpenSandbox(root)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d, s, writeWhole(root, ownerFile, []byte(id))
+}
+
 // sandboxInstant is the largest instant payment of the simulated bank, in cents.
 const sandboxInstant = 100_000_00
 

@@ -16,6 +16,30 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
+// The simulated bank keeps its books for the database with the same ID, and begins anew for another one, whose files
+// have the same names.
+func TestTheSimulatedBankBeginsAnewForAnotherDatabase(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "bank")
+	now := time.Date(2026, 11, 13, 10, 0, 0, 0, time.UTC)
+	receive := func(id string, cents int64) string {
+		t.Helper()
+		_, teller, err := OpenSandboxFor(root, id)
+		testkit.Check(t, err)
+		testkit.Check(t, teller.Receive("bnk_1", "prl1", money.New(money.EUR, cents), false, now))
+		entries := testkit.Must(readEntries(filepath.Join(root, partIn, "bnk_1.2.notification.xml")))
+		return entries[0].Amount.String()
+	}
+	for _, c := range []struct {
+		id    string
+		cents int64
+		want  string
+	}{{"first", 1, "0.01"}, {"first", 2, "0.01"}, {"second", 3, "0.03"}, {"second", 4, "0.03"}} {
+		if got := receive(c.id, c.cents); got != c.want {
+			t.Errorf("%s, %d cents: %s were booked, want %s", c.id, c.cents, got, c.want)
+		}
+	}
+}
+
 // The simulated bank notifies each entry at once and sends, for each account with entries, one statement for every
 // business day and for each other day with entries. Its statements are numbered, open with the balance of the one
 // before, and close with that balance and their entries. An event that is reported again is booked once.
