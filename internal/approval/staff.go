@@ -103,8 +103,9 @@ func (l ReleaseLimit) Planned(ctx context.Context, tx *db.Tx, companyID, objectI
 	return l.velocity.of(companyID).permit(ctx, tx, companyID, objectID, map[string]money.Amount{companyID: amount}, over)
 }
 
-// RevokeRelease ends the requests and approvals of staff to release an object of a company, because what they refer to
-// has changed. The object no longer counts toward the company's velocity limits, and is counted and compared again.
+// RevokeRelease ends the requests and approvals of staff to release an object of a company or user, because what they
+// refer to has changed. The object no longer counts toward the owner's velocity limits: it is counted and compared
+// again.
 func RevokeRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	if err := dropRequests(ctx, tx, Release, companyID, objectID); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -50,8 +51,9 @@ type env struct {
 	accounts *virtualaccount.Service
 	s        *income.Service
 	jobs     *job.Runner
-	blocked  bool  // screening blocks everyone
-	above    bool  // every amount needs two staff members
+	blocked  bool // screening blocks everyone
+	above    bool // every amount needs two staff members
+	limit    *approval.ReleaseLimit
 	crash    int64 // number of the handler call that fails after its work, from 1; 0 for none
 	calls    int64
 	people   int
@@ -72,7 +74,10 @@ func run(t *testing.T, f func(h *env)) {
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}))
 		h.s = testkit.Must(income.New(income.Config{Payroll: pays, FeeBps: 100, CoolDown: day}, income.Guards{
 			Screen: func(context.Context, *db.Tx, destination.ScreeningSubject) (bool, error) { return h.blocked, nil },
-			ReleaseApproved: func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) {
+			ReleaseApproved: func(ctx context.Context, tx *db.Tx, userID, id string, amount money.Amount) (bool, error) {
+				if h.limit != nil {
+					return h.limit.Approved(ctx, tx, userID, id, amount)
+				}
 				return !h.above, nil
 			},
 		}))
@@ -493,6 +498,37 @@ func TestAFailedOutputWaitsForAnotherDestination(t *testing.T) {
 		p.want(payroll.OnHold, payroll.ReasonCoolDown, 1)
 		p.destinations(nil)
 		p.want(payroll.ActionRequired, payroll.ReasonPayoutFailed, 1)
+	})
+}
+
+// An income that staff released goes to another destination only if staff releases it again.
+func TestAReleaseByStaffIsForOneDestination(t *testing.T) {
+	run(t, func(h *env) {
+		limit := approval.NewReleaseLimit(eur(50_00))
+		h.limit = &limit
+		p := h.person(map[money.Asset]int{money.EUR: 100})
+		release := func(outputs int) {
+			h.Helper()
+			id := p.want(payroll.OnHold, payroll.ReasonRelease, outputs).ID
+			h.Write(func(ctx context.Context, tx *db.Tx) error {
+				r, err := approval.Open(ctx, tx, approval.Request{Action: approval.Release, CompanyID: p.id, ObjectID: id,
+					Reason: "checked", RequestedBy: "opr_1"})
+				if err == nil {
+					_, err = approval.Answer(ctx, tx, r.ID, "opr_2", true)
+				}
+				if err != nil {
+					return err
+				}
+				return income.Resume(ctx, tx, p.id)
+			})
+		}
+		p.receive("100")
+		release(0)
+		p.outcome(p.want(payroll.Released, "", 1), "", payout.Failed)
+		p.want(payroll.ActionRequired, payroll.ReasonPayoutFailed, 1)
+		p.destinations(map[money.Asset]int{money.BTC: 100})
+		release(1)
+		p.want(payroll.Released, "", 1)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
@@ -264,6 +265,10 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 		return err
 	}
 	if to == payroll.ActionRequired || to == payroll.Returned {
+		// Staff approved the release to the former destination.
+		if err := approval.RevokeRelease(ctx, tx, i.UserID, i.ID); err != nil {
+			return err
+		}
 		Retry(tx, i.UserID, i.ID, time.Time{}) // the user may have changed the destination already
 	}
 	return i.advance(ctx, tx, to, reason, outputs)
