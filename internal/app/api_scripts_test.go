@@ -213,8 +213,8 @@ func (d *scriptClient) stored() string {
 //	set $verified verified COMPANY                the company is verified
 //	set $owner disconnects COMPANY                an owner, who disconnects the company's platform
 //	set $limit limit COMPANY 100.00 USD           the company's payments above a limit wait for an approval
-//	set $ada administrator COMPANY [new]          an administrator for long or newly, with an authenticator: $ada_code is
-//	                                              a code of it, and $ada_spare a recovery code
+//	set $ada administrator COMPANY [new] [owner]  an administrator for long or newly, or an owner, with an authenticator:
+//	                                              $ada_code is a code of it, $ada_spare a recovery code; and $ada_email
 func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value string)) {
 	words := strings.Fields(what)
 	switch words[0] {
@@ -300,6 +300,10 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", words[1])
 			return err
 		case "administrator":
+			role := identity.RoleAdmin
+			if words[len(words)-1] == identity.RoleOwner {
+				role = identity.RoleOwner
+			}
 			u, err := identity.CreateUser(ctx, tx, d.s.Sealer(), identity.NewUser{Profile: identity.Profile{
 				Email: name + "-" + strings.ReplaceAll(words[1], "_", "-") + "@example.com", FirstName: "Old",
 				LastName: "Hand", Country: "US"}})
@@ -308,7 +312,7 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			}
 			set(name, u.ID)
 			if err := identity.AddMember(ctx, tx, identity.Member{CompanyID: words[1], UserID: u.ID,
-				Role: identity.RoleAdmin}); err != nil {
+				Role: role}); err != nil {
 				return err
 			}
 			if words[len(words)-1] != "new" {
@@ -335,6 +339,7 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			code, err := totp.GenerateCode(made.Key, time.Now())
 			set(name+"_code", code)
 			set(name+"_spare", spare[0])
+			set(name+"_email", u.Email)
 			return err
 		case "limit":
 			a, err := money.Parse(money.Asset(words[3]), words[2])

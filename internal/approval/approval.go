@@ -32,8 +32,6 @@ import (
 var (
 	ErrApprover = apierr.New(apierr.Forbidden, "role_required",
 		"Only an owner or administrator can approve payments: on the pages, or by an app with their own access token.")
-	ErrNotProven = apierr.New(apierr.Forbidden, "second_factor_required",
-		"Send a code of your authenticator to POST /api/user/second-factor first. It is valid for 10 minutes.")
 	ErrNewApprover = apierr.New(apierr.Forbidden, "second_person_required",
 		"You became an owner or administrator in the last 7 days, so another one has to approve this.")
 	ErrCreator = apierr.New(apierr.Forbidden, "second_person_required",
@@ -75,20 +73,16 @@ type Progress struct {
 func (p Progress) Complete() bool { return int64(len(p.By)) >= p.Needed }
 
 // Administrators returns the user IDs of a company's owners and administrators. It returns ErrApprover if by is not one
-// of them, in a session or with an access token that permits approving. It returns ErrNotProven for a token with which
-// no second factor was presented lately.
+// of them, in a session or with an access token that permits approving. It returns identity.ErrNotProven for a
+// token with which no second factor was presented lately.
 func Administrators(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
 	byToken := by.Kind == identity.KindOAuth && by.Has(identity.CompanyApprove)
 	if by.UserID == "" || by.Kind != identity.KindSession && !byToken {
 		return nil, ErrApprover
 	}
 	if byToken {
-		proven, err := identity.TokenProvenAt(ctx, tx, by)
-		if err != nil {
+		if err := identity.RequireProven(ctx, tx, by); err != nil {
 			return nil, err
-		}
-		if tx.Now().Sub(proven) >= identity.FreshFactor {
-			return nil, ErrNotProven
 		}
 	}
 	all, err := identity.Administrators(ctx, tx, by.CompanyID)

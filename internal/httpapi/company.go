@@ -71,6 +71,37 @@ type (
 		Invitations []memberInvitation `json:"invitations" doc:"Open invitations to become a member."`
 	}
 
+	memberInviteInput struct{ Body memberInviteBody }
+
+	memberInviteBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		Email     string `json:"email" maxLength:"254" doc:"Address of the person." example:"grace@example.com"`
+		Role      string `json:"role" enum:"owner,admin,developer,viewer" doc:"What the person may do as a member."`
+		Language  string `json:"language,omitempty" maxLength:"20" doc:"Of the mail." example:"en"`
+	}
+
+	memberRoleInput struct{ Body memberRoleBody }
+
+	memberRoleBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		UserID    string `json:"user_id" maxLength:"64" doc:"ID of the member."`
+		Role      string `json:"role" enum:"owner,admin,developer,viewer" doc:"What the member may do."`
+	}
+
+	memberRemoveInput struct{ Body memberRemoveBody }
+
+	memberRemoveBody struct {
+		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
+		UserID    string `json:"user_id" maxLength:"64" doc:"ID of the member."`
+	}
+
+	memberRevokeInput struct{ Body memberRevokeBody }
+
+	memberRevokeBody struct {
+		CompanyID    string `json:"company_id,omitempty" maxLength:"64"`
+		InvitationID string `json:"invitation_id" maxLength:"64" doc:"ID of the invitation."`
+	}
+
 	memberDetail struct {
 		UserID       string `json:"user_id" doc:"ID of the member." example:"usr_06gf58g6w28xgvfnbjvbc8gg88"`
 		Name         string `json:"name" example:"Ada Byron"`
@@ -174,6 +205,46 @@ func listMembers(ctx context.Context, tx *db.Tx, c *request, _ *memberList) (*me
 		out.Invitations[i] = memberInvitation{v.ID, v.Email, v.Role, Time(v.Expires)}
 	}
 	return out, err
+}
+
+// changeMembers changes the members of the company in the name of the person whose access token this is, and returns
+// the members after it.
+func changeMembers(ctx context.Context, tx *db.Tx, c *request, change func(auth.Actor) error) (*memberAll, error) {
+	if c.by.Kind != identity.KindOAuth {
+		return nil, auth.ErrRole.Detailf("Only a person can change members. Use an access token that the person granted " +
+			"to the app.")
+	}
+	if err := identity.RequireProven(ctx, tx, c.by); err != nil {
+		return nil, err
+	}
+	if err := change(auth.Actor{CompanyID: c.company, UserID: c.by.UserID}); err != nil {
+		return nil, err
+	}
+	return listMembers(ctx, tx, c, nil)
+}
+
+func inviteMember(ctx context.Context, tx *db.Tx, c *request, in *memberInviteInput) (*memberAll, error) {
+	return changeMembers(ctx, tx, c, func(by auth.Actor) error {
+		return auth.Invite(ctx, tx, c.Sealer, by, in.Body.Email, in.Body.Role, in.Body.Language)
+	})
+}
+
+func setMemberRole(ctx context.Context, tx *db.Tx, c *request, in *memberRoleInput) (*memberAll, error) {
+	return changeMembers(ctx, tx, c, func(by auth.Actor) error {
+		return auth.SetRole(ctx, tx, by, in.Body.UserID, in.Body.Role)
+	})
+}
+
+func removeMember(ctx context.Context, tx *db.Tx, c *request, in *memberRemoveInput) (*memberAll, error) {
+	return changeMembers(ctx, tx, c, func(by auth.Actor) error {
+		return auth.RemoveMember(ctx, tx, by, in.Body.UserID)
+	})
+}
+
+func revokeMemberInvitation(ctx context.Context, tx *db.Tx, c *request, in *memberRevokeInput) (*memberAll, error) {
+	return changeMembers(ctx, tx, c, func(by auth.Actor) error {
+		return auth.Withdraw(ctx, tx, by, in.Body.InvitationID)
+	})
 }
 
 func listRequests(ctx context.Context, tx *db.Tx, c *request, in *requestList) (*loggedRequests, error) {

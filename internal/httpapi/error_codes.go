@@ -113,6 +113,16 @@ var explanations = []explanation{
 		"Wait for the seconds in Retry-After, then repeat the request with the same key.",
 	},
 	{
+		"invitation_limit_reached", 409, "Too many open invitations",
+		"The company has 50 open invitations of members.",
+		"Revoke an invitation, or wait until one is accepted or expires.",
+	},
+	{
+		"last_owner", 409, "The company needs an owner",
+		"The member is the only owner of the company.",
+		"Make another member an owner first.",
+	},
+	{
 		"payroll_changed", 409, "The payroll has changed",
 		"A payee, an amount or a destination has changed since the list of approvals was read.",
 		"Read the list of approvals again, show the member what has changed, and approve with the new content_digest.",

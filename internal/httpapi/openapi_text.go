@@ -185,6 +185,7 @@ var scopeTexts = map[identity.Scope]string{
 	identity.CompanyWorkersPay:            "Pay workers and vendors, and manage payrolls and claims.",
 	identity.CompanyPropose:               "Read payrolls and claims, and propose new ones, which a member creates.",
 	identity.CompanyApprove:               "Approve or decline payments as a member, with a second factor.",
+	identity.CompanyMembers:               "Manage members as a member, with a second factor.",
 	identity.UserCreate:                   "Create users.",
 	identity.UserUpdate:                   "Update users.",
 	identity.UserUpdateDoc:                "Upload documents of users.",

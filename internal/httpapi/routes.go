@@ -275,6 +275,39 @@ var routes = []route{
 			"members.",
 	},
 	{
+		method: "POST", path: "/api/company/members/invite", name: "invite-member",
+		scope: identity.CompanyMembers, kind: write, handler: handle(inviteMember),
+		summary: "Invite a member",
+		description: "Mails a person an invitation to become a member, valid for 7 days, in the name of the owner or " +
+			"administrator who granted the access token and has presented a second factor with it in the last 10 minutes. A " +
+			"second invitation replaces the first. Returns the members and invitations.",
+		errors: []string{"invalid_state", "invitation_limit_reached", "role_required", "second_factor_required"},
+	},
+	{
+		method: "POST", path: "/api/company/members/role", name: "set-member-role",
+		scope: identity.CompanyMembers, kind: write, handler: handle(setMemberRole),
+		summary: "Change a member's role",
+		description: "Changes the role of a member, as the person who granted the access token and has presented a " +
+			"second factor. Only an owner changes the role of an owner, and a company keeps one. Returns the members.",
+		errors: []string{"last_owner", "role_required", "second_factor_required"},
+	},
+	{
+		method: "POST", path: "/api/company/members/remove", name: "remove-member",
+		scope: identity.CompanyMembers, kind: write, handler: handle(removeMember),
+		summary: "Remove a member",
+		description: "Removes a member, ends their sessions and revokes what they granted to apps, as the person who " +
+			"granted the access token and has presented a second factor. Returns the other members.",
+		errors: []string{"last_owner", "role_required", "second_factor_required"},
+	},
+	{
+		method: "POST", path: "/api/company/members/invitations/revoke", name: "revoke-member-invitation",
+		scope: identity.CompanyMembers, kind: write, handler: handle(revokeMemberInvitation),
+		summary: "Revoke a member's invitation",
+		description: "Revokes an invitation to become a member, as the person who granted the access token and has " +
+			"presented a second factor. Returns the members and invitations.",
+		errors: []string{"role_required", "second_factor_required"},
+	},
+	{
 		method: "GET", path: "/api/company/approvals", name: "list-approvals",
 		scope: identity.CompanyApprove, orScope: identity.CompanyWorkersPay, kind: read, handler: handle(listApprovals),
 		summary: "List approvals",
@@ -367,10 +400,11 @@ var routes = []route{
 	},
 	{
 		method: "POST", path: "/api/user/second-factor", name: "present-second-factor",
-		scope: identity.CompanyApprove, kind: write, handler: withPreprocess(proveSecondFactor, handle(showSecondFactor)),
+		scope: identity.CompanyApprove, orScope: identity.CompanyMembers, kind: write,
+		handler: withPreprocess(proveSecondFactor, handle(showSecondFactor)),
 		summary: "Present a second factor",
-		description: "Checks a code of the person's authenticator. The access token may then approve payments for 10 " +
-			"minutes. Each code works once. Ask the person for the code each time, and never store it.",
+		description: "Checks a code of the person's authenticator. The access token may then approve payments and change " +
+			"members for 10 minutes. Each code works once. Ask the person for the code each time, and never store it.",
 		errors: []string{"code_wrong", "role_required"},
 	},
 	{

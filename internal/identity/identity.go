@@ -74,6 +74,10 @@ func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
 // ForCompany reports whether the credential is a program's that acts for the company itself, not for a person.
 func (p Principal) ForCompany() bool { return p.Kind == KindAPIKey || p.Kind == KindPlatform }
 
+// ErrNotProven is returned if a person has not presented a second factor with an access token lately.
+var ErrNotProven = apierr.New(apierr.Forbidden, "second_factor_required",
+	"Send a code of your authenticator to POST /api/user/second-factor first. It is valid for 10 minutes.")
+
 // FreshFactor is the time after a second factor during which sensitive actions need no further one.
 const FreshFactor = 10 * time.Minute
 

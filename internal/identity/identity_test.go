@@ -398,8 +398,8 @@ func TestRedirectURIs(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	all := identity.AllScopes()
-	if n := len(all.List()); n != 27 {
-		t.Fatalf("%d scopes, the API has 27", n)
+	if n := len(all.List()); n != 28 {
+		t.Fatalf("%d scopes, the API has 28", n)
 	}
 	if back, ok := identity.ParseScopes(all.String()); !ok || back != all {
 		t.Errorf("ParseScopes(String()) = %s, %v", back, ok)

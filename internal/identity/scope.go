@@ -17,7 +17,9 @@ const (
 	CompanyWorkersPay            = "c_company_workers_pay"
 	CompanyPropose               = "c_company_propose"
 	// CompanyApprove permits approving payments in the name of the member who granted it, with their second factor.
-	CompanyApprove         = "c_company_approve"
+	CompanyApprove = "c_company_approve"
+	// CompanyMembers permits managing members in the name of the member who granted it, with their second factor.
+	CompanyMembers         = "c_company_members"
 	UserCreate             = "u_user_create"
 	UserUpdate             = "u_user_update"
 	UserUpdateDoc          = "u_user_update_doc"
@@ -44,7 +46,7 @@ const (
 // scopes are all scopes in the order of the API. The index of a scope is its bit in Scopes.
 var scopes = [...]Scope{
 	CompanyDetail, CompanyWorkerList, CompanyWorkerInvitationsList, CompanyWorkersInvite, CompanyWorkersPay,
-	CompanyPropose, CompanyApprove,
+	CompanyPropose, CompanyApprove, CompanyMembers,
 	UserCreate, UserUpdate, UserUpdateDoc, UserPayerCreate, UserPayerUpdate, UserInvoiceCreate, UserInvoiceDelete,
 	UserDetail, UserDocumentList, UserPayerDetail, UserPayerList, UserBankDetails, UserInvoiceDetail, UserInvoiceList,
 	UserDistributionDetail, UserDistributionList, UserDistributionCreate, UserDistributionUpdate, UserKYCInitiate,

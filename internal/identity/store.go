@@ -432,6 +432,16 @@ func TokenProvenAt(ctx context.Context, tx *db.Tx, by Principal) (time.Time, err
 	return db.Time(at), nil
 }
 
+// RequireProven returns ErrNotProven unless the person whose access token this is has presented a second factor with it
+// within FreshFactor.
+func RequireProven(ctx context.Context, tx *db.Tx, by Principal) error {
+	proven, err := TokenProvenAt(ctx, tx, by)
+	if err == nil && tx.Now().Sub(proven) >= FreshFactor {
+		err = ErrNotProven
+	}
+	return err
+}
+
 // ProveToken stores that the person whose access token this is has just presented a second factor.
 func ProveToken(ctx context.Context, tx *db.Tx, by Principal) error {
 	return tx.ExecOne(ctx, "UPDATE access_tokens SET proven_at = $1 WHERE company_id = $2 AND token_id = $3",

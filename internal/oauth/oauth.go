@@ -550,7 +550,7 @@ const (
 func CompanyScopes() identity.Scopes {
 	return identity.NewScopes(identity.CompanyDetail, identity.CompanyWorkerList, identity.CompanyWorkerInvitationsList,
 		identity.CompanyWorkersInvite, identity.CompanyWorkersPay, identity.CompanyPropose,
-		identity.CompanyApprove)
+		identity.CompanyApprove, identity.CompanyMembers)
 }
 
 // GroupOf returns the group of a scope.
@@ -568,6 +568,8 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.CompanyPropose: {Change, "View payrolls and checkout claims, and propose new ones, which a member " +
 		"confirms"},
 	identity.CompanyApprove: {MoveMoney, "Approve payrolls, withdrawals and refunds in your name, after you " +
+		"enter a code"},
+	identity.CompanyMembers: {MoveMoney, "Invite and remove members, and change their roles, after you " +
 		"enter a code"},
 	identity.UserCreate:             {Change, "Add users"},
 	identity.UserUpdate:             {Change, "Change your profile"},

@@ -68,8 +68,12 @@ const (
 	CodeInvalidToken ErrorCode = "invalid_token"
 	// A value has the wrong type.
 	CodeInvalidType ErrorCode = "invalid_type"
+	// Too many open invitations.
+	CodeInvitationLimitReached ErrorCode = "invitation_limit_reached"
 	// Verification is required.
 	CodeKYCRequired ErrorCode = "kyc_required"
+	// The company needs an owner.
+	CodeLastOwner ErrorCode = "last_owner"
 	// The body is not valid JSON.
 	CodeMalformedJSON ErrorCode = "malformed_json"
 	// The mandate cannot be used.

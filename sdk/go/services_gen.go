@@ -539,6 +539,55 @@ func (s *CompaniesService) ListMembers(
 	return call[MemberAll](ctx, s.t, request{"GET", "/api/company/members", params.values(), nil, options})
 }
 
+// RevokeMemberInvitation calls POST /api/company/members/invitations/revoke: revoke a member's invitation.
+//
+// Revokes an invitation to become a member, as the person who granted the access token and has presented a second
+// factor. Returns the members and invitations.
+//
+// Requires the scope `c_company_members`.
+func (s *CompaniesService) RevokeMemberInvitation(
+	ctx context.Context, params *MemberRevokeParams, options ...RequestOption,
+) (*MemberAll, error) {
+	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/invitations/revoke", nil, params, options})
+}
+
+// InviteMember calls POST /api/company/members/invite: invite a member.
+//
+// Mails a person an invitation to become a member, valid for 7 days, in the name of the owner or administrator
+// who granted the access token and has presented a second factor with it in the last 10 minutes. A second
+// invitation replaces the first. Returns the members and invitations.
+//
+// Requires the scope `c_company_members`.
+func (s *CompaniesService) InviteMember(
+	ctx context.Context, params *MemberInviteParams, options ...RequestOption,
+) (*MemberAll, error) {
+	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/invite", nil, params, options})
+}
+
+// RemoveMember calls POST /api/company/members/remove: remove a member.
+//
+// Removes a member, ends their sessions and revokes what they granted to apps, as the person who granted the
+// access token and has presented a second factor. Returns the other members.
+//
+// Requires the scope `c_company_members`.
+func (s *CompaniesService) RemoveMember(
+	ctx context.Context, params *MemberRemoveParams, options ...RequestOption,
+) (*MemberAll, error) {
+	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/remove", nil, params, options})
+}
+
+// SetMemberRole calls POST /api/company/members/role: change a member's role.
+//
+// Changes the role of a member, as the person who granted the access token and has presented a second factor.
+// Only an owner changes the role of an owner, and a company keeps one. Returns the members.
+//
+// Requires the scope `c_company_members`.
+func (s *CompaniesService) SetMemberRole(
+	ctx context.Context, params *MemberRoleParams, options ...RequestOption,
+) (*MemberAll, error) {
+	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/role", nil, params, options})
+}
+
 // ListPayments calls GET /api/company/payments: list payments.
 //
 // Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
@@ -2024,10 +2073,10 @@ func (s *UsersService) InitiateKYC(
 
 // PresentSecondFactor calls POST /api/user/second-factor: present a second factor.
 //
-// Checks a code of the person's authenticator. The access token may then approve payments for 10 minutes. Each
-// code works once. Ask the person for the code each time, and never store it.
+// Checks a code of the person's authenticator. The access token may then approve payments and change members for
+// 10 minutes. Each code works once. Ask the person for the code each time, and never store it.
 //
-// Requires the scope `c_company_approve`.
+// Requires the scope `c_company_approve` or `c_company_members`.
 func (s *UsersService) PresentSecondFactor(
 	ctx context.Context, params *SecondFactorParams, options ...RequestOption,
 ) (*SecondFactorAnswer, error) {

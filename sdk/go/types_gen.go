@@ -3085,6 +3085,44 @@ type MemberInvitation struct {
 	Role string `json:"role"`
 }
 
+// MemberInviteParams is part of requests.
+type MemberInviteParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Address of the person.
+	Email string `json:"email"`
+	// Of the mail.
+	Language string `json:"language,omitzero"`
+	// What the person may do as a member. One of: owner, admin, developer, viewer.
+	Role string `json:"role"`
+}
+
+// MemberRemoveParams is part of requests.
+type MemberRemoveParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the member.
+	UserID string `json:"user_id"`
+}
+
+// MemberRevokeParams is part of requests.
+type MemberRevokeParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the invitation.
+	InvitationID string `json:"invitation_id"`
+}
+
+// MemberRoleParams is part of requests.
+type MemberRoleParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// What the member may do. One of: owner, admin, developer, viewer.
+	Role string `json:"role"`
+	// ID of the member.
+	UserID string `json:"user_id"`
+}
+
 // MerchantBranding is part of responses.
 type MerchantBranding struct {
 	// Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.

@@ -39,7 +39,9 @@ ErrorCode = Literal[
     "invalid_state",  # The state does not permit this.
     "invalid_token",  # The credential is invalid.
     "invalid_type",  # A value has the wrong type.
+    "invitation_limit_reached",  # Too many open invitations.
     "kyc_required",  # Verification is required.
+    "last_owner",  # The company needs an owner.
     "malformed_json",  # The body is not valid JSON.
     "mandate_not_active",  # The mandate cannot be used.
     "misdirected",  # The host is not served here.

@@ -425,6 +425,47 @@ class CompaniesService(Service):
         """
         return self._call(t.MemberAll, "GET", "/api/company/members", query=params)
 
+    def revoke_member_invitation(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberRevokeParams]) -> t.MemberAll:
+        """Revoke a member's invitation.
+
+        Revokes an invitation to become a member, as the person who granted the access token and has presented a
+        second factor. Returns the members and invitations.
+
+        Requires the scope `c_company_members`.
+        """
+        return self._call(t.MemberAll, "POST", "/api/company/members/invitations/revoke", body=params, key=idempotency_key)
+
+    def invite_member(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberInviteParams]) -> t.MemberAll:
+        """Invite a member.
+
+        Mails a person an invitation to become a member, valid for 7 days, in the name of the owner or
+        administrator who granted the access token and has presented a second factor with it in the last 10
+        minutes. A second invitation replaces the first. Returns the members and invitations.
+
+        Requires the scope `c_company_members`.
+        """
+        return self._call(t.MemberAll, "POST", "/api/company/members/invite", body=params, key=idempotency_key)
+
+    def remove_member(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberRemoveParams]) -> t.MemberAll:
+        """Remove a member.
+
+        Removes a member, ends their sessions and revokes what they granted to apps, as the person who granted the
+        access token and has presented a second factor. Returns the other members.
+
+        Requires the scope `c_company_members`.
+        """
+        return self._call(t.MemberAll, "POST", "/api/company/members/remove", body=params, key=idempotency_key)
+
+    def set_member_role(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberRoleParams]) -> t.MemberAll:
+        """Change a member's role.
+
+        Changes the role of a member, as the person who granted the access token and has presented a second
+        factor. Only an owner changes the role of an owner, and a company keeps one. Returns the members.
+
+        Requires the scope `c_company_members`.
+        """
+        return self._call(t.MemberAll, "POST", "/api/company/members/role", body=params, key=idempotency_key)
+
     def list_payments(self, **params: Unpack[t.CompanyListPaymentsParams]) -> t.PaymentPage:
         """List payments.
 
@@ -1560,10 +1601,10 @@ class UsersService(Service):
     def present_second_factor(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SecondFactorParams]) -> t.SecondFactorAnswer:
         """Present a second factor.
 
-        Checks a code of the person's authenticator. The access token may then approve payments for 10 minutes.
-        Each code works once. Ask the person for the code each time, and never store it.
+        Checks a code of the person's authenticator. The access token may then approve payments and change members
+        for 10 minutes. Each code works once. Ask the person for the code each time, and never store it.
 
-        Requires the scope `c_company_approve`.
+        Requires the scope `c_company_approve` or `c_company_members`.
         """
         return self._call(t.SecondFactorAnswer, "POST", "/api/user/second-factor", body=params, key=idempotency_key)
 

@@ -42,13 +42,14 @@ __all__ = [
     "JournalAccountParams", "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated",
     "LineItem", "LineItemParams", "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest",
     "LoggedRequests", "MandateAnswer", "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll",
-    "MemberDetail", "MemberInvitation", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams",
-    "MerchantSettings", "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams",
-    "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams",
-    "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail",
-    "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment",
-    "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
-    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "MemberDetail", "MemberInvitation", "MemberInviteParams", "MemberRemoveParams", "MemberRevokeParams",
+    "MemberRoleParams", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
+    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OnboardingLink",
+    "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
+    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
+    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
+    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
+    "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
     "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
     "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
     "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
@@ -2509,6 +2510,40 @@ class MemberInvitation:
     """ID of the invitation."""
     role: Literal["owner", "admin", "developer", "viewer"]
     """What the person may do as a member."""
+
+
+class MemberInviteParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    email: Required[str]
+    """Address of the person."""
+    language: str
+    """Of the mail."""
+    role: Required[Literal["owner", "admin", "developer", "viewer"]]
+    """What the person may do as a member."""
+
+
+class MemberRemoveParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    user_id: Required[str]
+    """ID of the member."""
+
+
+class MemberRevokeParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    invitation_id: Required[str]
+    """ID of the invitation."""
+
+
+class MemberRoleParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    role: Required[Literal["owner", "admin", "developer", "viewer"]]
+    """What the member may do."""
+    user_id: Required[str]
+    """ID of the member."""
 
 
 @dataclass(frozen=True)

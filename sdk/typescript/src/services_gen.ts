@@ -479,6 +479,55 @@ export class CompaniesService extends Service {
 	}
 
 	/**
+	 * Revoke a member's invitation.
+	 *
+	 * Revokes an invitation to become a member, as the person who granted the access token and has presented a second
+	 * factor. Returns the members and invitations.
+	 *
+	 * Requires the scope `c_company_members`.
+	 */
+	revokeMemberInvitation(params: T.MemberRevokeParams, options?: RequestOptions): Promise<T.MemberAll> {
+		return this.t.call("POST", "/api/company/members/invitations/revoke", { body: params }, options);
+	}
+
+	/**
+	 * Invite a member.
+	 *
+	 * Mails a person an invitation to become a member, valid for 7 days, in the name of the owner or administrator who
+	 * granted the access token and has presented a second factor with it in the last 10 minutes. A second invitation
+	 * replaces the first. Returns the members and invitations.
+	 *
+	 * Requires the scope `c_company_members`.
+	 */
+	inviteMember(params: T.MemberInviteParams, options?: RequestOptions): Promise<T.MemberAll> {
+		return this.t.call("POST", "/api/company/members/invite", { body: params }, options);
+	}
+
+	/**
+	 * Remove a member.
+	 *
+	 * Removes a member, ends their sessions and revokes what they granted to apps, as the person who granted the
+	 * access token and has presented a second factor. Returns the other members.
+	 *
+	 * Requires the scope `c_company_members`.
+	 */
+	removeMember(params: T.MemberRemoveParams, options?: RequestOptions): Promise<T.MemberAll> {
+		return this.t.call("POST", "/api/company/members/remove", { body: params }, options);
+	}
+
+	/**
+	 * Change a member's role.
+	 *
+	 * Changes the role of a member, as the person who granted the access token and has presented a second factor. Only
+	 * an owner changes the role of an owner, and a company keeps one. Returns the members.
+	 *
+	 * Requires the scope `c_company_members`.
+	 */
+	setMemberRole(params: T.MemberRoleParams, options?: RequestOptions): Promise<T.MemberAll> {
+		return this.t.call("POST", "/api/company/members/role", { body: params }, options);
+	}
+
+	/**
 	 * List payments.
 	 *
 	 * Returns the payments of all payrolls, or of one payee, the newest payroll first. Filters combine.
@@ -1802,10 +1851,10 @@ export class UsersService extends Service {
 	/**
 	 * Present a second factor.
 	 *
-	 * Checks a code of the person's authenticator. The access token may then approve payments for 10 minutes. Each
-	 * code works once. Ask the person for the code each time, and never store it.
+	 * Checks a code of the person's authenticator. The access token may then approve payments and change members for
+	 * 10 minutes. Each code works once. Ask the person for the code each time, and never store it.
 	 *
-	 * Requires the scope `c_company_approve`.
+	 * Requires the scope `c_company_approve` or `c_company_members`.
 	 */
 	presentSecondFactor(params: T.SecondFactorParams, options?: RequestOptions): Promise<T.SecondFactorAnswer> {
 		return this.t.call("POST", "/api/user/second-factor", { body: params }, options);

@@ -2305,6 +2305,40 @@ export interface MemberInvitation {
 	role: "owner" | "admin" | "developer" | "viewer";
 }
 
+export interface MemberInviteParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Address of the person. */
+	email: string;
+	/** Of the mail. */
+	language?: string;
+	/** What the person may do as a member. */
+	role: "owner" | "admin" | "developer" | "viewer";
+}
+
+export interface MemberRemoveParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the member. */
+	user_id: string;
+}
+
+export interface MemberRevokeParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the invitation. */
+	invitation_id: string;
+}
+
+export interface MemberRoleParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** What the member may do. */
+	role: "owner" | "admin" | "developer" | "viewer";
+	/** ID of the member. */
+	user_id: string;
+}
+
 export interface MerchantBranding {
 	/** Color of buttons and links, as # and six hexadecimal digits; empty for the service's color. */
 	accent_color: string;
