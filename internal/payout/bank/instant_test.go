@@ -136,3 +136,38 @@ func TestARefusedInstantPaymentFallsBack(t *testing.T) {
 		})
 	}
 }
+
+// A file of instant payments that arrives after the bank's hours is refused as a whole, and its payments are sent as
+// ordinary ones.
+func TestInstantPaymentsThatArriveAtNightFallBack(t *testing.T) {
+	run(t, 0, func(b *fixture) {
+		_, teller, err := bank.OpenSandbox(b.root)
+		b.Must(err)
+		b.Clock.Set(time.Date(2026, time.November, 16, 23, 29, 0, 0, time.UTC))
+		b.queue("out_1", eur(100))
+		b.prepare()
+		b.send()
+		b.Clock.Set(time.Date(2026, time.November, 16, 23, 50, 0, 0, time.UTC))
+		collect := func() {
+			b.Must(teller.ProcessFiles(b.Clock.Now()))
+			b.Must(b.e.Collect(b.Context(), b.DB))
+		}
+		collect()
+		if o := b.Load("out_1"); o.State != payout.Queued || o.Reason != "TM01" {
+			b.Fatalf("the output is %s (%s), want queued again", o.State, o.Reason)
+		}
+		b.prepare()
+		b.Must(b.Runner.Drain(b.Context()))
+		collect()
+		if o := b.Load("out_1"); o.State != payout.Fulfilled {
+			b.Errorf("the output is %s (%s)", o.State, o.Reason)
+		}
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
+			f, err := bank.Find(ctx, tx, 2)
+			if f.Instant || f.Execute != "2026-11-17" {
+				b.Errorf("the second file is instant: %v, on %s", f.Instant, f.Execute)
+			}
+			return err
+		})
+	})
+}
