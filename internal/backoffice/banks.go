@@ -219,7 +219,7 @@ func (a *bankAccount) dropDuplicates(r *Report) {
 	var kept []bankreceipt.Statement
 	for _, s := range a.statements {
 		i := slices.IndexFunc(kept, func(k bankreceipt.Statement) bool {
-			return k.Closes == s.Closes && (s.Sequence > 0 && k.Sequence == s.Sequence ||
+			return k.Closes == s.Closes && k.Page() == s.Page() && (s.Sequence > 0 && k.Sequence == s.Sequence ||
 				k.Opening == s.Opening && k.Closing == s.Closing && s.Opening != s.Closing)
 		})
 		if i < 0 {

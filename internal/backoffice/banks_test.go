@@ -453,6 +453,33 @@ func TestTheFirstOpeningBalanceHasEarlierPostings(t *testing.T) {
 	})
 }
 
+// The pages of a statement have one ID and number. Each page opens with the balance with which the one before closes.
+func TestAStatementWithPagesIsOneStatement(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		b := openBranch(t, d, clock)
+		b.number = 1
+		page := func(n int, last bool, opened int64, kinds ...string) []byte {
+			b.balance = opened + 5_00
+			text := string(b.statement(opened, []iso20022.Entry{credit(5_00, fmt.Sprint("page ", n))}))
+			text = strings.Replace(text, "<Id>ST1</Id>", fmt.Sprintf("<Id>ST1</Id><StmtPgntn><PgNb>%d</PgNb>"+
+				"<LastPgInd>%t</LastPgInd></StmtPgntn>", n, last), 1)
+			for i, kind := range []string{"OPBD", "CLBD"} {
+				text = strings.Replace(text, "<Cd>"+kind+"<", "<Cd>"+kinds[i]+"<", 1)
+			}
+			return []byte(text)
+		}
+		first, second, third := page(1, false, 0, "OPBD", "ITBD"), page(2, false, 5_00, "ITBD", "ITBD"),
+			page(3, true, 10_00, "ITBD", "CLBD")
+		b.says("third.xml", third)
+		b.says("first.xml", first)
+		b.compare("a page is missing", "bank_total 1020 eur",
+			"statement_missing eur, between ST1 page 0001 of 2026-01-15 and ST1 page 0003 of 2026-01-15")
+		b.says("second.xml", second)
+		b.says("second-again.xml", append(second, '\n'))
+		b.compare("all pages")
+	})
+}
+
 // fileIDs returns the IDs of all payment files.
 func fileIDs(t *testing.T, d *db.DB) (ids []string) {
 	t.Helper()

@@ -55,12 +55,27 @@ func accountIDOf(accounts []bank.Account, number string, a money.Asset) string {
 	return number
 }
 
-// newStatement returns a statement without entries.
+// pageMark is between the ID of a statement and the number of a page.
+const pageMark = " page "
+
+// Page returns the number of the page that s is of a statement with several pages, or "".
+func (s Statement) Page() string {
+	_, page, _ := strings.Cut(s.ID, pageMark)
+	return page
+}
+
+// newStatement returns a statement, or one page of it, without entries.
 func newStatement(st *iso20022.Statement) *Statement {
 	s := &Statement{Number: compact(st.Account), Currency: money.Asset(st.Currency), ID: st.ID, Made: st.Created}
 	s.Sequence, _ = strconv.ParseInt(st.Sequence, 10, 64) // a sequence that is not a number is ignored
+	if st.Page > 0 {                                      // the pages of a statement have one ID
+		s.ID = fmt.Sprintf("%s%s%04d", st.ID, pageMark, st.Page)
+	}
 	var opens, closes bool
-	for _, b := range st.Balances {
+	for i, b := range st.Balances {
+		if st.Page > 0 && b.Type == "ITBD" { // the balance between two pages
+			b.Type = map[bool]string{true: "OPBD", false: "CLBD"}[i == 0]
+		}
 		switch b.Type {
 		case "OPBD", "PRCD":
 			if !opens || b.Type == "OPBD" {

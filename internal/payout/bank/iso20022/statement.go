@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type Statement struct {
 	File     string  // ID of the whole message
 	ID       string
 	Sequence string // electronic sequence number, or ""
+	Page     int    // number of the page, from 1, of a statement that has several, or 0
 	Created  time.Time
 	From, To time.Time // period, or zero
 	Account  string    // IBAN or local number
@@ -281,6 +283,19 @@ func (r *reader) statement(s *Statement, fn func(*Statement, *Entry) error) erro
 			return r.text(&s.ID, e)
 		case "ElctrncSeqNb":
 			return r.text(&s.Sequence, e)
+		case "StmtPgntn":
+			var p struct {
+				Number string `xml:"PgNb"`
+				Last   string `xml:"LastPgInd"`
+			}
+			if err := r.decode(&p, e); err != nil {
+				return err
+			}
+			number, err := strconv.Atoi(strings.TrimSpace(p.Number))
+			if last := strings.TrimSpace(p.Last); err == nil && (number > 1 || last != "true" && last != "1") {
+				s.Page = number
+			}
+			return nil
 		case "CreDtTm":
 			return r.readTime(&s.Created, &s.Err, e)
 		case "FrToDt":
