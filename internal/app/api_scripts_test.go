@@ -20,6 +20,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/pquerna/otp/totp"
+
 	"github.com/stipend/stipend/internal/app"
 
 	"github.com/stipend/stipend/internal/auth"
