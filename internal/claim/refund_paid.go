@@ -56,6 +56,8 @@ var (
 		"The service cannot exchange this much at the moment. Refund less, or try again later.")
 	errRefundSmall = apierr.New(apierr.Invalid, "amount_too_small",
 		"The refund is less than the cost of sending it. Enter a larger amount.")
+	errRefundValue = apierr.New(apierr.Invalid, "amount_too_small",
+		"The refund is worth less than the smallest unit of the claim's currency. Enter a larger amount.")
 )
 
 // PartParams is a refund of a paid claim.
@@ -202,13 +204,20 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 
 // size sets the amount that the refund pays to the payer, and how much of the claim's amount it refunds.
 func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p PartParams) error {
-	left := c.Amount
+	left, refunded := c.Amount, money.Zero(c.Funding)
 	var err error
 	for _, other := range all {
-		if other.OfMerchant() && other.State != RefundWithdrawn {
-			if left, err = left.Sub(other.Value); err != nil {
-				return err
-			}
+		if !other.OfMerchant() || other.State == RefundWithdrawn {
+			continue
+		}
+		if left, err = left.Sub(other.Value); err != nil {
+			return err
+		}
+		if other.Amount.Asset() != c.Funding {
+			continue // refunded before a reorganization, when another coin paid the claim
+		}
+		if refunded, err = refunded.Add(other.Amount); err != nil {
+			return err
 		}
 	}
 	paid, err := c.booked.wallet.Sub(c.booked.excess) // the coins that paid the claim
@@ -234,12 +243,22 @@ func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p 
 		At("body", "/amount")
 	switch {
 	case asset == c.Funding:
-		if amount.Cmp(paid) > 0 {
-			return tooMuch
+		rest, err := paid.Sub(refunded)
+		if err != nil {
+			return err
+		}
+		if amount.Cmp(rest) > 0 {
+			return ErrRefundTooMuch.Detailf("At most %s %s of this claim can still be refunded.",
+				money.New(asset, max(rest.Units(), 0)), asset).At("body", "/amount")
 		}
 		r.Amount = amount
-		r.Value, err = c.Amount.Fraction(amount.Units(), paid.Units(), money.HalfEven)
-		if err == nil && r.Value.Units() == left.Units()+1 { // parts that were rounded
+		if r.Value, err = valueOfCoins(c.Amount, paid, refunded, amount); err != nil {
+			return err
+		}
+		if r.Value.Sign() <= 0 {
+			return errRefundValue.At("body", "/amount")
+		}
+		if r.Value.Units() == left.Units()+1 { // parts that were rounded
 			r.Value = left
 		}
 	case amount.Cmp(left) > 0:
@@ -258,6 +277,24 @@ func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p 
 		err = tooMuch
 	}
 	return err
+}
+
+// valueOfCoins returns how much of a claim's amount is refunded by some of the coins that paid it, after others were
+// refunded. Parts of all coins add up to the whole amount, whatever was rounded.
+func valueOfCoins(total, paid, refunded, coins money.Amount) (money.Amount, error) {
+	sum, err := refunded.Add(coins)
+	if err != nil {
+		return total, err
+	}
+	before, err := total.Fraction(refunded.Units(), paid.Units(), money.HalfEven)
+	if err != nil {
+		return total, err
+	}
+	after, err := total.Fraction(sum.Units(), paid.Units(), money.HalfEven)
+	if err != nil {
+		return total, err
+	}
+	return after.Sub(before)
 }
 
 // exchanged returns the amount of an asset that an amount of coins is worth to a merchant, at the current rate and with

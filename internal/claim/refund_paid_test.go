@@ -126,6 +126,61 @@ func TestRefundsOfAPaidClaim(t *testing.T) {
 	})
 }
 
+// A refund in coins is worth at least one unit of the claim's currency, and all refunds together return no more coins
+// than paid the claim. By value, a refund at the current rate may return more coins, which are worth less.
+func TestRefundsInCoins(t *testing.T) {
+	run(t, func(m *merchant) {
+		m.claims.LightningRefunds = &claim.LightningRefunds{MaxFeeBps: 30, Least: 1, Most: 1_000_000}
+		tooSmall := apierr.New(apierr.Invalid, "amount_too_small", "")
+		for _, x := range []struct {
+			name  string
+			price string             // of a bitcoin, in dollars, after the payment of 800,000 satoshis for 100 dollars
+			parts []claim.PartParams // refunds before
+			coins string             // the refund
+			want  error              // nil if it is made
+			value int64              // in cents
+		}{
+			{"worth nothing", "12500", nil, "0.00000039", tooSmall, 0},
+			{"worth half a cent, rounded to the even cent", "12500", nil, "0.00000040", tooSmall, 0},
+			{"worth a cent, rounded", "12500", nil, "0.00000041", nil, 1},
+			{"all", "12500", nil, "0.00800000", nil, 100_00},
+			{"more than was paid", "12500", nil, "0.00800001", claim.ErrRefundTooMuch, 0},
+			{"the rest of thirds", "12500", []claim.PartParams{
+				{AmountText: "0.00266667", Currency: "BTC"}, {AmountText: "0.00266667", Currency: "BTC"},
+			}, "0.00266666", nil, 33_33},
+			{"more than the rest of thirds, by half a cent", "12500", []claim.PartParams{
+				{AmountText: "0.00266667", Currency: "BTC"}, {AmountText: "0.00266667", Currency: "BTC"},
+			}, "0.00266686", claim.ErrRefundTooMuch, 0},
+			{"all coins are returned at a lower price", "6250", []claim.PartParams{
+				{AmountText: "50", Rate: claim.CurrentRate},
+			}, "0.00001", claim.ErrRefundTooMuch, 0},
+			{"more coins than were paid are returned at a lower price", "5000", []claim.PartParams{
+				{AmountText: "50", Rate: claim.CurrentRate},
+			}, "0.00001", claim.ErrRefundTooMuch, 0},
+			{"more than the value that is left at a higher price", "25000", []claim.PartParams{
+				{AmountText: "90", Rate: claim.CurrentRate},
+			}, "0.00081000", claim.ErrRefundTooMuch, 0},
+		} {
+			m.Exec(`UPDATE rates SET rate = '12500' WHERE asset = 'BTC'`)
+			s := m.openPaid("800_000", "6")
+			m.Exec(`UPDATE rates SET rate = $1 WHERE asset = 'BTC'`, x.price)
+			for _, p := range x.parts {
+				s.part(m.By, p)
+			}
+			p := claim.PartParams{AmountText: x.coins, Currency: "BTC"}
+			t.Log(x.name)
+			if x.want != nil {
+				s.partRefused(x.want, p)
+				continue
+			}
+			if r, _ := s.part(m.By, p); r.Value != usd(x.value) {
+				t.Errorf("%s: %s BTC are worth %s", x.name, x.coins, r.Value)
+			}
+		}
+		m.CheckLedger()
+	})
+}
+
 // A refund of less than its cost on the chain is paid over Lightning, less the largest fee: to an address, or by an
 // invoice of a wallet for exactly what the payer gets.
 func TestRefundsOverLightning(t *testing.T) {
