@@ -45,6 +45,10 @@ type CreateParams struct {
 	ExpiresIn   time.Duration // time in which the payer can get a price; 0 for no end
 	Email       string        // email address for the payer's receipts; "" for none
 	LinkID      string        // payment link or invoice that creates it; its late money is never accepted automatically
+
+	// Compared is what a repeated request with the same ExternalID must have instead of the same metadata and line
+	// items, if these depend on who sends it or on a language. Nil compares the metadata and line items.
+	Compared map[string]string
 }
 
 // ItemParams is a line item of a request. The amount is the text of the JSON number.
@@ -76,55 +80,59 @@ func (p CreateParams) Keys() []db.Prefetch {
 
 // Validate returns the claim that Create would create, without an ID, a price or an address. It writes nothing.
 func (s *Service) Validate(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
-	c, err := begin(ctx, tx, by, p)
-	if err != nil {
+	c, first, err := begin(ctx, tx, by, p)
+	switch {
+	case err != nil:
 		return Claim{}, err
-	}
-	if c.ExternalID != "" {
-		id, _, err := reserved(ctx, tx, c.CompanyID, c.ExternalID)
-		switch {
-		case err != nil:
-			return Claim{}, err
-		case id != "":
-			return Claim{}, ErrExternalID.Set("claim_id", id)
-		}
+	case first.claimID != "":
+		return Claim{}, ErrExternalID.Set("claim_id", first.claimID)
 	}
 	return c, checkPayer(ctx, tx, by, c.CompanyID, c.PayerID)
 }
 
-// begin returns the claim that a valid request describes.
-func begin(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
+// reservation is the claim that has an external ID, with the digest of the request that created it.
+type reservation struct{ claimID, digest string }
+
+// begin returns the claim that a valid request describes, and the claim that has its external ID, if there is one. Such
+// a request repeats an earlier one, so what can change in the meantime is not checked again: the merchant's origins and
+// the company's status.
+func begin(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (c Claim, first reservation,
+	err error) {
 	companyID, err := by.Company(p.CompanyID)
 	if err != nil {
-		return Claim{}, err
+		return c, first, err
 	}
 	company, err := ownerOf(ctx, tx, companyID)
 	if err != nil {
-		return Claim{}, err
+		return c, first, err
 	}
 	settings, err := settingsOf(ctx, tx, company)
 	if err != nil {
-		return Claim{}, err
+		return c, first, err
 	}
-	c, err := plan(p, company, settings)
-	if err != nil {
-		return Claim{}, err
+	var invalid apierr.List
+	if id := identity.Line(&invalid, "/external_id", p.ExternalID, 0, maxExternal); id != "" && invalid.Empty() {
+		if first.claimID, first.digest, err = reserved(ctx, tx, companyID, id); err != nil {
+			return c, first, err
+		}
 	}
-	return c, company.Active()
+	repeated := first.claimID != ""
+	if c, err = plan(p, company, settings, repeated); err == nil && !repeated {
+		err = company.Active()
+	}
+	return c, first, err
 }
 
 // Create creates a claim with its quote and its address. The error lists all problems of the request.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
-	c, err := begin(ctx, tx, by, p)
+	c, first, err := begin(ctx, tx, by, p)
 	if err != nil {
 		return Claim{}, err
 	}
 	companyID := c.CompanyID
 	digest := c.digest(p)
-	if c.ExternalID != "" {
-		if id, first, err := reserved(ctx, tx, companyID, c.ExternalID); err != nil || id != "" {
-			return s.madeBefore(ctx, tx, companyID, id, first == digest, err)
-		}
+	if first.claimID != "" {
+		return s.madeBefore(ctx, tx, companyID, first.claimID, first.digest == digest, nil)
 	}
 	if err := checkPayer(ctx, tx, by, companyID, c.PayerID); err != nil {
 		return Claim{}, err
@@ -189,6 +197,9 @@ func (s *Service) madeBefore(ctx context.Context, tx *db.Tx, companyID, claimID 
 // is not sealed yet.
 func (c *Claim) digest(p CreateParams) string {
 	metadata, items := c.Metadata, c.Items
+	if p.Compared != nil {
+		metadata, items = p.Compared, nil
+	}
 	if len(metadata) == 0 {
 		metadata = nil // empty is the same as absent
 	}
@@ -233,8 +244,9 @@ func (s *Service) params(c *Claim, due money.Amount, funding money.Asset, addres
 	}
 }
 
-// plan validates a request and returns the claim that it would create. It is pure.
-func plan(p CreateParams, company identity.Company, settings Settings) (Claim, error) {
+// plan validates a request and returns the claim that it would create. It is pure. A repeated request may name URLs
+// that the merchant no longer accepts.
+func plan(p CreateParams, company identity.Company, settings Settings, repeated bool) (Claim, error) {
 	var list apierr.List
 	c := Claim{
 		CompanyID: company.ID, State: AwaitingPayment, Exception: None, Version: 1, settlement: settings.SettleIn,
@@ -258,9 +270,9 @@ func plan(p CreateParams, company identity.Company, settings Settings) (Claim, e
 	switch {
 	case p.ReturnURL != "" && p.RedirectURL != "":
 		list.Add("invalid_parameter", "/redirect_url", "Send return_url or redirect_url, not both.")
-	case p.ReturnURL != "" && !settings.LeadsBack(p.ReturnURL):
+	case !repeated && p.ReturnURL != "" && !settings.LeadsBack(p.ReturnURL):
 		list.Add(errReturn.Code, "/return_url", errReturn.Detail)
-	case p.RedirectURL != "" && !settings.LeadsBack(p.RedirectURL):
+	case !repeated && p.RedirectURL != "" && !settings.LeadsBack(p.RedirectURL):
 		list.Add(errReturn.Code, "/redirect_url", errReturn.Detail)
 	}
 	if p.ExpiresIn != 0 && (p.ExpiresIn < minExpiry || p.ExpiresIn > maxExpiry) {

@@ -737,8 +737,12 @@ var typeFieldDocs = map[string]map[string]string{
 		"funding_currency": "Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them " +
 			"that the service can receive.",
 	},
-	"linkChangeBody": {"title": "What payers pay for."},
-	"PaymentLink":    {"title": "What payers pay for."},
+	"linkChangeBody": {
+		"title": "What payers pay for.",
+		"redirect_url": "URL to which the checkout of later claims redirects once the claim is paid; must have one of the " +
+			"origins in the merchant settings. Empty for none.",
+	},
+	"PaymentLink": {"title": "What payers pay for."},
 	"oauthTokenBody": {
 		"code_verifier": "PKCE code verifier. Required if the authorization request had a code_challenge.",
 	},

@@ -40,6 +40,7 @@ type (
 		Active      *bool      `json:"active,omitempty"`
 		MaxPayments *int64     `json:"max_payments,omitempty" minimum:"0" maximum:"1000000"`
 		EndsAt      *time.Time `json:"ends_at,omitempty" doc:"From then on the link takes no payments."`
+		RedirectURL *string    `json:"redirect_url,omitempty" maxLength:"2000"`
 	}
 
 	linkPath struct {
@@ -108,7 +109,7 @@ func changePaymentLink(ctx context.Context, tx *db.Tx, c *request, in *linkChang
 	b := &in.Body
 	l, err := c.Links.Change(ctx, tx, c.by, "", in.LinkID, paymentlink.Change{
 		Title: b.Title, Description: b.Description, Active: b.Active, MaxPayments: b.MaxPayments,
-		EndsAt: b.EndsAt,
+		EndsAt: b.EndsAt, RedirectURL: b.RedirectURL,
 	})
 	if err != nil {
 		return nil, err

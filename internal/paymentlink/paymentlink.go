@@ -106,6 +106,7 @@ type Change struct {
 	Active             *bool
 	MaxPayments        *int64
 	EndsAt             *time.Time // the zero time removes the end
+	RedirectURL        *string    // "" removes the URL
 }
 
 // Service creates and opens links.
@@ -168,10 +169,7 @@ func (s *Service) plan(p Params, settings claim.Settings, now time.Time) (Link, 
 			"A payment link is paid in BTC, USDC or USDT, if the service has a network of the currency, or in any of them.")
 	}
 	metadata.Check(&list, "/metadata", p.Metadata)
-	if p.RedirectURL != "" && !settings.LeadsBack(p.RedirectURL) {
-		list.Add("redirect_uri_invalid", "/redirect_url",
-			"A redirect URL starts with one of the origins in the merchant settings.")
-	}
+	checkRedirect(&list, p.RedirectURL, settings)
 	checkLimits(&list, l, now)
 	asset, known := money.Lookup(p.Currency)
 	if !known || asset.IsCrypto() && asset != money.BTC {
@@ -217,6 +215,13 @@ func (s *Service) plan(p Params, settings claim.Settings, now time.Time) (Link, 
 	return l, list.Err()
 }
 
+func checkRedirect(list *apierr.List, text string, settings claim.Settings) {
+	if text != "" && !settings.LeadsBack(text) {
+		list.Add("redirect_uri_invalid", "/redirect_url",
+			"A redirect URL starts with one of the origins in the merchant settings.")
+	}
+}
+
 func checkLimits(list *apierr.List, l Link, now time.Time) {
 	if l.MaxPayments < 0 || l.MaxPayments > maxPayments {
 		list.Add("invalid_parameter", "/max_payments", "The number of payments is 1 to 1000000, or 0 for no limit.")
@@ -259,7 +264,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 // Change changes a link. Claims that are open keep their terms and places.
 func (s *Service) Change(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, linkID string,
 	change Change) (Link, error) {
-	_, company, err := merchant(ctx, tx, by, companyID)
+	settings, company, err := merchant(ctx, tx, by, companyID)
 	if err != nil {
 		return Link{}, err
 	}
@@ -283,6 +288,10 @@ func (s *Service) Change(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	if change.Active != nil {
 		l.Active = *change.Active
+	}
+	if change.RedirectURL != nil {
+		l.RedirectURL = *change.RedirectURL
+		checkRedirect(&problems, l.RedirectURL, settings)
 	}
 	asked := l
 	asked.EndsAt = time.Time{}

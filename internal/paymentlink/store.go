@@ -97,9 +97,10 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Link, i
 // update writes what a merchant can change.
 func update(ctx context.Context, tx *db.Tx, l *Link) error {
 	err := tx.ExecOne(ctx, `UPDATE payment_links SET title = $1, description = $2, active = $3, max_payments = $4,
-		ends_at = $5, updated_at = $6, version = version + 1 WHERE company_id = $7 AND link_id = $8 AND version = $9`,
-		l.Title, l.Description, l.Active, l.MaxPayments, micros(l.EndsAt), db.Micros(l.UpdatedAt), l.CompanyID, l.ID,
-		l.Version)
+		ends_at = $5, redirect_url = $6, updated_at = $7, version = version + 1
+		WHERE company_id = $8 AND link_id = $9 AND version = $10`,
+		l.Title, l.Description, l.Active, l.MaxPayments, micros(l.EndsAt), l.RedirectURL, db.Micros(l.UpdatedAt),
+		l.CompanyID, l.ID, l.Version)
 	l.Version++
 	return err
 }
