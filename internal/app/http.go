@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/docsite"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/web"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -61,13 +62,14 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 		return nil, err
 	}
 	hooks := delivery.Setup{Sealer: s.sealer, Policy: s.policy}
+	opened := ratelimit.New(0.1, 20) // claims of payment links per network, on the pages and by x402 together
 	api := httpapi.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, SecurityContact: s.cfg.SecurityContact,
 		Payroll: s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
 		Proposals: s.proposals, Withdrawal: s.withdrawals, Debits: s.debits, Platforms: s.platforms,
 		Vendor: s.vendor,
-		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies,
+		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies, Opened: opened,
 		BankCallbacks: callbacks,
 		Reads:         float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 		Ready: s.checkReady, Problems: s.problems, Observe: s.observeRequest, Requests: s.requests,
@@ -88,7 +90,7 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 		Vendor:  s.vendor,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
 		Invoices: s.checkout, Proposals: s.proposals, Withdrawals: s.withdrawals, Debits: s.debits, Backoffice: s.backoffice,
-		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies,
+		Explorers: s.cfg.Explorer, Sealer: s.sealer, KYC: s.kyc, Webhooks: hooks, Bodies: s.bodies, Scarce: opened,
 		Observe: s.observeRequest, Done: s.ending, Docs: guides,
 		Contract: s.contract(),
 	}

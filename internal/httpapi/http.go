@@ -17,6 +17,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -108,6 +109,8 @@ type Deps struct {
 	Reads, Writes float64
 	// Bodies limits the memory that request bodies use in the process. Nil means a budget of its own.
 	Bodies *ratelimit.BodyBudget
+	// Opened limits the claims of payment links that one network opens. Nil means a limit of its own.
+	Opened *ratelimit.Limiter
 	// Hosts are the accepted Host names. Empty means all.
 	Hosts []string
 	// Ready reports why the service should not receive requests. Nil means that only the database is checked.
@@ -329,7 +332,7 @@ func newServer(d Deps, table []route) *server {
 	}
 	s := &server{
 		Deps: d, mux: http.NewServeMux(), reads: perCredential(d.Reads), writes: perCredential(d.Writes),
-		tokens: tokenRequests(), payments: ratelimit.New(2, 60), opened: ratelimit.New(0.1, 20),
+		tokens: tokenRequests(), payments: ratelimit.New(2, 60), opened: cmp.Or(d.Opened, ratelimit.New(0.1, 20)),
 		attempts: ratelimit.New(0.2, 20),
 		settling: make(chan struct{}, maxSettling),
 		wrongs:   ratelimit.New(wrongsPerSecond, wrongsAtOnce), denials: ratelimit.New(1.0/60, 1),

@@ -100,6 +100,8 @@ type Deps struct {
 	// Bodies limits the memory for large request bodies across all handlers of the process. If nil, the pages use a
 	// budget of their own.
 	Bodies *ratelimit.BodyBudget
+	// Scarce limits forms that create something for anyone, by network. Nil means a limit of its own.
+	Scarce *ratelimit.Limiter
 	// Done is closed when the process stops, and ends open event streams. If nil, they end by themselves.
 	Done <-chan struct{}
 	// Now is the system time, for logs, rate limits and authenticator codes. Business rules use the transaction time
@@ -134,7 +136,8 @@ func New(d Deps, routes []Route) *Server {
 	}
 	s := &Server{Deps: d, mux: http.NewServeMux(), pages: map[string]bool{},
 		staffPages: map[string][]backoffice.Role{}, origins: http.NewCrossOriginProtection(),
-		streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60), scarce: ratelimit.New(0.1, 20),
+		streams: streams{of: map[netip.Addr]int{}}, polls: ratelimit.New(1, 60),
+		scarce:           cmp.Or(d.Scarce, ratelimit.New(0.1, 20)),
 		AnonymousLimiter: ratelimit.New(2, 120),
 		Passwords:        ratelimit.NewQueue(MaxPasswordChecks),
 		StaffPasswords:   ratelimit.NewQueue(maxStaffPasswordChecks)}
