@@ -48,6 +48,21 @@ func TestPointOfSale(t *testing.T) {
 			"Table 4"); again.Location() != first.Location() {
 			t.Errorf("%q, then %q", first.Location(), again.Location())
 		}
+		// A colleague sends the same form again, in German.
+		_, values := webtest.Form(t, page.Text, salesPath)
+		colleague, _ := o.colleague()
+		german := colleague.Get(salesPath + "?currency=EUR&lang=de")
+		again := colleague.Submit(german, salesPath, "sale", values.Get("sale"), "amount", "10,05", "tip", "15",
+			"description", "Table 4")
+		if again.Location() != first.Location()+"?lang=de" {
+			t.Errorf("%q, then %d to %q for a colleague", first.Location(), again.Status, again.Location())
+		}
+		for _, tip := range []string{"0", "10"} {
+			if got := colleague.Submit(german, salesPath, "sale", values.Get("sale"), "amount", "10,05", "tip", tip,
+				"description", "Table 4"); got.Status != http.StatusConflict {
+				t.Errorf("a tip of %s percent with the same key: %d", tip, got.Status)
+			}
+		}
 		other := o.Submit(page, salesPath, "amount", "12")
 		if other.Status != http.StatusConflict || !other.Contains("already sent with other values") {
 			t.Fatalf("another amount with the same key: %d\n%s", other.Status, other.Text)

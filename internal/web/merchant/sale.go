@@ -83,7 +83,8 @@ var (
 	errTip = apierr.New(apierr.Invalid, "invalid_parameter", "Choose a tip, or enter an amount.")
 )
 
-// createSale creates the claim of a sale, and leads to its code. Sending the same form again leads to the same claim.
+// createSale creates the claim of a sale, and leads to its code. Sending the same form again leads to the same claim,
+// also if another member sends it, or in another language.
 func createSale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	key := c.Form.Get("sale")
 	if !strings.HasPrefix(key, salePrefix+"_") {
@@ -99,6 +100,7 @@ func createSale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		PayerID: claim.PointOfSale, AmountText: sale.total.String(), Currency: string(currency), ExternalID: key,
 		Description: strings.TrimSpace(c.Form.Get("description")), ExpiresIn: saleExpiry,
 		Metadata: map[string]string{"member": c.Session.User.ID},
+		Compared: map[string]string{"net": sale.net.String(), "tip": sale.tip.String()},
 	}
 	if len(c.Claims.Accepts()) > 1 {
 		p.Funding = claim.AnyAsset
