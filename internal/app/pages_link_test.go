@@ -89,6 +89,70 @@ func TestPaymentLinks(t *testing.T) {
 		}
 		donated := open(page, "amount", "7.50")
 		o.says(payer.Get(donated.Location()), "7.50\u00a0USD", "Donation")
+
+		// A form that was loaded before the link became inactive, or ended, is refused. Claims that are open stay open.
+		refused := func(why string) {
+			t.Helper()
+			if got := open(page, "opening", why, "amount", "7.50"); got.Status != http.StatusConflict ||
+				!got.Contains("no longer accepts payments") {
+				t.Errorf("%s: %d\n%s", why, got.Status, got.Text)
+			}
+			o.silent(o.says(payer.Get(public), "no longer accepts payments"), "Continue to payment")
+		}
+		change := func(members string) map[string]any {
+			return o.d.ok("PATCH", "/api/merchant/payment-links/"+id, members).read(t)
+		}
+		change(`{"active":false}`)
+		refused("inactive")
+		o.says(payer.Get(donated.Location()), "7.50\u00a0USD")
+		created, err := time.Parse(time.RFC3339Nano, fmt.Sprint(change(`{"active":true}`)["updated"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(`{"ends_at":"` + created.Add(2*time.Hour).Format(time.RFC3339) + `"}`)
+		o.says(payer.Get(public), "Continue to payment")
+		o.d.advance(3 * time.Hour)
+		refused("ended")
+		if n := o.d.count(`SELECT COUNT(*) FROM claims WHERE link_id = '` + id + `'`); n != 1 {
+			t.Errorf("the link created %d claims", n)
+		}
 		o.d.checkLedgerBalances()
+	})
+}
+
+// One network opens only so many claims of payment links at once, on the pages and by x402 together. The merchant's own
+// claims go on.
+func TestPayersOfLinksShareOneLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openCompanyBrowser(t, database)
+		_, id := o.newLink("title", "Donation", "funding_currency", "any")
+		public, x402 := "/pay/"+id, "/api/x402/"+id+"?amount=5"
+		payer := webtest.NewVisitor(t, o.s.Ready().BaseURL)
+		page := payer.Get(public)
+		open := func(key string) webtest.Visit {
+			return payer.Submit(page, public, "opening", key, "amount", "5")
+		}
+		for i := range 10 {
+			if got := open(fmt.Sprint("page-", i)); got.Status != http.StatusSeeOther {
+				t.Fatalf("opening %d: %d\n%s", i, got.Status, got.Text)
+			}
+			if got := payer.Get(x402); got.Status != http.StatusPaymentRequired {
+				t.Fatalf("request %d: %d\n%s", i, got.Status, got.Text)
+			}
+		}
+		refused := 0
+		for i := range 5 { // the limit recovers by one claim in ten seconds
+			if open(fmt.Sprint("more-", i)).Status == http.StatusTooManyRequests {
+				refused++
+			}
+			if payer.Get(x402).Status == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if refused == 0 {
+			t.Error("more than 20 claims were opened at once")
+		}
+		o.d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD"}`)
 	})
 }

@@ -1059,7 +1059,7 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, kind: write, handler: handle(changePaymentLink),
 		summary:     "Update a payment link",
 		description: "Absent fields stay unchanged. Claims that are already open keep their terms and places.",
-		errors:      []string{"missing_field"},
+		errors:      []string{"missing_field", "redirect_uri_invalid"},
 	},
 	{
 		method: "GET", path: "/api/merchant/branding", name: "get-merchant-branding",

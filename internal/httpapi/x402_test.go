@@ -222,6 +222,16 @@ func TestResponsesOfX402(t *testing.T) {
 		if n := b.count("SELECT COUNT(*) FROM claims WHERE link_id <> ''"); n != 1 { // the one that the 402 named
 			t.Errorf("the link created %d claims", n)
 		}
+		for _, change := range [][2]string{{"active = FALSE", "active = TRUE"}, {"ends_at = 1", "ends_at = 0"}} {
+			b.set("UPDATE payment_links SET " + change[0])
+			if got := want(409, "invalid_state", link+"?amount=25"); !strings.Contains(got.text, "takes no payments any more") {
+				t.Errorf("a link with %s: %s", change[0], got.text)
+			}
+			b.set("UPDATE payment_links SET " + change[1])
+		}
+		if n := b.count("SELECT COUNT(*) FROM claims WHERE link_id <> ''"); n != 1 {
+			t.Errorf("links that are inactive or ended created claims: there are %d", n)
+		}
 		b.set("UPDATE companies SET status = 'frozen'")
 		want(403, "company_frozen", link+"?amount=25")
 		b.set("UPDATE companies SET status = 'active'")

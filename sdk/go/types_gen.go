@@ -2908,6 +2908,9 @@ type LinkChangeParams struct {
 	EndsAt *time.Time `json:"ends_at,omitzero"`
 	// Number of payments after which the link ends; 0 for no limit.
 	MaxPayments *int64 `json:"max_payments,omitzero"`
+	// URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins in the
+	// merchant settings. Empty for none.
+	RedirectURL *string `json:"redirect_url,omitzero"`
 	// What payers pay for.
 	Title *string `json:"title,omitzero"`
 }

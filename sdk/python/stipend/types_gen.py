@@ -2336,6 +2336,10 @@ class LinkChangeParams(TypedDict, total=False):
     """From then on the link takes no payments."""
     max_payments: int
     """Number of payments after which the link ends; 0 for no limit."""
+    redirect_url: str
+    """URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins
+    in the merchant settings. Empty for none.
+    """
     title: str
     """What payers pay for."""
 

@@ -2137,6 +2137,11 @@ export interface LinkChangeParams {
 	ends_at?: string;
 	/** Number of payments after which the link ends; 0 for no limit. */
 	max_payments?: number;
+	/**
+	 * URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins in the
+	 * merchant settings. Empty for none.
+	 */
+	redirect_url?: string;
 	/** What payers pay for. */
 	title?: string;
 }
