@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -120,39 +121,48 @@ func TestPaymentLinks(t *testing.T) {
 	})
 }
 
-// One network opens only so many claims of payment links at once, on the pages and by x402 together. The merchant's own
-// claims go on.
+// One network opens only so many claims of payment links at once, on the pages and by x402 together, and payers of all
+// networks only so many claims of a company in a minute. The merchant's own claims go on.
 func TestPayersOfLinksShareOneLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
-		o := openCompanyBrowser(t, database)
-		_, id := o.newLink("title", "Donation", "funding_currency", "any")
-		public, x402 := "/pay/"+id, "/api/x402/"+id+"?amount=5"
-		payer := webtest.NewVisitor(t, o.s.Ready().BaseURL)
-		page := payer.Get(public)
-		open := func(key string) webtest.Visit {
-			return payer.Submit(page, public, "opening", key, "amount", "5")
-		}
-		for i := range 10 {
-			if got := open(fmt.Sprint("page-", i)); got.Status != http.StatusSeeOther {
-				t.Fatalf("opening %d: %d\n%s", i, got.Status, got.Text)
-			}
-			if got := payer.Get(x402); got.Status != http.StatusPaymentRequired {
-				t.Fatalf("request %d: %d\n%s", i, got.Status, got.Text)
-			}
-		}
-		refused := 0
-		for i := range 5 { // the limit recovers by one claim in ten seconds
-			if open(fmt.Sprint("more-", i)).Status == http.StatusTooManyRequests {
-				refused++
-			}
-			if payer.Get(x402).Status == http.StatusTooManyRequests {
-				refused++
-			}
-		}
-		if refused == 0 {
-			t.Error("more than 20 claims were opened at once")
-		}
-		o.d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD"}`)
+		o := openCompanyBrowser(t, database, func(c *app.Config) { c.ClaimsPerMinute = 0 })
+		o.exhaustLinks(20)
 	})
+	dbtest.RunURL(t, func(t *testing.T, database string) {
+		o := openCompanyBrowser(t, database, func(c *app.Config) { c.ClaimsPerMinute = 4 })
+		o.exhaustLinks(4)
+	})
+}
+
+// exhaustLinks opens as many claims of a payment link as are allowed, on the page and by x402 in turn, checks that both
+// then refuse more, and creates a claim of the merchant.
+func (o *companyBrowser) exhaustLinks(allowed int) {
+	o.Helper()
+	_, id := o.newLink("title", "Donation", "funding_currency", "any")
+	public, x402 := "/pay/"+id, "/api/x402/"+id+"?amount=5"
+	payer := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
+	page := payer.Get(public)
+	open := func(key string) int {
+		return payer.Submit(page, public, "opening", key, "amount", "5").Status
+	}
+	for i := range allowed / 2 {
+		if first, second := open(fmt.Sprint("page-", i)), payer.Get(x402).Status; first != http.StatusSeeOther ||
+			second != http.StatusPaymentRequired {
+			o.Fatalf("opening %d: %d on the page, %d by x402", i, first, second)
+		}
+	}
+	pages, requests := 0, 0
+	for i := range 5 { // the limit of a network recovers by one claim in ten seconds
+		if open(fmt.Sprint("more-", i)) == http.StatusTooManyRequests {
+			pages++
+		}
+		if payer.Get(x402).Status == http.StatusTooManyRequests {
+			requests++
+		}
+	}
+	if pages == 0 || requests == 0 {
+		o.Errorf("after %d claims, %d of 5 openings on the page and %d by x402 are refused", allowed, pages, requests)
+	}
+	o.d.ok("POST", claimPath, `{"payer_id":"customer-1","amount":100,"denomination_currency":"USD"}`)
 }
