@@ -80,6 +80,15 @@ func TestPaymentLinks(t *testing.T) {
 		o.says(payer.Get(public), "no longer accepts payments")
 		o.says(o.Get("/claims/links"), "1 of 1", "Ended")
 
+		// The page that follows the payment is changed later, and only to an allowed origin.
+		o.d.ok("POST", "/api/merchant/settings", `{"origins":["https://shop.example"]}`)
+		got := o.Submit(o.Get(path), path+"/redirect", "redirect_url", "https://evil.example/")
+		if got.Status != http.StatusUnprocessableEntity || !got.Contains(`id="redirect_url-problem"`) {
+			t.Errorf("another origin: %d\n%s", got.Status, got.Text)
+		}
+		o.Submit(o.Get(path), path+"/redirect", "redirect_url", "https://shop.example/thanks")
+		o.says(o.Get(path), `value="https://shop.example/thanks"`)
+
 		// The payer chooses the amount of a donation.
 		_, id = o.newLink("title", "Donation", "min_amount", "2", "suggested_amounts", "5 10")
 		public = "/pay/" + id

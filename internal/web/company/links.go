@@ -132,6 +132,7 @@ var errLinkEnd = apierr.New(apierr.Invalid, "invalid_parameter", "Enter a date."
 type linkPage struct {
 	Path, URL, Amount, Paid, Reserved, Bounds, Ends string
 	Active                                          bool
+	Redirect                                        ui.Field
 	QR                                              template.HTML
 	Button, Inline                                  ui.Snippet
 	Claims                                          ui.Table
@@ -157,6 +158,9 @@ func showLink(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if p.QR, err = ui.QRCode(p.URL); err != nil {
 		return ui.View{}, err
 	}
+	label := c.Text("links.field.redirect_url")
+	c.Labels = withLabel(c.Labels, "redirect_url", label)
+	p.Redirect = c.Field(ui.Field{Name: "redirect_url", Label: label, Value: l.RedirectURL, MaxLength: 2000})
 	p.Button = c.Snippet("copy-button", "links.button", c.CheckoutCode(payButton(l, p.URL)))
 	p.Inline = c.Snippet("copy-inline", "links.inline",
 		c.CheckoutCode(`<a href="`+p.URL+`" data-stipend="inline">`+html.EscapeString(l.Title)+`</a>`))
@@ -190,5 +194,13 @@ func switchLink(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	active := c.Form.Get("active") == "true"
 	l, err := c.Links.Change(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"),
 		paymentlink.Change{Active: &active})
+	return ui.View{Redirect: linksPath + "/" + l.ID}, ui.FormConflict(err)
+}
+
+// changeLinkRedirect changes the URL to which the checkout leads after the payment.
+func changeLinkRedirect(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	address := strings.TrimSpace(c.Form.Get("redirect_url"))
+	l, err := c.Links.Change(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"),
+		paymentlink.Change{RedirectURL: &address})
 	return ui.View{Redirect: linksPath + "/" + l.ID}, ui.FormConflict(err)
 }
