@@ -212,6 +212,7 @@ func (d *scriptClient) stored() string {
 //	set $day day 20                               the date in 20 days
 //	set $deposit credit COMPANY 100.00 USD        a deposit to the company's balance
 //	set $verified verified COMPANY                the company is verified
+//	set $frozen frozen COMPANY                    the company is frozen
 //	set $owner disconnects COMPANY                an owner, who disconnects the company's platform
 //	set $limit limit COMPANY 100.00 USD           the company's payments above a limit wait for an approval
 //	set $ada administrator COMPANY [new] [owner]  an administrator for long or newly, or an owner, with an authenticator:
@@ -297,6 +298,9 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 				return err
 			}
 			return platform.Disconnect(ctx, tx, auth.Actor{CompanyID: words[1], UserID: u.ID})
+		case "frozen":
+			_, err := tx.Exec(ctx, "UPDATE companies SET status = 'frozen' WHERE company_id = $1", words[1])
+			return err
 		case "verified":
 			_, err := tx.Exec(ctx, "UPDATE companies SET kyb_status = 'approved' WHERE company_id = $1", words[1])
 			return err
