@@ -56,6 +56,18 @@ func TestClaimPages(t *testing.T) {
 			!strings.Contains(got.Text, `id="payer_id-problem"`) {
 			t.Errorf("a wrong form: %d\n%s", got.Status, got.Text)
 		}
+		ends := []string{"amount", "5", "denomination_currency", "USD", "payer_id", "c", "expires_in", "3600", "redirect_url"}
+		if got := o.Submit(page, "/claims/new", append(ends, "https://shop.invalid/x")...); got.Status !=
+			http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="redirect_url-problem"`) ||
+			!strings.Contains(got.Text, "The website is not in the settings of claims") ||
+			!strings.Contains(got.Text, `value="https://shop.invalid/x"`) ||
+			!strings.Contains(got.Text, `value="3600" selected`) {
+			t.Errorf("a page that is not the merchant's: %d\n%s", got.Status, got.Text)
+		}
+		ending := strings.TrimPrefix(o.Submit(page, "/claims/new", append(ends, "")...).Location(), "/claims/")
+		if got := o.d.ok("GET", "/api/merchant/claim/status?claim_id="+ending, "").read(t); got["expires_at"] == nil {
+			t.Errorf("the claim has no end: %v", got)
+		}
 		path, id := o.paidClaim("=order-<1>")
 		other, otherID := o.newClaim("order-2")
 		for query, problem := range map[string]string{

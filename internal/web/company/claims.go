@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -200,6 +201,11 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	amount.InputMode, payer.Hint = "decimal", c.Text("claim.payer.hint")
 	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
 		Options: ui.ClaimCurrencies(), Value: string(money.USD)})
+	var lives []ui.Option
+	for _, seconds := range claimLives {
+		lives = append(lives, ui.Option{Value: seconds, Label: c.Text("claim.expires." + seconds)})
+	}
+	end := c.Field(ui.Field{Name: "expires_in", Label: c.Text("claim.expires"), Type: "select", Options: lives})
 	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Crumbs: claimCrumbs(c), Data: claimForm{
 		Lead: c.Text("claims.new.lead"), Path: claimsPath + "/new", Send: c.Text("claims.create"),
 		Fields: []ui.Field{
@@ -207,17 +213,26 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 				Options: fundingCurrencies(c)}), payer,
 			field("external_id", "claim.order.new", false, 255),
 			field("description", "claim.description", false, 500), field("notification_email", "claim.email", false, 254),
+			end, field("redirect_url", "links.field.redirect_url", false, 2000),
 		}}}, nil
 }
 
+// claimLives are the times that a claim can be paid for, in seconds; 0 is no end.
+var claimLives = []string{"0", "3600", "86400", "604800", "2592000"}
+
 // createClaim creates a claim.
 func createClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	life, err := strconv.ParseInt(cmp.Or(c.Form.Get("expires_in"), "0"), 10, 32)
+	if err != nil || life < 0 {
+		life = -1 // refused with the other problems of the form
+	}
 	made, err := c.Claims.Create(ctx, tx, c.Session.Principal(), claim.CreateParams{
 		PayerID:    c.Form.Get("payer_id"),
 		AmountText: c.PlainAmount(c.Form.Get("amount"), money.Asset(c.Form.Get("denomination_currency"))),
 		Currency:   c.Form.Get("denomination_currency"), Funding: c.Form.Get("funding_currency"),
 		ExternalID: c.Form.Get("external_id"), Description: c.Form.Get("description"),
-		Email: c.Form.Get("notification_email"),
+		Email: c.Form.Get("notification_email"), ExpiresIn: time.Duration(life) * time.Second,
+		RedirectURL: strings.TrimSpace(c.Form.Get("redirect_url")),
 	})
 	return ui.View{Redirect: claimPath(made.ID)}, ui.FormConflict(err)
 }
