@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"html"
 	"image"
 	"image/png"
@@ -64,9 +66,20 @@ func TestClaimPages(t *testing.T) {
 			!strings.Contains(got.Text, `value="3600" selected`) {
 			t.Errorf("a page that is not the merchant's: %d\n%s", got.Status, got.Text)
 		}
-		ending := strings.TrimPrefix(o.Submit(page, "/claims/new", append(ends, "")...).Location(), "/claims/")
-		if got := o.d.ok("GET", "/api/merchant/claim/status?claim_id="+ending, "").read(t); got["expires_at"] == nil {
-			t.Errorf("the claim has no end: %v", got)
+		for field, value := range map[string]string{"line_items": "2; Coffee", "metadata": "table 12"} {
+			if got := o.Submit(page, "/claims/new", append(ends, "", field, value)...); got.Status !=
+				http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="`+field+`-problem"`) {
+				t.Errorf("%s %q: %d\n%s", field, value, got.Status, got.Text)
+			}
+		}
+		ending := strings.TrimPrefix(o.Submit(page, "/claims/new", append(ends, "", "line_items", "2; Coffee; 3.50\n1;Tea;1.5",
+			"metadata", "table: 12\n\nwaiter: Kim: the tall one\n")...).Location(), "/claims/")
+		got := o.d.ok("GET", "/api/merchant/claim/status?claim_id="+ending, "").read(t)
+		want := `[{"amount":"3.50","description":"Coffee","quantity":2},{"amount":"1.50","description":"Tea","quantity":1}]`
+		items, err := json.Marshal(got["line_items"])
+		if err != nil || string(items) != want || got["expires_at"] == nil ||
+			fmt.Sprint(got["metadata"]) != "map[table:12 waiter:Kim: the tall one]" {
+			t.Errorf("%s of %v", items, got)
 		}
 		path, id := o.paidClaim("=order-<1>")
 		other, otherID := o.newClaim("order-2")

@@ -126,6 +126,44 @@ func TestRefundsOfAPaidClaim(t *testing.T) {
 	})
 }
 
+// A refund from the balance costs the available balance, not the share of claims, and gives it back when it is withdrawn.
+func TestARefundIsPaidFromTheBalance(t *testing.T) {
+	run(t, func(m *merchant) {
+		world := bitcoinsim.New(m.DB)
+		m.startPayouts(world)
+		s := m.openPaid("200_000", "6")
+		m.Write(func(_ context.Context, tx *db.Tx) error {
+			return ledger.Post(tx, ledger.Journal{CompanyID: m.By.CompanyID, SourceType: "bank_deposit", SourceID: "dep_1",
+				Purpose: "credit", Lines: []ledger.Line{ledger.Debit(ledger.Bank, "", usd(60_00)),
+					ledger.Credit(ledger.CompanyFunds, "", usd(60_00))}})
+		})
+		has := func(balance int64) {
+			t.Helper()
+			m.WantBalance(ledger.CompanyFunds, "", usd(balance))
+			m.WantBalance(ledger.MerchantPayable, "", usd(99_00))
+		}
+		s.partRefused(claim.ErrNoBalance, claim.PartParams{AmountText: "60.01", Source: claim.FromBalance})
+		first, _ := s.part(m.By, claim.PartParams{AmountText: "50", Source: claim.FromBalance})
+		if first.FromBalance != usd(50_00) || first.FromClaims.Sign() != 0 {
+			t.Errorf("%s from the balance and %s from claims", first.FromBalance, first.FromClaims)
+		}
+		has(10_00)
+		m.Write(fixture.Drop(func(ctx context.Context, tx *db.Tx) (claim.Refund, error) {
+			return m.claims.CancelRefund(ctx, tx, m.By, "", s.id, first.ID)
+		}))
+		has(60_00)
+		_, token := s.part(m.By, claim.PartParams{AmountText: "50", Source: claim.FromBalance})
+		has(10_00)
+		s.accept(token, world.Home())
+		s.Play("mine 6", s.step)
+		if c := s.is(claim.Paid); c.ReturnedValue != usd(50_00) {
+			t.Errorf("refunds of %s have arrived", c.ReturnedValue)
+		}
+		has(10_00)
+		m.CheckLedger()
+	})
+}
+
 // A refund in coins is worth at least one unit of the claim's currency, and all refunds together return no more coins
 // than paid the claim. By value, a refund at the current rate may return more coins, which are worth less.
 func TestRefundsInCoins(t *testing.T) {

@@ -197,6 +197,11 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		c.Labels = withLabel(c.Labels, name, c.Text(label))
 		return c.Field(ui.Field{Name: name, Label: c.Text(label), Required: required, MaxLength: most})
 	}
+	lines := func(name, label, hint string) ui.Field {
+		f := field(name, label, false, 0)
+		f.Type, f.Hint = "textarea", c.Text(hint)
+		return f
+	}
 	amount, payer := field("amount", "payment.amount", true, 40), field("payer_id", "claim.payer", true, 128)
 	amount.InputMode, payer.Hint = "decimal", c.Text("claim.payer.hint")
 	currency := c.Field(ui.Field{Name: "denomination_currency", Label: c.Text("field.currency"), Type: "select",
@@ -214,11 +219,52 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 			field("external_id", "claim.order.new", false, 255),
 			field("description", "claim.description", false, 500), field("notification_email", "claim.email", false, 254),
 			end, field("redirect_url", "links.field.redirect_url", false, 2000),
+			lines("line_items", "claim.items.new", "claim.items.hint"),
+			lines("metadata", "claim.metadata", "claim.metadata.hint"),
 		}}}, nil
 }
 
 // claimLives are the times that a claim can be paid for, in seconds; 0 is no end.
 var claimLives = []string{"0", "3600", "86400", "604800", "2592000"}
+
+// linesOf returns the lines of a posted field that are not empty.
+func linesOf(c *ui.Request, name string) (all []string) {
+	for line := range strings.Lines(c.Form.Get(name)) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// claimItems returns the line items of the form: a line has the quantity, the description and the amount. What is
+// missing is empty, which [claim.Service.Create] refuses.
+func claimItems(c *ui.Request) (all []claim.ItemParams) {
+	for _, line := range linesOf(c, "line_items") {
+		parts := append(strings.Split(line, ";"), "", "")
+		quantity, err := strconv.ParseInt(strings.TrimSpace(parts[0]), 10, 32)
+		if err != nil {
+			quantity = 0
+		}
+		all = append(all, claim.ItemParams{Quantity: quantity, Description: strings.TrimSpace(parts[1]),
+			AmountText: c.PlainAmount(parts[2], money.Asset(c.Form.Get("denomination_currency")))})
+	}
+	return all
+}
+
+// claimMetadata returns the metadata of the form: a line has a name and a value. A line without a name or a value gets
+// an empty name, which [claim.Service.Create] refuses.
+func claimMetadata(c *ui.Request) map[string]string {
+	all := map[string]string{}
+	for _, line := range linesOf(c, "metadata") {
+		name, value, _ := strings.Cut(line, ":")
+		if name, value = strings.TrimSpace(name), strings.TrimSpace(value); value == "" {
+			name = ""
+		}
+		all[name] = value
+	}
+	return all
+}
 
 // createClaim creates a claim.
 func createClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -232,7 +278,7 @@ func createClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Currency:   c.Form.Get("denomination_currency"), Funding: c.Form.Get("funding_currency"),
 		ExternalID: c.Form.Get("external_id"), Description: c.Form.Get("description"),
 		Email: c.Form.Get("notification_email"), ExpiresIn: time.Duration(life) * time.Second,
-		RedirectURL: strings.TrimSpace(c.Form.Get("redirect_url")),
+		RedirectURL: strings.TrimSpace(c.Form.Get("redirect_url")), Items: claimItems(c), Metadata: claimMetadata(c),
 	})
 	return ui.View{Redirect: claimPath(made.ID)}, ui.FormConflict(err)
 }
