@@ -72,8 +72,8 @@ func TestClaimPages(t *testing.T) {
 				t.Errorf("%s %q: %d\n%s", field, value, got.Status, got.Text)
 			}
 		}
-		ending := strings.TrimPrefix(o.Submit(page, "/claims/new", append(ends, "", "line_items", "2; Coffee; 3.50\n1;Tea;1.5",
-			"metadata", "table: 12\n\nwaiter: Kim: the tall one\n")...).Location(), "/claims/")
+		ending := strings.TrimPrefix(o.Submit(page, "/claims/new", append(ends, "", "line_items",
+			"2; Coffee; 3.50\n1;Tea;1.5", "metadata", "table: 12\n\nwaiter: Kim: the tall one\n")...).Location(), "/claims/")
 		got := o.d.ok("GET", "/api/merchant/claim/status?claim_id="+ending, "").read(t)
 		want := `[{"amount":"3.50","description":"Coffee","quantity":2},{"amount":"1.50","description":"Tea","quantity":1}]`
 		items, err := json.Marshal(got["line_items"])

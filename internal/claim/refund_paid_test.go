@@ -126,7 +126,8 @@ func TestRefundsOfAPaidClaim(t *testing.T) {
 	})
 }
 
-// A refund from the balance costs the available balance, not the share of claims, and gives it back when it is withdrawn.
+// A refund from the balance costs the available balance, not the share of claims. A refund that is canceled gives its
+// money back.
 func TestARefundIsPaidFromTheBalance(t *testing.T) {
 	run(t, func(m *merchant) {
 		world := bitcoinsim.New(m.DB)
