@@ -12,8 +12,8 @@
 //     [Request] that one member of staff opens and another one approves ([Open], [Answer]).
 //
 // In both groups, nobody approves their own request. An amount without an exchange rate counts as above every limit.
-// A person who approves must have presented a second factor in the last minutes. The caller checks it for a session;
-// this package checks it for an access token.
+// A person who approves must have presented a second factor in the last ten minutes. The caller checks it for a
+// session; this package checks it for an access token.
 package approval
 
 import (

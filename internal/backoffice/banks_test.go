@@ -410,7 +410,7 @@ func TestAnAccountWithoutBalancesIsADifference(t *testing.T) {
 		b.number, b.balance = 1, -100_00
 		whole := string(b.statement(0, []iso20022.Entry{debit(100_00, "S0000001")}))
 		clock.Set(time.Date(2026, time.April, 2, 10, 0, 0, 0, time.UTC))
-		for kind, broken := range map[string]string{"OPBD": "XXXX", "CLBD": "ITBD"} {
+		for kind, broken := range map[string]string{"OPBD": "INFO", "CLBD": "ITBD"} {
 			b.says(kind+".xml", []byte(strings.Replace(whole, "<Cd>"+kind+"<", "<Cd>"+broken+"<", 1)))
 			b.compare("no "+kind, "statement_unbalanced eur, ST1 of 2026-04-01", "statement_late eur, 2026-04-01")
 		}
