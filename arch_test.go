@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"internal/offering", "internal/legal"},
 	{"internal/metadata", "internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog",
 		"internal/securitylog", "internal/identity"},
-	{"internal/mail", "internal/auth/session"},
+	{"internal/mail", "internal/auth/session", "internal/web/ui/texts"},
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/screening"},
 	{"internal/oauth", "internal/treasury", "internal/signer"},
@@ -44,7 +44,7 @@ var layers = [][]string{
 		"internal/payroll/schedule", "internal/platform"},
 	{"internal/claim"},
 	{"internal/paymentlink", "internal/invoice/checkout", "internal/proposal", "internal/backoffice",
-		"internal/accounting"},
+		"internal/accounting", "internal/document"},
 	{"internal/httpapi", "internal/web"},
 	{"internal/sandbox"},
 	{"internal/app"},
@@ -125,8 +125,6 @@ var (
 // floats are the files that use floating-point numbers for values other than money.
 var floats = map[string]string{
 	"bench":                                     "rates, times and shares",
-	"internal/web/company/settlement.go":        "widths on paper",
-	"internal/web/company/wallet_files.go":      "widths on paper",
 	"internal/branding/color.go":                "contrast of colors",
 	"internal/httpapi/auth.go":                  "how many requests a second",
 	"internal/httpapi/http.go":                  "how many requests a second",
@@ -136,10 +134,9 @@ var floats = map[string]string{
 	"internal/ratelimit":                        "how many requests a second",
 	"internal/web/ui/web.go":                    "how many requests a second",
 	"internal/web/ui/chart.go":                  "points of a picture",
-	"internal/web/company/pdf.go":               "widths on paper",
 	"internal/web/payee/receipt.go":             "widths on paper",
 	"internal/web/payee/hosted.go":              "widths on paper",
-	"internal/web/ui/pdf.go":                    "widths on paper",
+	"internal/document":                         "widths on paper",
 	"internal/web/company/settings_requests.go": "milliseconds, to be read",
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/legal"
 	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 // maxLogo is the maximum size of the operator's logo in bytes.
@@ -22,7 +23,7 @@ func (c Config) operator() (o ui.Operator, err error) {
 		return o, errors.New("--operator-name must have at most 60 bytes, without {, }, <, > and %")
 	}
 	for _, tag := range o.Languages {
-		if !slices.ContainsFunc(ui.Languages, func(l struct{ Tag, Name string }) bool { return l.Tag == tag }) {
+		if !slices.ContainsFunc(texts.Languages, func(l struct{ Tag, Name string }) bool { return l.Tag == tag }) {
 			return o, fmt.Errorf("--languages: there are no texts in %q", tag)
 		}
 	}

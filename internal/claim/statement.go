@@ -82,6 +82,19 @@ func (s *Service) StatementOf(ctx context.Context, tx *db.Tx, by identity.Princi
 	return st, nil
 }
 
+// AllLines returns all lines of the statement, oldest first.
+func (st Statement) AllLines(ctx context.Context, tx *db.Tx) (all []StatementLine, err error) {
+	const size = 1000 // lines read at a time
+	for page := 1; int64(page-1)*size < st.Count; page++ {
+		some, err := st.Lines(ctx, tx, db.Page{Number: page, PerPage: size})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
 // Lines returns a page of the statement's lines, oldest first.
 func (st Statement) Lines(ctx context.Context, tx *db.Tx, page db.Page) ([]StatementLine, error) {
 	entries, err := st.since.Entries(ctx, tx, page)

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
@@ -197,4 +198,62 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, pay
 	steps, err := p.paymentSteps(ctx, tx)
 	p.Timeline = append(p.Timeline, steps...)
 	return *p, err
+}
+
+// PayeeNames returns the names of the payees of the payroll's payments by ID. Erased payees have none.
+func (p *Payroll) PayeeNames(ctx context.Context, tx *db.Tx) (map[string]string, error) {
+	var ids []string
+	for _, m := range p.Payments {
+		ids = append(ids, m.PayeeID)
+	}
+	slices.Sort(ids)
+	payees, err := payee.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
+	names := map[string]string{}
+	for id, who := range payees {
+		names[id] = who.Name
+	}
+	return names, err
+}
+
+// Payment returns a payment of a payroll of the company, with its outputs and timeline.
+func (s *Service) Payment(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID string) (
+	PayeePayment, []Step, error) {
+	p, err := findOwn(ctx, tx, by, payrollID)
+	if err != nil {
+		return PayeePayment{}, nil, err
+	}
+	m, found, err := p.payment(ctx, tx, paymentID)
+	if err != nil {
+		return PayeePayment{}, nil, err
+	}
+	if !found {
+		return PayeePayment{}, nil, ErrNotFound
+	}
+	m.PayrollID = p.ID
+	all := PayeePayment{Payment: m, ExternalID: p.ExternalID, CreatedAt: p.CreatedAt}
+	steps, err := all.complete(ctx, tx, p.CompanyID)
+	return all, steps, err
+}
+
+// complete reads the outputs of a payment, and returns its timeline.
+func (m *PayeePayment) complete(ctx context.Context, tx *db.Tx, companyID string) (steps []Step, err error) {
+	if m.Outputs, err = payout.ForPayments(ctx, tx, companyID, m.PayrollID, m.ID); err != nil {
+		return nil, err
+	}
+	changes, err := db.Changes(ctx, tx, companyID, m.ID)
+	for _, c := range changes {
+		steps = append(steps, Step{ObjectID: m.ID, Version: c.Version, From: State(c.From), To: State(c.To),
+			Reason: c.Reason, At: db.Time(c.At)})
+	}
+	return steps, err
+}
+
+// Arrived returns the time at which a payment was fulfilled by its timeline, or the zero time.
+func Arrived(state State, steps []Step) (at time.Time) {
+	for _, s := range steps {
+		if s.To == Fulfilled && state == Fulfilled {
+			at = s.At
+		}
+	}
+	return at
 }

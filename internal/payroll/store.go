@@ -13,7 +13,6 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/metadata"
 	"github.com/stipend/stipend/internal/money"
-	"github.com/stipend/stipend/internal/payout"
 )
 
 // New payrolls are buffered and inserted at the commit, together with those of all requests in the same group commit.
@@ -713,14 +712,7 @@ func FundedPaymentTo(ctx context.Context, tx *db.Tx, companyID, payeeID, payment
 		return m, nil, ErrNotFound
 	}
 	m = all[0]
-	if m.Outputs, err = payout.ForPayments(ctx, tx, companyID, m.PayrollID, m.ID); err != nil {
-		return m, nil, err
-	}
-	changes, err := db.Changes(ctx, tx, companyID, m.ID)
-	for _, c := range changes {
-		steps = append(steps, Step{ObjectID: m.ID, Version: c.Version, From: State(c.From), To: State(c.To),
-			Reason: c.Reason, At: db.Time(c.At)})
-	}
+	steps, err = m.complete(ctx, tx, companyID)
 	return m, steps, err
 }
 

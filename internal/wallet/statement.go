@@ -63,6 +63,24 @@ func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyI
 	return s, err
 }
 
+// MaxStatementLines is the number of lines that WholeStatement returns at most.
+const MaxStatementLines = 10_000
+
+var errTooLong = apierr.New(apierr.Invalid, "statement_too_long",
+	"This period has too many lines for one file. Choose a shorter one.")
+
+// WholeStatement returns the statement that a filter selects with all its lines, or an error if they are too many for
+// one file.
+func WholeStatement(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) (Statement,
+	error) {
+	f.Page = db.Page{PerPage: MaxStatementLines}
+	s, err := StatementOf(ctx, tx, by, companyID, f)
+	if err == nil && s.Total > MaxStatementLines {
+		err = errTooLong
+	}
+	return s, err
+}
+
 // Month is the available balance at the end of a closed month.
 type Month struct {
 	Begin, End time.Time

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/oauth"
 	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
@@ -263,7 +264,7 @@ func TestViewerCannotGrantCompanyScopes(t *testing.T) {
 // TestScopeTextsMatchMails checks that the consent page and the mails describe scopes in the same words.
 func TestScopeTextsMatchMails(t *testing.T) {
 	for _, s := range identity.AllScopes().List() {
-		if got := ui.Catalogs["en"]["scope."+s]; got != oauth.Describe(s) {
+		if got := texts.Catalogs["en"]["scope."+s]; got != oauth.Describe(s) {
 			t.Errorf("%s is %q on the page, %q in a mail", s, got, oauth.Describe(s))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/securitylog"
 	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 type signInPage struct {
@@ -165,7 +166,7 @@ type accountPage struct {
 // localeFields returns the fields of the language, the time zone and the number format.
 func localeFields(c *ui.Request) []ui.Field {
 	languages := []ui.Option{{Label: c.Text("locale.automatic")}}
-	for _, l := range ui.Languages {
+	for _, l := range texts.Languages {
 		languages = append(languages, ui.Option{Value: l.Tag, Label: l.Name})
 	}
 	formats := []ui.Option{{Label: c.Text("locale.of_language")}}
@@ -186,7 +187,7 @@ func localeFields(c *ui.Request) []ui.Field {
 func changeLocale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	l := identity.Locale{Language: c.Form.Get("language"), TimeZone: strings.TrimSpace(c.Form.Get("time_zone")),
 		NumberFormat: c.Form.Get("number_format")}
-	known := l.Language == "" || slices.ContainsFunc(ui.Languages, func(one struct{ Tag, Name string }) bool {
+	known := l.Language == "" || slices.ContainsFunc(texts.Languages, func(one struct{ Tag, Name string }) bool {
 		return one.Tag == l.Language
 	})
 	if !known || l.NumberFormat != "" && !slices.Contains(identity.NumberFormats, l.NumberFormat) {
@@ -199,9 +200,9 @@ func changeLocale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		l.TimeZone = ""
 	}
 	if l.Language != "" {
-		c.Language = ui.Language{Tag: l.Language, Explicit: c.Language.Explicit}
+		c.Language = texts.Language{Tag: l.Language, Explicit: c.Language.Explicit}
 	}
-	c.Session.User.Locale = l
+	c.Session.User.Locale, c.Locale = l, l
 	return ui.View{Redirect: "/account"}, identity.SetLocale(ctx, tx, c.Session.User.ID, l)
 }
 

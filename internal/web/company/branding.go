@@ -10,6 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 const (
@@ -83,7 +84,7 @@ func showBranding(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		}
 	}
 	c.Labels = withLabel(c.Labels, "languages", c.Text("branding.languages"))
-	for _, l := range ui.Languages {
+	for _, l := range texts.Languages {
 		p.Languages = append(p.Languages, ui.Option{Value: l.Tag, Label: l.Name, Selected: slices.Contains(b.Languages,
 			l.Tag)})
 	}

@@ -700,7 +700,7 @@ func split(ctx context.Context, tx *db.Tx, c *ui.Request, all []destination.Dest
 	for _, g := range gets {
 		where := ui.Cell{Text: DestinationName(g.Destination)}
 		if !g.Rate.IsZero() {
-			where.Lines = []ui.Cell{{Text: RateText(c, g.Rate)}}
+			where.Lines = []ui.Cell{{Text: c.FormatRate(g.Rate)}}
 		}
 		gets := c.AmountCell(g.Receives)
 		if g.Receives.Asset() != g.Amount.Asset() {
@@ -720,9 +720,4 @@ func currencyField(f ui.Field) ui.Field {
 		}
 	}
 	return f
-}
-
-// RateText returns an exchange rate, such as "1 BTC = 65,000 USD".
-func RateText(c *ui.Request, r money.Rate) string {
-	return c.Text("payroll.rate.is", string(r.Base()), c.FormatNumber(r.String()), string(r.Quote()))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -71,8 +72,7 @@ func monthCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			p.Volume.String(), p.Fees.String(), p.Total.String(), string(p.Currency),
 		})
 	}
-	f, err := Sheet("payrolls-"+month+".csv", rows)
-	return ui.View{File: f}, err
+	return ui.Download(document.Sheet("payrolls-"+month+".csv", rows))
 }
 
 // monthPayments exports the payments of a month's payrolls for accountants: one row per output, or one for a payment
@@ -90,7 +90,7 @@ func monthPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		if err != nil {
 			return ui.View{}, err
 		}
-		names, err := payeeNames(ctx, tx, p)
+		names, err := p.PayeeNames(ctx, tx)
 		if err != nil {
 			return ui.View{}, err
 		}
@@ -111,15 +111,14 @@ func monthPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 					rate = o.Rate.String()
 				}
 				rows = append(rows, append(slices.Clone(row), o.Input.String(), rate, o.Amount.String(),
-					string(o.Amount.Asset()), DestinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)))
+					string(o.Amount.Asset()), document.DestinationHint(o), string(o.State), o.TxID, ui.FormatTimestamp(o.UpdatedAt)))
 			}
 		}
 		if len(rows) > maxMonthlyRows {
 			return ui.View{}, errMonth.Detailf("This month has too many payments for one file. Use the API instead.")
 		}
 	}
-	f, err := Sheet("payments-"+month+".csv", rows)
-	return ui.View{File: f}, err
+	return ui.Download(document.Sheet("payments-"+month+".csv", rows))
 }
 
 type monthFile struct {
@@ -227,7 +226,7 @@ func payrollJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	names, err := payeeNames(ctx, tx, p)
+	names, err := p.PayeeNames(ctx, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -243,7 +242,7 @@ func payrollJSON(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		}
 		for _, o := range m.Outputs {
 			line.Outputs = append(line.Outputs, statementOutput{
-				o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), DestinationHint(o), string(o.State), o.TxID,
+				o.ID, jsonAmount(o.Amount), string(o.Amount.Asset()), document.DestinationHint(o), string(o.State), o.TxID,
 				ui.FormatTimestamp(o.UpdatedAt)})
 		}
 		out.Payments = append(out.Payments, line)

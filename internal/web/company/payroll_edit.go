@@ -34,7 +34,7 @@ func showEdit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	names, err := payeeNames(ctx, tx, p)
+	names, err := p.PayeeNames(ctx, tx)
 	if err != nil {
 		return ui.View{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -127,7 +128,7 @@ func payrollTable(c *ui.Request, caption string, all []payroll.Payroll) ui.Table
 
 // payrollName returns what people call a payroll: the company's reference, else its date.
 func payrollName(c *ui.Request, p payroll.Payroll) string {
-	return cmp.Or(p.ExternalID, c.Text("payroll.of", c.FormatDate(p.CreatedAt)))
+	return c.Documents().PayrollName(p)
 }
 
 // payrollState returns the state of a payroll as a badge.
@@ -229,7 +230,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	names, err := payeeNames(ctx, tx, p)
+	names, err := p.PayeeNames(ctx, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -251,7 +252,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		v.Escrow = c.FormatMoney(p.Escrow)
 	}
 	if !p.Rate.IsZero() {
-		v.Rate = RateText(c, p.Rate)
+		v.Rate = c.FormatRate(p.Rate)
 	}
 	if p.State == payroll.Received || p.State == payroll.Released || p.State == payroll.OnHold {
 		why, err := payout.Paused(ctx, tx)
@@ -392,21 +393,6 @@ func cancellable(p payroll.Payroll, now time.Time) bool {
 	return false
 }
 
-// payeeNames returns the names of a payroll's payees by ID. Erased payees have none.
-func payeeNames(ctx context.Context, tx *db.Tx, p payroll.Payroll) (map[string]string, error) {
-	var ids []string
-	for _, m := range p.Payments {
-		ids = append(ids, m.PayeeID)
-	}
-	slices.Sort(ids)
-	payees, err := payee.Payees(ctx, tx, p.CompanyID, slices.Compact(ids))
-	names := map[string]string{}
-	for id, who := range payees {
-		names[id] = who.Name
-	}
-	return names, err
-}
-
 // maker returns the name of the member who created a payroll, or says that an app did.
 func maker(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (string, error) {
 	if p.CreatedBy == "" {
@@ -520,10 +506,10 @@ func planned(c *ui.Request, all []destination.Destination) (s ui.Cell) {
 
 // output describes what a destination receives, and its state.
 func output(c *ui.Request, o payout.Output) ui.Cell {
-	s := ui.Cell{Text: c.Text("output.to", c.FormatMoney(o.Amount), DestinationHint(o)),
+	s := ui.Cell{Text: c.Text("output.to", c.FormatMoney(o.Amount), document.DestinationHint(o)),
 		Lines: []ui.Cell{{Text: c.Word("output.state", string(o.State))}}}
 	if !o.Rate.IsZero() {
-		s.Lines = append(s.Lines, ui.Cell{Text: RateText(c, o.Rate)})
+		s.Lines = append(s.Lines, ui.Cell{Text: c.FormatRate(o.Rate)})
 	}
 	if o.Reason != "" {
 		s.Lines = append(s.Lines, ui.Cell{Text: ReasonText(c, o.Reason)})
@@ -544,15 +530,6 @@ func ReasonText(c *ui.Request, reason string) string {
 		return reason + ": " + meaning
 	}
 	return text
-}
-
-// DestinationHint returns the masked destination as it was at release.
-func DestinationHint(o payout.Output) string {
-	var d destination.Destination
-	if json.Unmarshal(o.Destination, &d) != nil {
-		return "?"
-	}
-	return cmp.Or(d.Hint(), string(d.Symbol))
 }
 
 // timelineStep is a state change of a payroll or one of its payments.

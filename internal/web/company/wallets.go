@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
 const (
-	maxStatementLines = 10_000 // maximum number of lines in a file
-	maxChartLines     = 200    // lines shown in the chart
+	maxChartLines = 200 // lines shown in the chart
 )
 
 type walletsPage struct {
@@ -150,19 +150,10 @@ func requestWallet(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 // walletCSV exports the statement of the company's balances as CSV.
 func walletCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := statementFilter(c)
-	f.Page = db.Page{PerPage: maxStatementLines}
+	f.Page = db.Page{PerPage: wallet.MaxStatementLines}
 	all, _, err := wallet.Transactions(ctx, tx, c.Session.Principal(), "", f)
 	if err != nil {
 		return ui.View{}, err
 	}
-	rows := [][]string{{"transaction_id", "time", "type", "description", "amount", "currency", "balance", "source_type",
-		"source_id"}}
-	for _, t := range all {
-		rows = append(rows, []string{
-			t.ID, ui.FormatTimestamp(t.At), t.Type, t.Description, t.Amount.String(), string(t.Amount.Asset()),
-			t.Balance.String(), t.SourceType, t.SourceID,
-		})
-	}
-	sheet, err := Sheet("statement.csv", rows)
-	return ui.View{File: sheet}, err
+	return ui.Download(document.TransactionsCSV("statement.csv", all))
 }

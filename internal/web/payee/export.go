@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/invoice/payer"
 	"github.com/stipend/stipend/internal/kyc"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
-	"github.com/stipend/stipend/internal/web/company"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -198,7 +198,7 @@ func (e *exported) addPayments(ctx context.Context, tx *db.Tx, c *ui.Request) er
 			Currency: string(m.Amount.Asset()), Amount: m.Amount.String(), Fee: m.Fee.String(), Created: m.At}
 		for _, o := range m.Outputs {
 			x := exportedOutput{Currency: string(o.Amount.Asset()), Amount: o.Amount.String(),
-				Destination: company.DestinationHint(o), Status: string(o.State), Transaction: o.TxID}
+				Destination: document.DestinationHint(o), Status: string(o.State), Transaction: o.TxID}
 			if !o.Rate.IsZero() {
 				x.Rate = o.Rate.String()
 			}

@@ -1,10 +1,10 @@
 package payee
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice"
 	"github.com/stipend/stipend/internal/invoice/checkout"
@@ -138,17 +138,18 @@ func invoicePDF(ctx context.Context, tx *db.Tx, c *ui.Request, v invoice.Invoice
 	if err != nil {
 		return ui.View{}, err
 	}
-	title, now := c.Text("invoice.title", v.Number), c.FormatTime(tx.Now())
-	doc := c.NewPDF(h.From, title, c.FormatMoney(v.Total), v.ID, now, [][2]string{
+	title, now := c.Text("invoice.title", v.Number), tx.Now()
+	doc := c.Documents().New(h.From, title, c.FormatMoney(v.Total), v.ID, now, [][2]string{
 		{"invoice.by", h.From}, {"invoice.to", h.To}, {"invoice.issued", v.IssueDate}, {"invoice.due", v.DueDate},
 		{"payroll.status", c.Word("invoice.state", string(v.Shown(tx.Now())))},
 	})
 	const what, number, amount = 0.5, 0.25, 0.25 // shares of the width
 	row := func(style, rule, a, b, d string) {
 		doc.Style(style, 9)
-		doc.CellFormat(ui.PDFWidth*what, ui.PDFLine+1, ui.Shorten(doc, a, ui.PDFWidth*what-2), rule, 0, "L", false, 0, "")
-		doc.CellFormat(ui.PDFWidth*number, ui.PDFLine+1, b, rule, 0, "R", false, 0, "")
-		doc.CellFormat(ui.PDFWidth*amount, ui.PDFLine+1, d, rule, 1, "R", false, 0, "")
+		doc.CellFormat(document.Width*what, document.Line+1, doc.Shorten(a, document.Width*what-2), rule, 0, "L", false, 0,
+			"")
+		doc.CellFormat(document.Width*number, document.Line+1, b, rule, 0, "R", false, 0, "")
+		doc.CellFormat(document.Width*amount, document.Line+1, d, rule, 1, "R", false, 0, "")
 	}
 	row("B", "", c.Text("invoice.line"), c.Text("invoice.quantity"), c.Text("payment.amount"))
 	for _, it := range v.Items {
@@ -162,18 +163,17 @@ func invoicePDF(ctx context.Context, tx *db.Tx, c *ui.Request, v invoice.Invoice
 	if v.Notes != "" {
 		doc.Ln(3)
 		doc.Plain(9)
-		doc.MultiCell(ui.PDFWidth, ui.PDFLine, v.Notes, "", "L", false)
+		doc.MultiCell(document.Width, document.Line, v.Notes, "", "L", false)
 	}
 	if h.payable() && h.HasBank {
 		doc.Ln(3)
 		doc.Strong(11)
-		doc.MultiCell(ui.PDFWidth, ui.PDFLine+2, c.Text("hosted.transfer", c.FormatMoney(due)), "", "L", false)
+		doc.MultiCell(document.Width, document.Line+2, c.Text("hosted.transfer", c.FormatMoney(due)), "", "L", false)
 		doc.Plain(9)
 		for _, fact := range h.bank(c) {
-			doc.MultiCell(ui.PDFWidth, ui.PDFLine+1, fact.Label+": "+fact.Cell.Text, "", "L", false)
+			doc.MultiCell(document.Width, document.Line+1, fact.Label+": "+fact.Cell.Text, "", "L", false)
 		}
 	}
-	var b bytes.Buffer
-	err = doc.Output(&b)
-	return ui.View{File: &ui.File{Name: "invoice-" + v.ID + ".pdf", ContentType: "application/pdf", Data: b.Bytes()}}, err
+	data, err := doc.Bytes()
+	return ui.Download(document.File{Name: "invoice-" + v.ID + ".pdf", ContentType: document.TypePDF, Data: data}, err)
 }

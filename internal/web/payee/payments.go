@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/income"
 	"github.com/stipend/stipend/internal/invoice/payer"
@@ -133,11 +134,7 @@ func find(ctx context.Context, tx *db.Tx, c *ui.Request, id string) (payment, er
 
 // arrived sets the time at which the payment was fulfilled.
 func (p payment) arrived() payment {
-	for _, s := range p.Steps {
-		if s.To == payroll.Fulfilled && p.State == payroll.Fulfilled {
-			p.Arrived = s.At
-		}
-	}
+	p.Arrived = payroll.Arrived(p.State, p.Steps)
 	return p
 }
 
@@ -311,11 +308,11 @@ func showPayment(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if !m.Fee.IsZero() {
 		p.Fee = c.FormatMoney(m.Fee)
 	}
-	if m.State == payroll.Fulfilled || m.State == payroll.Released {
+	if document.HasReceipt(m.State) {
 		p.Receipt = c.URL(paymentPath(m.ID) + "/receipt.pdf")
 	}
 	for _, o := range m.Outputs {
-		row := outputRow{Amount: c.FormatMoney(o.Amount), To: company.DestinationHint(o), Why: why(c, o.Reason),
+		row := outputRow{Amount: c.FormatMoney(o.Amount), To: document.DestinationHint(o), Why: why(c, o.Reason),
 			State: c.StateCell("output.state", string(o.State)), Reference: o.TxID, Kind: c.Text("pay.transaction")}
 		if o.Rail == payout.RailBank {
 			row.Kind = c.Text("pay.bank_reference")
@@ -327,7 +324,7 @@ func showPayment(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			row.Value = c.FormatMoney(o.Input)
 		}
 		if !o.Rate.IsZero() {
-			row.Rate = company.RateText(c, o.Rate)
+			row.Rate = c.FormatRate(o.Rate)
 		}
 		p.Outputs = append(p.Outputs, row)
 	}

@@ -1,21 +1,14 @@
 package payee
 
 import (
-	"bytes"
 	"context"
 	"time"
 
-	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
-	"github.com/stipend/stipend/internal/payout"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/web/company"
 	"github.com/stipend/stipend/internal/web/ui"
 )
-
-// errNoReceipt is returned for a payment that was not sent.
-var errNoReceipt = apierr.New(apierr.Conflict, "invalid_state",
-	"There is no receipt yet, because this payment was not sent.")
 
 // receiptPDF returns the receipt of a payment.
 func receiptPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -23,49 +16,9 @@ func receiptPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	if m.State != payroll.Fulfilled && m.State != payroll.Released {
-		return ui.View{}, errNoReceipt
-	}
-	facts := [][2]string{{"pay.from", m.from(c)}}
-	if !m.Fee.IsZero() {
-		facts = append(facts, [2]string{"pay.fee", c.FormatMoney(m.Fee)})
-	}
-	facts = append(facts, [][2]string{{"payroll.status", m.state(c).Text}, {"pay.about", m.About},
-		{"pay.reference", m.Reference}, {"pay.date", c.FormatTime(m.At)}, {"pay.arrived", c.TimeCell(m.Arrived).Text}}...)
-	doc := c.NewPDF(c.Session.User.Name(), c.Text("pay.receipt"), c.FormatMoney(m.Amount), m.ID,
-		c.FormatTime(tx.Now()), facts)
-	doc.Strong(11)
-	doc.MultiCell(ui.PDFWidth, ui.PDFLine+2, c.Text("pay.outputs"), "", "L", false)
-	for _, o := range m.Outputs {
-		doc.Strong(10)
-		doc.MultiCell(ui.PDFWidth, ui.PDFLine+1,
-			c.Text("output.to", c.FormatMoney(o.Amount), company.DestinationHint(o)), "T", "L", false)
-		doc.Plain(9)
-		lines := []string{c.Word("output.state", string(o.State))}
-		if !o.Rate.IsZero() {
-			lines = append(lines, c.FormatMoney(o.Input)+", "+company.RateText(c, o.Rate))
-		}
-		if o.TxID != "" {
-			key := "pay.transaction"
-			if o.Rail == payout.RailBank {
-				key = "pay.bank_reference"
-			}
-			if o.Rail == payout.RailLightning {
-				key = "pay.hash"
-			}
-			lines = append(lines, c.Text(key)+": "+o.TxID)
-		}
-		if o.Proof != "" {
-			lines = append(lines, c.Text("output.proof")+": "+o.Proof)
-		}
-		for _, line := range lines {
-			doc.MultiCell(ui.PDFWidth, ui.PDFLine, line, "", "L", false)
-		}
-		doc.Ln(2)
-	}
-	var b bytes.Buffer
-	err = doc.Output(&b)
-	return ui.View{File: &ui.File{Name: "receipt-" + m.ID + ".pdf", ContentType: "application/pdf", Data: b.Bytes()}}, err
+	return ui.Download(c.Documents().ReceiptPDF(document.Receipt{ID: m.ID, Owner: c.Session.User.Name(), From: m.from(c),
+		Reference: m.Reference, About: m.About, State: m.State, Amount: m.Amount, Fee: m.Fee, At: m.At, Arrived: m.Arrived,
+		Outputs: m.Outputs}, tx.Now()))
 }
 
 // latestArrival is the time after its creation within which a payment is found for the year of its arrival.
@@ -103,11 +56,10 @@ func yearCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			}
 			rows = append(rows, []string{m.ID, m.From, ui.FormatTimestamp(m.Arrived), m.Amount.String(),
 				string(m.Amount.Asset()), m.Fee.String(), m.About, m.Reference, o.Amount.String(), string(o.Amount.Asset()),
-				o.Input.String(), rate, company.DestinationHint(o), o.TxID})
+				o.Input.String(), rate, document.DestinationHint(o), o.TxID})
 		}
 	}
-	f, err := company.Sheet("payments-"+year+".csv", rows)
-	return ui.View{File: f}, err
+	return ui.Download(document.Sheet("payments-"+year+".csv", rows))
 }
 
 // yearPDF returns the summary of the payments that arrived in a year.
@@ -124,20 +76,19 @@ func yearPDF(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	for _, sum := range sums {
 		facts = append(facts, [2]string{"pay.total", sum})
 	}
-	doc := c.NewPDF(c.Session.User.Name(), c.Text("pay.year", year), "", c.Session.User.ID, c.FormatTime(tx.Now()), facts)
+	doc := c.Documents().New(c.Session.User.Name(), c.Text("pay.year", year), "", c.Session.User.ID, tx.Now(), facts)
 	const left, middle, right = 0.25, 0.45, 0.3 // shares of the width
 	row := func(style, rule, at, from, amount string) {
 		doc.Style(style, 9)
-		doc.CellFormat(ui.PDFWidth*left, ui.PDFLine+1, at, rule, 0, "L", false, 0, "")
-		doc.CellFormat(ui.PDFWidth*middle, ui.PDFLine+1, ui.Shorten(doc, from, ui.PDFWidth*middle-2), rule, 0, "L", false, 0,
-			"")
-		doc.CellFormat(ui.PDFWidth*right, ui.PDFLine+1, amount, rule, 1, "R", false, 0, "")
+		doc.CellFormat(document.Width*left, document.Line+1, at, rule, 0, "L", false, 0, "")
+		doc.CellFormat(document.Width*middle, document.Line+1, doc.Shorten(from, document.Width*middle-2), rule, 0, "L",
+			false, 0, "")
+		doc.CellFormat(document.Width*right, document.Line+1, amount, rule, 1, "R", false, 0, "")
 	}
 	row("B", "", c.Text("pay.arrived"), c.Text("pay.from"), c.Text("payment.amount"))
 	for _, m := range all {
 		row("", "T", c.FormatDate(m.Arrived), m.from(c), c.FormatMoney(m.Amount))
 	}
-	var b bytes.Buffer
-	err = doc.Output(&b)
-	return ui.View{File: &ui.File{Name: "payments-" + year + ".pdf", ContentType: "application/pdf", Data: b.Bytes()}}, err
+	data, err := doc.Bytes()
+	return ui.Download(document.File{Name: "payments-" + year + ".pdf", ContentType: document.TypePDF, Data: data}, err)
 }

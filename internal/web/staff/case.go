@@ -1,12 +1,12 @@
 package staff
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -22,7 +22,7 @@ func exportCase(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
-	doc := c.NewPDF(cmp.Or(f.Name, f.ID), c.Text("operations.case"), "", f.ID, c.FormatTime(tx.Now()), [][2]string{
+	doc := c.Documents().New(cmp.Or(f.Name, f.ID), c.Text("operations.case"), "", f.ID, tx.Now(), [][2]string{
 		{"operations.object", f.ID}, {"field.email", f.Email}, {"recipient.country", f.Country},
 		{"payroll.status", caseWord(c, "operations.status", f.Status)},
 		{"operations.verification", caseWord(c, "operations.verified", f.Verification)},
@@ -61,9 +61,8 @@ func exportCase(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	for _, x := range f.Payments {
 		p.entry(c.FormatTime(x.At), c.Text("operations.kind."+x.Kind), x.ID+" · "+x.State+" · "+c.FormatMoney(x.Amount))
 	}
-	var b bytes.Buffer
-	err = doc.Output(&b)
-	return ui.View{File: &ui.File{Name: "case-" + f.ID + ".pdf", ContentType: "application/pdf", Data: b.Bytes()}}, err
+	data, err := doc.Bytes()
+	return ui.Download(document.File{Name: "case-" + f.ID + ".pdf", ContentType: document.TypePDF, Data: data}, err)
 }
 
 // caseWord is [ui.Request.Word], and empty for an empty value.
@@ -75,29 +74,29 @@ func caseWord(c *ui.Request, prefix, value string) string {
 }
 
 // casePDF writes the sections of a case file.
-type casePDF struct{ *ui.Document }
+type casePDF struct{ *document.PDF }
 
 // section begins a section, and writes none if it has no entries.
 func (p casePDF) section(title string, entries int, none string) {
 	p.Ln(3)
 	p.Strong(11)
-	p.MultiCell(ui.PDFWidth, ui.PDFLine+2, title, "B", "L", false)
+	p.MultiCell(document.Width, document.Line+2, title, "B", "L", false)
 	if entries == 0 {
 		p.Quiet(9)
-		p.MultiCell(ui.PDFWidth, ui.PDFLine, none, "", "L", false)
+		p.MultiCell(document.Width, document.Line, none, "", "L", false)
 	}
 }
 
 // entry writes an entry: when, whose or what, and its text.
 func (p casePDF) entry(at, what, text string) {
 	p.Strong(8)
-	p.MultiCell(ui.PDFWidth, ui.PDFLine, at+"   "+what, "", "L", false)
+	p.MultiCell(document.Width, document.Line, at+"   "+what, "", "L", false)
 	p.line(text)
 }
 
 // line writes a text below an entry.
 func (p casePDF) line(text string) {
 	p.Plain(8)
-	p.SetX(ui.PDFMargin + 5)
-	p.MultiCell(ui.PDFWidth-5, 4, text, "", "L", false)
+	p.SetX(document.Margin + 5)
+	p.MultiCell(document.Width-5, 4, text, "", "L", false)
 }

@@ -4,10 +4,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 func TestPlainAmount(t *testing.T) {
@@ -36,7 +36,7 @@ func TestPlainAmount(t *testing.T) {
 		{"en", "12,50,00", "12,50,00", money.USD},
 		{"en", "x", "X", money.USD},
 	} {
-		r := ui.Request{Language: ui.Language{Tag: c.language}}
+		r := ui.Request{Reader: texts.Reader{Language: texts.Language{Tag: c.language}}}
 		if got := r.PlainAmount(c.typed, c.currency); got != c.want {
 			t.Errorf("%s %q: %q, want %q", c.language, c.typed, got, c.want)
 		}
@@ -59,8 +59,8 @@ func TestTimesAndNumbersAreWrittenAsTheUserChose(t *testing.T) {
 		{"he", identity.Locale{TimeZone: "nowhere", NumberFormat: "apostrophe_point"}, "1 ביולי 2030, 23:30 UTC",
 			"1’234.50"},
 	} {
-		r := &ui.Request{Server: &ui.Server{}, Language: ui.Language{Tag: c.language},
-			Session: &session.Session{User: identity.User{Locale: c.locale}}}
+		r := &ui.Request{Server: &ui.Server{},
+			Reader: texts.Reader{Language: texts.Language{Tag: c.language}, Locale: c.locale}}
 		if got := r.FormatTime(at); got != c.when {
 			t.Errorf("%s %v: %q, want %q", c.language, c.locale, got, c.when)
 		}
@@ -83,7 +83,7 @@ func TestPluralForms(t *testing.T) {
 		{"fr", 0, "il reste 0 minute"}, {"de", 1, "noch 1 Minute"}, {"de", 21, "noch 21 Minuten"},
 		{"he", 20, "נותרו \u206820\u2069 דקות"},
 	} {
-		r := &ui.Request{Server: &ui.Server{}, Language: ui.Language{Tag: c.language}}
+		r := &ui.Request{Server: &ui.Server{}, Reader: texts.Reader{Language: texts.Language{Tag: c.language}}}
 		if got := r.Plural("fund.left", c.n, r.FormatCount(c.n)); got != c.want {
 			t.Errorf("%s %d: %q, want %q", c.language, c.n, got, c.want)
 		}

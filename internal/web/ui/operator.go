@@ -3,13 +3,10 @@ package ui
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/stipend/stipend/internal/legal"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
-
-// product is the name of the service in the texts of the pages.
-const product = "Stipend"
 
 // Operator is how the operator presents the service. The zero Operator shows Stipend with all languages, and has no
 // legal texts.
@@ -25,20 +22,12 @@ type Operator struct {
 }
 
 // OperatorName returns the name of the service, as the operator presents it.
-func (s *Server) OperatorName() string { return cmp.Or(s.Operator.Name, product) }
-
-// named returns a text of the catalogs with the operator's name.
-func (s *Server) named(text string) string {
-	if s.Operator.Name == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, product, s.Operator.Name)
-}
+func (s *Server) OperatorName() string { return cmp.Or(s.Operator.Name, texts.Product) }
 
 // offer limits the language of a request to those that the operator offers.
-func (s *Server) offer(l Language) Language {
+func (s *Server) offer(l texts.Language) texts.Language {
 	if offered := s.Operator.Languages; len(offered) > 0 && !slices.Contains(offered, l.Tag) {
-		return Language{Tag: offered[0]}
+		return texts.Language{Tag: offered[0]}
 	}
 	return l
 }

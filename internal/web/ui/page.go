@@ -13,16 +13,15 @@ import (
 
 	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
-//go:embed static styles templates texts licenses
+//go:embed static styles templates licenses
 var files embed.FS
 
 var (
 	assets = readAssets()
-	// Catalogs maps language tags and keys to the texts of the pages.
-	Catalogs = readCatalogs()
-	pages    = readPages()
+	pages  = readPages()
 )
 
 // parseLayout parses the layout and the components that all pages use.
@@ -128,7 +127,7 @@ func (s PageData) Sandbox() bool { return s.request.Env == identity.Sandbox }
 // Languages returns links to this page in each language.
 func (s PageData) Languages() []struct{ Tag, Name, URL string } {
 	var all []struct{ Tag, Name, URL string }
-	for _, l := range Languages {
+	for _, l := range texts.Languages {
 		if offered := s.request.offered; len(offered) > 0 && !slices.Contains(offered, l.Tag) {
 			continue
 		}
@@ -164,9 +163,9 @@ func (s PageData) Resumed() bool { return s.request.resumed }
 func (s PageData) Problems() []FormProblem { return s.request.Problems() }
 
 // RegisterTemplate adds a page with its texts, for tests. The template page is the content of the layout.
-func RegisterTemplate(name, page string, texts map[string]string) {
-	for _, l := range Languages {
-		maps.Copy(Catalogs[l.Tag], texts)
+func RegisterTemplate(name, page string, more map[string]string) {
+	for _, l := range texts.Languages {
+		maps.Copy(texts.Catalogs[l.Tag], more)
 	}
 	pages[name] = template.Must(parseLayout().Parse(page))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/document"
 )
 
 // Kind is how a route uses the database. By default a GET is a Read and a POST is a Write.
@@ -130,4 +131,14 @@ type File struct {
 	Name, ContentType string
 	Data              []byte
 	Immutable         bool // part of pages, which browsers may cache forever
+}
+
+// Download returns the view of a file that the browser saves.
+func Download(f document.File, err error) (View, error) {
+	return View{File: &File{Name: f.Name, ContentType: f.ContentType, Data: f.Data}}, err
+}
+
+// Documents returns a writer of documents for the reader.
+func (c *Request) Documents() *document.Writer {
+	return &document.Writer{Reader: c.Reader, Sandbox: c.CanSimulate()}
 }

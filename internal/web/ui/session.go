@@ -15,6 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/notification"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 // The one answer to every wrong sign-in: it does not say what of it was wrong.
@@ -81,14 +82,14 @@ func (c *Request) HasFormToken() bool {
 
 // FindSession loads the session of the request and reports whether the user is signed in.
 func (c *Request) FindSession(ctx context.Context, tx *db.Tx) (bool, error) {
-	c.Session, c.Time = nil, tx.Now()
+	c.Session, c.Locale, c.Time = nil, identity.Locale{}, tx.Now()
 	s, err := session.Find(ctx, tx, c.SessionToken())
 	if errors.Is(err, apierr.NotFoundErr) {
 		return false, nil
 	}
-	c.Session = &s
+	c.Session, c.Locale = &s, s.User.Locale
 	if tag := s.User.Locale.Language; err == nil && tag != "" && !c.Language.Explicit && len(c.offered) == 0 {
-		c.Language = Language{Tag: tag}
+		c.Language = texts.Language{Tag: tag}
 	}
 	if err == nil && s.Company.ID != "" {
 		c.Unread, err = notification.Unread(ctx, tx, auth.Actor{CompanyID: s.Company.ID, UserID: s.User.ID})
@@ -177,7 +178,7 @@ func (c *Request) touchSession() {
 	if c.Session == nil {
 		return
 	}
-	chosen := c.locale()
+	chosen := c.Locale
 	chooses := c.Language.Explicit && chosen.Language != c.Language.Tag
 	if !chooses && !c.Session.NeedsTouch(c.Time) {
 		return

@@ -43,6 +43,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/web/ui/texts"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -188,23 +189,23 @@ func New(d Deps, routes []Route) *Server {
 	return s
 }
 
-// Request is a request with its language, session and form.
+// Request is a request with its reader, session and form.
 type Request struct {
 	*Server
-	HTTP     *http.Request
-	ID       string // request ID
-	Language Language
-	Form     url.Values          // the posted values
-	offered  []string            // languages to which the page is limited; empty for all
-	resumed  bool                // Form is a kept form
-	notice   string              // confirms the form that led to this page; "" for none
-	Problem  *apierr.Fault       // the error of the posted form
-	Labels   map[string]string   // labels of fields that the catalogs do not name
-	Session  *session.Session    // the signed-in user; nil until looked up
-	Unread   int64               // notifications that the member has not read
-	Staff    *backoffice.Session // the signed-in staff member; only on staff pages
-	Author   string              // ID of the user who signs in or uses a link; "" if Session names the user
-	Time     time.Time           // transaction time of the session lookup
+	texts.Reader
+	HTTP    *http.Request
+	ID      string              // request ID
+	Form    url.Values          // the posted values
+	offered []string            // languages to which the page is limited; empty for all
+	resumed bool                // Form is a kept form
+	notice  string              // confirms the form that led to this page; "" for none
+	Problem *apierr.Fault       // the error of the posted form
+	Labels  map[string]string   // labels of fields that the catalogs do not name
+	Session *session.Session    // the signed-in user; nil until looked up
+	Unread  int64               // notifications that the member has not read
+	Staff   *backoffice.Session // the signed-in staff member; only on staff pages
+	Author  string              // ID of the user who signs in or uses a link; "" if Session names the user
+	Time    time.Time           // transaction time of the session lookup
 }
 
 // Server is the HTTP handler of the pages.
@@ -484,7 +485,8 @@ func (c *Request) account() string {
 
 // newRequest returns the Request of r, in the reader's language.
 func (s *Server) newRequest(w *responseWriter, r *http.Request) *Request {
-	c := &Request{Server: s, HTTP: r, ID: w.ID, Language: s.offer(chooseLanguage(r))}
+	c := &Request{Server: s, HTTP: r, ID: w.ID,
+		Reader: texts.Reader{Language: s.offer(chooseLanguage(r)), Service: s.Operator.Name}}
 	c.offered = s.Operator.Languages
 	if k, err := r.Cookie(languageCookie); c.Language.Explicit && (err != nil || k.Value != c.Language.Tag) {
 		http.SetCookie(w, s.preference(languageCookie, c.Language.Tag, 365*24*time.Hour))

@@ -1,19 +1,26 @@
-package ui
+// Package document makes the files that people keep: receipts of payments, and statements of payrolls, balances and
+// settlements, as PDF and CSV. It reads nothing and decides nothing; pages and the API hand it what they may show.
+package document
 
 import (
+	"bytes"
+	"cmp"
 	_ "embed" // embeds the fonts
 	"strings"
+	"time"
 	"unicode"
 
 	"codeberg.org/go-pdf/fpdf"
 	"golang.org/x/text/unicode/bidi"
+
+	"github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 // Sizes on an A4 page, in millimeters.
 const (
-	PDFMargin = 15.0
-	PDFWidth  = 210 - 2*PDFMargin
-	PDFLine   = 5.0
+	Margin = 15.0
+	Width  = 210 - 2*Margin
+	Line   = 5.0
 
 	pdfPage = 210.0
 	pdfMark = 8.0  // side of the mark
@@ -41,9 +48,9 @@ var (
 	pdfCoin     = [3]int{0x8f, 0xe3, 0xbf}
 )
 
-// Document is a PDF document in the reader's language. Its cells are placed and its lines are written from right to
+// PDF is a PDF document in the reader's language. Its cells are placed and its lines are written from right to
 // left if the language is. Callers give positions and alignments as for a language that is written from left to right.
-type Document struct {
+type PDF struct {
 	*fpdf.Fpdf
 	rightToLeft bool
 	weight      string // "B" for bold
@@ -51,7 +58,7 @@ type Document struct {
 }
 
 // CellFormat draws a cell as fpdf does.
-func (d *Document) CellFormat(w, h float64, text, border string, ln int, align string, fill bool, link int,
+func (d *PDF) CellFormat(w, h float64, text, border string, ln int, align string, fill bool, link int,
 	url string) {
 	text = d.visual(text)
 	d.useFontFor(text)
@@ -72,7 +79,7 @@ func (d *Document) CellFormat(w, h float64, text, border string, ln int, align s
 var mirrored = strings.NewReplacer("L", "R", "R", "L")
 
 // MultiCell draws a text that may take several lines, each h high. Only the first has a border at its top.
-func (d *Document) MultiCell(w, h float64, text, border, align string, fill bool) {
+func (d *PDF) MultiCell(w, h float64, text, border, align string, fill bool) {
 	x := d.GetX()
 	text = unmarked(text)
 	d.useFontFor(text)
@@ -86,25 +93,25 @@ func (d *Document) MultiCell(w, h float64, text, border, align string, fill bool
 }
 
 // Strong selects the font of headings and amounts, Plain that of other text, in points.
-func (d *Document) Strong(size float64) { d.style("B", size, pdfInk) }
+func (d *PDF) Strong(size float64) { d.style("B", size, pdfInk) }
 
 // Plain selects the font of text.
-func (d *Document) Plain(size float64) { d.style("", size, pdfInk) }
+func (d *PDF) Plain(size float64) { d.style("", size, pdfInk) }
 
 // Quiet selects the font of labels and further details.
-func (d *Document) Quiet(size float64) { d.style("", size, pdfQuiet) }
+func (d *PDF) Quiet(size float64) { d.style("", size, pdfQuiet) }
 
 // Style selects the font of text, bold for "B".
-func (d *Document) Style(style string, size float64) { d.style(style, size, pdfInk) }
+func (d *PDF) Style(style string, size float64) { d.style(style, size, pdfInk) }
 
-func (d *Document) style(style string, size float64, color [3]int) {
+func (d *PDF) style(style string, size float64, color [3]int) {
 	d.weight, d.size = style, size
 	d.useFontFor("")
 	d.SetTextColor(color[0], color[1], color[2])
 }
 
 // useFontFor selects the font that has the letters of a text, in the current weight and size.
-func (d *Document) useFontFor(text string) {
+func (d *PDF) useFontFor(text string) {
 	family := "inter"
 	if strings.ContainsFunc(text, isHebrew) {
 		family = "hebrew"
@@ -123,7 +130,7 @@ func unmarked(text string) string {
 }
 
 // visual returns a line with its characters in the order in which they are drawn from left to right.
-func (d *Document) visual(line string) string {
+func (d *PDF) visual(line string) string {
 	line = unmarked(line)
 	if !d.rightToLeft && !strings.ContainsFunc(line, isHebrew) {
 		return line
@@ -158,39 +165,46 @@ func (d *Document) visual(line string) string {
 
 func isHebrew(r rune) bool { return unicode.Is(unicode.Hebrew, r) }
 
-// NewPDF returns a document of a company or person with a title, a large figure unless it is "", facts and a footer on
+// Writer writes documents for a reader.
+type Writer struct {
+	texts.Reader
+	Sandbox bool // each document says that nothing in it is real
+}
+
+// New returns a document of a company or person with a title, a large figure unless it is "", facts and a footer on
 // each page. Each fact is a text key and a value; facts without a value are omitted.
-func (c *Request) NewPDF(of, title, figure, id, now string, facts [][2]string) *Document {
-	doc := &Document{Fpdf: fpdf.New("P", "mm", "A4", ""), rightToLeft: c.Language.RightToLeft()}
+func (w *Writer) New(of, title, figure, id string, now time.Time, facts [][2]string) *PDF {
+	doc := &PDF{Fpdf: fpdf.New("P", "mm", "A4", ""), rightToLeft: w.Language.RightToLeft()}
 	doc.AddUTF8FontFromBytes("inter", "", interRegular)
 	doc.AddUTF8FontFromBytes("inter", "B", interBold)
 	doc.AddUTF8FontFromBytes("hebrew", "", hebrewRegular)
 	doc.AddUTF8FontFromBytes("hebrew", "B", hebrewBold)
-	doc.SetMargins(PDFMargin, PDFMargin, PDFMargin)
-	doc.SetAutoPageBreak(true, 2*PDFMargin)
+	doc.SetMargins(Margin, Margin, Margin)
+	doc.SetAutoPageBreak(true, 2*Margin)
 	doc.SetTitle(title, true)
-	doc.SetLang(c.Language.Tag)
+	doc.SetLang(w.Language.Tag)
 	doc.AliasNbPages("")
 	doc.SetDrawColor(pdfHairline[0], pdfHairline[1], pdfHairline[2])
 	doc.SetLineWidth(0.2)
 	doc.SetFooterFunc(func() {
-		doc.SetY(-PDFMargin)
+		doc.SetY(-Margin)
 		doc.Quiet(8)
-		doc.CellFormat(PDFWidth/2, PDFLine, c.OperatorName()+" · "+id+" · "+now, "", 0, "L", false, 0, "")
-		doc.CellFormat(PDFWidth/2, PDFLine, c.Text("pdf.page", c.FormatCount(int64(doc.PageNo())), "{nb}"), "", 0, "R", false,
+		name := cmp.Or(w.Service, texts.Product)
+		doc.CellFormat(Width/2, Line, name+" · "+id+" · "+w.FormatTime(now), "", 0, "L", false, 0, "")
+		doc.CellFormat(Width/2, Line, w.Text("pdf.page", w.FormatCount(int64(doc.PageNo())), "{nb}"), "", 0, "R", false,
 			0, "")
 	})
 	doc.AddPage()
-	doc.letterhead(c.Operator.Name, of)
+	doc.letterhead(w.Service, of)
 	doc.Strong(16)
-	doc.MultiCell(PDFWidth, 8, title, "", "L", false)
+	doc.MultiCell(Width, 8, title, "", "L", false)
 	if figure != "" {
 		doc.Strong(26)
-		doc.MultiCell(PDFWidth, 13, figure, "", "L", false)
+		doc.MultiCell(Width, 13, figure, "", "L", false)
 	}
-	if c.CanSimulate() {
+	if w.Sandbox {
 		doc.Quiet(9)
-		doc.MultiCell(PDFWidth, PDFLine, c.Text("layout.sandbox"), "", "L", false)
+		doc.MultiCell(Width, Line, w.Text("layout.sandbox"), "", "L", false)
 	}
 	doc.Ln(4)
 	for _, fact := range facts {
@@ -199,42 +213,42 @@ func (c *Request) NewPDF(of, title, figure, id, now string, facts [][2]string) *
 		}
 		doc.Quiet(10)
 		y := doc.GetY()
-		doc.CellFormat(pdfHead, PDFLine+3, c.Text(fact[0]), "T", 0, "L", false, 0, "")
+		doc.CellFormat(pdfHead, Line+3, w.Text(fact[0]), "T", 0, "L", false, 0, "")
 		if doc.GetY() < y { // the cell has begun a page
 			y = doc.GetY()
 		}
-		doc.SetXY(PDFMargin+pdfHead, y)
+		doc.SetXY(Margin+pdfHead, y)
 		doc.Strong(10)
-		doc.MultiCell(PDFWidth-pdfHead, PDFLine+3, fact[1], "T", "R", false)
+		doc.MultiCell(Width-pdfHead, Line+3, fact[1], "T", "R", false)
 	}
-	doc.CellFormat(PDFWidth, 1, "", "T", 1, "L", false, 0, "")
+	doc.CellFormat(Width, 1, "", "T", 1, "L", false, 0, "")
 	doc.Ln(5)
 	return doc
 }
 
 // letterhead draws the operator's name, or the mark and the name of Stipend if operator is "", and at the other side
 // for whom the document is.
-func (d *Document) letterhead(operator, of string) {
-	left, y := PDFMargin, PDFMargin
+func (d *PDF) letterhead(operator, of string) {
+	left, y := Margin, Margin
 	if operator == "" {
-		operator, left = product, PDFMargin+pdfMark+3
+		operator, left = texts.Product, Margin+pdfMark+3
 		d.mark(y)
 	}
 	d.SetXY(left, y)
 	d.Strong(13)
-	name := PDFWidth / 2
-	d.CellFormat(name, pdfMark, Shorten(d, operator, name), "", 0, "L", false, 0, "")
+	name := Width / 2
+	d.CellFormat(name, pdfMark, d.Shorten(operator, name), "", 0, "L", false, 0, "")
 	d.Plain(10)
-	rest := PDFMargin + PDFWidth - left - name
-	d.CellFormat(rest, pdfMark, Shorten(d, of, rest), "", 1, "R", false, 0, "")
+	rest := Margin + Width - left - name
+	d.CellFormat(rest, pdfMark, d.Shorten(of, rest), "", 1, "R", false, 0, "")
 	d.Ln(8)
 }
 
 // mark draws the mark of Stipend at the margin, from y on.
-func (d *Document) mark(y float64) {
-	x := PDFMargin
+func (d *PDF) mark(y float64) {
+	x := Margin
 	if d.rightToLeft {
-		x = pdfPage - PDFMargin - pdfMark
+		x = pdfPage - Margin - pdfMark
 	}
 	unit := pdfMark / 32
 	d.SetFillColor(pdfBrand[0], pdfBrand[1], pdfBrand[2])
@@ -266,15 +280,22 @@ func (d *Document) mark(y float64) {
 	d.SetLineCapStyle("butt")
 }
 
+// Bytes returns the file.
+func (d *PDF) Bytes() ([]byte, error) {
+	var b bytes.Buffer
+	err := d.Output(&b)
+	return b.Bytes(), err
+}
+
 // Shorten truncates text to width millimeters and adds an ellipsis.
-func Shorten(doc *Document, text string, width float64) string {
+func (d *PDF) Shorten(text string, width float64) string {
 	text = unmarked(text)
-	doc.useFontFor(text)
+	d.useFontFor(text)
 	runes := []rune(text)
-	if doc.GetStringWidth(text) <= width {
+	if d.GetStringWidth(text) <= width {
 		return text
 	}
-	for len(runes) > 1 && doc.GetStringWidth(string(runes)+"…") > width {
+	for len(runes) > 1 && d.GetStringWidth(string(runes)+"…") > width {
 		runes = runes[:len(runes)-1]
 	}
 	return string(runes) + "…"

@@ -1,0 +1,70 @@
+package document
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"regexp"
+	"time"
+
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
+)
+
+// The content types of files.
+const (
+	TypePDF = "application/pdf"
+	TypeCSV = "text/csv; charset=utf-8"
+	TypeXML = "application/xml"
+)
+
+// File is a document with the name under which it is saved.
+type File struct {
+	Name, ContentType string
+	Data              []byte
+}
+
+// file returns a finished PDF as a file.
+func (d *PDF) file(name string) (File, error) {
+	data, err := d.Bytes()
+	return File{name + ".pdf", TypePDF, data}, err
+}
+
+// decimal matches amounts; negative ones are not formulas.
+var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+// Sheet returns rows as a CSV file. Cells that a spreadsheet could run as formulas are escaped.
+func Sheet(name string, rows [][]string) (File, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	for _, row := range rows {
+		safe := make([]string, len(row))
+		for i, text := range row {
+			if safe[i] = text; !decimal.MatchString(text) {
+				safe[i] = payee.SafeCell(text)
+			}
+		}
+		_ = w.Write(safe) // w.Error reports errors
+	}
+	w.Flush()
+	return File{name, TypeCSV, b.Bytes()}, w.Error()
+}
+
+// timestamp formats a time in RFC 3339, or returns "" for the zero time.
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// DestinationHint returns the masked destination of an output as it was at release.
+func DestinationHint(o payout.Output) string {
+	var d destination.Destination
+	if json.Unmarshal(o.Destination, &d) != nil {
+		return "?"
+	}
+	return cmp.Or(d.Hint(), string(d.Symbol))
+}
