@@ -56,6 +56,9 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 // Values that fn gets from a [Loader] can be passed as prefetch; they are read together with those of the other
 // functions.
 func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, prefetch ...Prefetch) error {
+	if err := ctx.Err(); err != nil {
+		return err // a select with two ready cases would choose one at random
+	}
 	d.pending.Add(1)
 	defer d.pending.Add(-1)
 	r := &request{ctx: ctx, queued: time.Now(), fn: fn, prefetch: prefetch, done: make(chan struct{})}

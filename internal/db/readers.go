@@ -34,6 +34,9 @@ func (p *readers) open(from *sql.DB, intercept Intercept) {
 
 // begin waits for a free connection and begins a transaction on it. The caller must call end.
 func (p *readers) begin(ctx context.Context) (r sqliteConn, err error) {
+	if err := ctx.Err(); err != nil {
+		return r, err // a select with two ready cases would choose one at random
+	}
 	select {
 	case <-p.free:
 	case <-ctx.Done():

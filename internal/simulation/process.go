@@ -137,6 +137,7 @@ func (w *World) kill(p *process) {
 	p.dead = true
 	p.restart = time.Now().Add(time.Duration(w.chance.IntN(30_000)) * time.Millisecond)
 	p.cancel()
+	synctestWait() // what waits for the context ends before anything else of the process continues
 }
 
 // bury removes what is left of killed processes once their goroutines have ended, and restarts them in time.

@@ -110,16 +110,34 @@ func TestASeedRepeatsItsRun(t *testing.T) {
 	}
 	from := template(t)
 	for i := range n {
-		var digests [2]string
-		for k := range digests {
+		var twice [2]simulation.Result
+		for k := range twice {
 			o := simulation.Options{
 				Seed: 7000 + uint64(i), Template: from, Dir: memory(t), Trouble: 10 * time.Minute,
 			}
-			digests[k] = simulation.Run(t, o).Digest()
+			twice[k] = simulation.Run(t, o)
 			_ = os.RemoveAll(o.Dir)
 		}
-		if digests[0] != digests[1] {
-			t.Errorf("the runs of seed %d differ", 7000+i)
+		if twice[0].Digest() != twice[1].Digest() {
+			reportDifference(t, twice[0], twice[1])
+		}
+	}
+}
+
+// reportDifference prints where the second run of a seed leaves the first.
+func reportDifference(t *testing.T, a, b simulation.Result) {
+	t.Helper()
+	same := 0
+	for same < min(len(a.Trace), len(b.Trace)) && a.Trace[same] == b.Trace[same] {
+		same++
+	}
+	t.Errorf("the runs of seed %d differ from step %d of %d and %d", a.Seed, same, len(a.Trace), len(b.Trace))
+	for _, line := range a.Trace[max(0, same-reported/2):same] {
+		t.Log("both:   " + line)
+	}
+	for i, trace := range [][]string{a.Trace, b.Trace} {
+		for _, line := range trace[same:min(len(trace), same+reported/4)] {
+			t.Logf("run %d:  %s", i+1, line)
 		}
 	}
 }
