@@ -26,9 +26,21 @@ type (
 	mandateState    string
 	oauthErrorCode  string
 	oauthGrantType  string
+	unpayableReason string
 )
 
 func oneOf(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
+
+// Schema explains the reasons why a recipient cannot be paid.
+func (unpayableReason) Schema(huma.Registry) *huma.Schema {
+	s := oneOf("no_distribution", "currency_not_supported", "account_check", "account_check_failed",
+		"correction_requested", "payment_stopped")
+	s.Description = "no_distribution: the recipient has no destination. currency_not_supported: this service does not " +
+		"pay to the destination. account_check: the bank did not confirm the name. account_check_failed: the bank " +
+		"returned a prenote. correction_requested: the bank asks to correct the account details. payment_stopped: a " +
+		"payment failed, came back or waits for the recipient."
+	return s
+}
 
 func (claimState) Schema(huma.Registry) *huma.Schema {
 	return oneOf("awaiting_payment", "partially_paid", "confirming", "paid", "expired", "underpaid", "paid_late",

@@ -540,6 +540,21 @@ var routes = []route{
 			"time, newest first, unless `sort_by` is set.",
 	},
 	{
+		method: "GET", path: "/api/company/recipients/unpayable", name: "list-unpayable-recipients",
+		scope: identity.CompanyWorkerList, kind: read, handler: handle(listUnpayable),
+		summary: "List recipients who cannot be paid yet",
+		description: "Returns the recipients who cannot be paid yet, or whose destination needs a correction, by name, " +
+			"each with all reasons, also before a payment stops.",
+	},
+	{
+		method: "POST", path: "/api/company/recipients/remind", name: "remind-recipients",
+		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(remindRecipients),
+		summary: "Remind recipients who cannot be paid yet",
+		description: "Mails every recipient who cannot be paid yet, and sends open and expired invitations again, to at " +
+			"most 500 people. A person is mailed at most once in 24 hours, and an invitation is sent again up to 3 times. The " +
+			"next call continues with the others.",
+	},
+	{
 		method: "POST", path: "/api/company/{company_id}/recipients/create", name: "create-recipient",
 		scope: identity.CompanyWorkersInvite, kind: write, handler: createdRecipient(),
 		summary: "Create a recipient",

@@ -288,8 +288,12 @@ type (
 		Expires             time.Time
 	}
 
-	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination.
-	PayeeReminderData struct{ Name, Company string }
+	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination or, if Correct
+	// is set, because one of their destinations cannot be paid.
+	PayeeReminderData struct {
+		Name, Company string
+		Correct       bool
+	}
 
 	// StaffAlarmData notifies a member of staff of a condition that someone must investigate.
 	StaffAlarmData struct {

@@ -91,7 +91,7 @@ var samples = map[string][]any{
 	EmailChange:     {EmailChangeData{"Ada", "new@example.com", "tok", at}},
 	DestinationLink: {DestinationLinkData{"Ada", "Acme", "tok", at}},
 	DestinationCode: {DestinationCodeData{"Ada", "Acme", "123456", at}},
-	PayeeReminder:   {PayeeReminderData{"Ada", "Acme"}},
+	PayeeReminder:   {PayeeReminderData{"Ada", "Acme", false}, PayeeReminderData{"Ada", "Acme", true}},
 	AccountExists:   {AccountExistsData{"Ada"}},
 	PasswordReset:   {PasswordResetData{"Ada", "tok", at}},
 	AccountChanged: {

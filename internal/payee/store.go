@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -333,6 +334,11 @@ func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []st
 	})
 }
 
+// Recipients returns at most a page of recipients of a company by their IDs, in the order of the IDs.
+func Recipients(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Recipient, error) {
+	return selectRecipients(ctx, tx, companyID, ids)
+}
+
 func selectWorkers(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Worker, error) {
 	return inOrder(ctx, tx, `user_id, email, first_name, last_name, onboarded, status,
 			EXISTS (SELECT 1 FROM destinations d WHERE d.owner_id = recipients.recipient_id)`, companyID, ids,
@@ -498,6 +504,17 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 		return v.at(tx.Now()), err
 	})
 	return Slice[Invitation]{append([]Invitation{}, found...), int(total), p.Page}, err
+}
+
+// Unanswered returns the email addresses of a company's newest open or expired invitations that were last sent before a
+// time and can be sent again, oldest first.
+func Unanswered(ctx context.Context, tx *db.Tx, companyID string, before time.Time, limit int) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT v.email FROM invitations v
+		WHERE v.company_id = $1 AND v.state IN ('sent', 'expired') AND v.resend_count < $2 AND v.sent_at <= $3
+			AND NOT EXISTS (SELECT 1 FROM invitations w WHERE w.company_id = v.company_id AND w.email_key = v.email_key
+				AND (w.created_at, w.invitation_id) > (v.created_at, v.invitation_id))
+		ORDER BY v.sent_at, v.invitation_id LIMIT $4`, companyID, int64(MaxResends), db.Micros(before), int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (email string, err error) { return email, r.Scan(&email) })
 }
 
 // Erase removes a user's personal data from every company that pays the user or invited them, and makes the user

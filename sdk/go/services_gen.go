@@ -1656,6 +1656,31 @@ func (s *RecipientsService) All(
 	})
 }
 
+// Remind calls POST /api/company/recipients/remind: remind recipients who cannot be paid yet.
+//
+// Mails every recipient who cannot be paid yet, and sends open and expired invitations again, to at most 500
+// people. A person is mailed at most once in 24 hours, and an invitation is sent again up to 3 times. The next
+// call continues with the others.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) Remind(
+	ctx context.Context, params *ReminderParams, options ...RequestOption,
+) (*Reminded, error) {
+	return call[Reminded](ctx, s.t, request{"POST", "/api/company/recipients/remind", nil, params, options})
+}
+
+// ListUnpayable calls GET /api/company/recipients/unpayable: list recipients who cannot be paid yet.
+//
+// Returns the recipients who cannot be paid yet, or whose destination needs a correction, by name, each with all
+// reasons, also before a payment stops.
+//
+// Requires the scope `c_company_worker_list`.
+func (s *RecipientsService) ListUnpayable(
+	ctx context.Context, params *RecipientListUnpayableParams, options ...RequestOption,
+) (*UnpayablePage, error) {
+	return call[UnpayablePage](ctx, s.t, request{"GET", "/api/company/recipients/unpayable", params.values(), nil, options})
+}
+
 // Create calls POST /api/company/{company_id}/recipients/create: create a recipient.
 //
 // Creates a recipient without a login, which the company manages. Required: a country, and either first_name and

@@ -3310,6 +3310,24 @@ type MoneyOwed struct {
 	Currency string `json:"currency"`
 }
 
+// Obstacle is part of responses.
+type Obstacle struct {
+	// Destination that it concerns, or empty.
+	DistributionID string `json:"distribution_id"`
+	// Reason of the payment that stopped, or empty.
+	PaymentReason string `json:"payment_reason"`
+	// Payroll of the payment that stopped, or empty.
+	PayrollID string `json:"payroll_id"`
+	// no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to the
+	// destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned a
+	// prenote. correction_requested: the bank asks to correct the account details. payment_stopped: a payment failed,
+	// came back or waits for the recipient. One of: no_distribution, currency_not_supported, account_check,
+	// account_check_failed, correction_requested, payment_stopped.
+	Reason string `json:"reason"`
+	// Payment that stopped, or empty.
+	SubpayrollID string `json:"subpayroll_id"`
+}
+
 // OnboardParams is part of requests.
 type OnboardParams struct {
 	// Town or city.
@@ -5333,6 +5351,33 @@ func (p *RecipientListParams) values() url.Values {
 	return v
 }
 
+// RecipientListUnpayableParams are query parameters. Zero values are not sent.
+type RecipientListUnpayableParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *RecipientListUnpayableParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
+}
+
 // RecipientPage is part of responses.
 type RecipientPage struct {
 	// The items of this page.
@@ -5439,6 +5484,20 @@ type RefundRefParams struct {
 	CompanyID string `json:"company_id,omitzero"`
 	// ID of the refund.
 	RefundID string `json:"refund_id"`
+}
+
+// Reminded is part of responses.
+type Reminded struct {
+	// Number of invitations that were sent again.
+	Invitations int64 `json:"invitations"`
+	// Number of recipients who were mailed.
+	Recipients int64 `json:"recipients"`
+}
+
+// ReminderParams is part of requests.
+type ReminderParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
 }
 
 // RequiredField is part of responses.
@@ -6237,6 +6296,30 @@ type TransferData struct {
 	// Id of the transfer; the source_id of its transaction.
 	TransferID string `json:"transfer_id"`
 	// The user who owns it, empty where the company does.
+	UserID string `json:"user_id"`
+}
+
+// UnpayablePage is part of responses.
+type UnpayablePage struct {
+	// The items of this page.
+	Data []UnpayableRecipient `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// UnpayableRecipient is part of responses.
+type UnpayableRecipient struct {
+	// Last email to the recipient about this; missing if none.
+	AskedAt time.Time `json:"asked_at,omitzero"`
+	// Email address.
+	Email string `json:"email"`
+	// Full name.
+	Name string `json:"name"`
+	// Why the recipient cannot be paid, or may not be reached.
+	Obstacles []Obstacle `json:"obstacles"`
+	// ID of the recipient.
+	RecipientID string `json:"recipient_id"`
+	// For a worker with a login.
 	UserID string `json:"user_id"`
 }
 

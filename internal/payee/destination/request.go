@@ -61,8 +61,9 @@ func (r Request) principal() identity.Principal {
 	return identity.Principal{Kind: identity.KindLink, CompanyID: r.CompanyID}
 }
 
-// Ask mails a payee of the principal's company that a destination is needed. It returns ErrAsked for a payee who was
-// asked within a day, ErrNoEmail for one without an email address, and ErrManaged for a user of the company.
+// Ask mails a payee of the principal's company that a destination, or another one, is needed. It returns ErrAsked for a
+// payee who was asked within a day, ErrNoEmail for one without an email address, and ErrManaged for a user of the
+// company.
 func Ask(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, recipientID string) error {
 	companyID, err := by.Company("")
 	if err != nil {
@@ -102,7 +103,8 @@ func Ask(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Princip
 	m := mail.Message{CompanyID: r.CompanyID, To: r.Email, Language: mail.LanguageOf(r.Country), Sealer: s,
 		Key: r.ID + "/" + tx.Now().UTC().Format(time.RFC3339)}
 	if token == "" {
-		m.Template, m.Data = mail.PayeeReminder, mail.PayeeReminderData{Name: r.Name, Company: company.Name}
+		m.Template, m.Data = mail.PayeeReminder, mail.PayeeReminderData{Name: r.Name, Company: company.Name,
+			Correct: r.Status == payee.Active}
 	} else {
 		m.Template, m.Data = mail.DestinationLink, mail.DestinationLinkData{Name: r.Name, Company: company.Name,
 			Token: token, Expires: expires}

@@ -3,9 +3,8 @@ package company
 import (
 	"cmp"
 	"context"
-	"errors"
-	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/payee"
@@ -16,29 +15,22 @@ import (
 
 const unpayablePath = "/recipients/unpayable"
 
-// maxReminded is the number of people that one action reminds, and maxListed the number of those that it reads.
+// maxStopped is the number of payments in each state that the page lists, and maxOpen that of invitations.
 const (
-	maxReminded = 500
-	maxListed   = 10_000
+	maxStopped = 50
+	maxOpen    = 100
 )
 
-// maxStopped is the number of payments in each state that the page lists.
-const maxStopped = 50
-
-// remindPeriod is the time after which a person is reminded again.
-const remindPeriod = 24 * time.Hour
+// errNobodyMailed is returned by a reminder that mailed nobody.
+var errNobodyMailed = apierr.New(apierr.Conflict, "already_asked",
+	"Nobody was mailed: everyone was mailed within the last 24 hours, or has no email address.")
 
 type unpayablePage struct {
 	People, Invitations ui.Table
 	Payments            ui.Table // that wait for a change by their payees
 	Pager               ui.Pager
 	Remindable          bool
-}
-
-// waiting returns a page of the people who have no destination.
-func waiting(ctx context.Context, tx *db.Tx, c *ui.Request, page, size int) (payee.Slice[payee.Recipient], error) {
-	return payee.List(ctx, tx, c.Session.Principal(), payee.ListParams{Status: payee.Pending,
-		Page: db.Page{Number: page, PerPage: size}})
+	MoreInvitations     bool // there are more than the page lists
 }
 
 // stoppedPayments lists the payments that failed or came back because of their destination.
@@ -76,47 +68,33 @@ func stoppedPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.Table, e
 
 // showUnpayable lists who cannot be paid yet and why.
 func showUnpayable(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	found, err := waiting(ctx, tx, c, c.PageNumber(), ui.PerPage)
+	by := c.Session.Principal()
+	found, total, err := c.Payroll.Unpayable(ctx, tx, by, "", db.Page{Number: c.PageNumber(), PerPage: ui.PerPage})
 	if err != nil {
 		return ui.View{}, err
 	}
-	var ids []string
-	for _, r := range found.Items {
-		ids = append(ids, r.ID)
-	}
-	asked, err := destination.AskedAt(ctx, tx, c.Session.Company.ID, ids)
-	if err != nil {
-		return ui.View{}, err
-	}
-	p := unpayablePage{Pager: c.Pager(c.Page(), int64(found.Total)),
+	p := unpayablePage{Pager: c.Pager(c.Page(), total), Remindable: total > 0,
 		People: ui.Table{Caption: c.Text("unpayable.people"), Empty: c.Text("unpayable.none"),
 			Heads: c.Columns("recipient.name|a", "unpayable.why|e", "unpayable.asked#|d")},
 		Invitations: ui.Table{Caption: c.Text("unpayable.invited"), Empty: c.Text("invitations.none"),
 			Heads: c.Columns("recipient.email|a", "payroll.status|c", "unpayable.asked#|d")}}
-	for _, r := range found.Items {
-		name := c.LinkCell(r.Name, recipientPath(r.ID))
+	for _, u := range found {
+		name := c.LinkCell(u.Name, recipientPath(u.ID))
 		name.Kind = "person"
-		why := "unpayable.theirs"
-		switch {
-		case r.UserID == "" && !mail.Valid(r.Email):
-			why = "unpayable.enter"
-		case r.UserID == "":
-			why = "unpayable.link"
-		}
-		p.People.Rows = append(p.People.Rows, []ui.Cell{name, {Text: c.Text(why)}, c.TimeCell(asked[r.ID])})
-		p.Remindable = p.Remindable || mail.Valid(r.Email)
+		p.People.Rows = append(p.People.Rows, []ui.Cell{name, obstacleCell(c, u), c.TimeCell(u.Asked)})
 	}
 	for _, state := range []string{payee.InvitationSent, payee.InvitationExpired} {
-		open, err := payee.Invitations(ctx, tx, c.Session.Principal(), payee.InvitationsParams{Status: state,
-			Page: db.Page{Number: 1, PerPage: 100}})
+		open, err := payee.Invitations(ctx, tx, by, payee.InvitationsParams{Status: state,
+			Page: db.Page{Number: 1, PerPage: maxOpen}})
 		if err != nil {
 			return ui.View{}, err
 		}
 		for _, v := range open.Items {
 			p.Invitations.Rows = append(p.Invitations.Rows, []ui.Cell{{Text: v.Email},
 				c.StateCell("invitation.state", v.State), c.TimeCell(v.Sent)})
-			p.Remindable = true
 		}
+		p.Remindable = p.Remindable || open.Total > 0
+		p.MoreInvitations = p.MoreInvitations || open.Total > len(open.Items)
 	}
 	if p.Payments, err = stoppedPayments(ctx, tx, c); err != nil {
 		return ui.View{}, err
@@ -125,55 +103,42 @@ func showUnpayable(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		Crumbs: peopleCrumbs(c), Data: p}, nil
 }
 
-// remindAll mails everyone who cannot be paid yet, except those who were mailed within a day. If there are more people
-// than it may remind, the next call goes on with the others.
+// obstacleCell returns the reasons why a payee cannot be paid.
+func obstacleCell(c *ui.Request, u payroll.Unpayable) (cell ui.Cell) {
+	var lines []ui.Cell
+	for _, o := range u.Obstacles {
+		text := ReasonText(c, o.Reason)
+		switch {
+		case o.Payment != nil:
+			text = c.Word("payment.state", string(o.Payment.State))
+			if o.Payment.Reason != "" {
+				text = ReasonText(c, o.Payment.Reason)
+			}
+			text = c.Text("unpayable.waits", c.FormatMoney(o.Payment.Amount), text)
+		case o.Destination != nil:
+			text = c.Text("unpayable.one", DestinationName(*o.Destination), text)
+		case u.UserID == "" && !mail.Valid(u.Email):
+			text = c.Text("unpayable.enter")
+		case u.UserID == "":
+			text = c.Text("unpayable.link")
+		default:
+			text = c.Text("unpayable.theirs")
+		}
+		lines = append(lines, ui.Cell{Text: text})
+	}
+	if len(lines) > 0 {
+		cell, cell.Lines = lines[0], lines[1:]
+	}
+	return cell
+}
+
+// remindAll mails everyone who cannot be paid yet; see [payroll.Service.Remind].
 func remindAll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	by := c.Session.Principal()
-	for page, left := 1, maxReminded; page <= maxListed/100 && left > 0; page++ {
-		found, err := waiting(ctx, tx, c, page, 100)
-		if err != nil {
-			return ui.View{}, err
-		}
-		var ids []string
-		for _, r := range found.Items {
-			ids = append(ids, r.ID)
-		}
-		asked, err := destination.AskedAt(ctx, tx, c.Session.Company.ID, ids)
-		if err != nil {
-			return ui.View{}, err
-		}
-		for _, r := range found.Items {
-			if left == 0 || asked[r.ID].After(tx.Now().Add(-remindPeriod)) || !mail.Valid(r.Email) {
-				continue
-			}
-			switch err := destination.Ask(ctx, tx, c.Sealer, by, r.ID); {
-			case err == nil:
-				left--
-			case !errors.Is(err, destination.ErrAsked) && !errors.Is(err, destination.ErrManaged):
-				return ui.View{}, err
-			}
-		}
-		if page*100 >= found.Total {
-			break
-		}
+	done, err := c.Payroll.Remind(ctx, tx, c.Sealer, c.Session.Principal(), "")
+	if err == nil && done.Payees+done.Invitations == 0 {
+		err = ui.WholeFormError(errNobodyMailed)
 	}
-	for _, state := range []string{payee.InvitationSent, payee.InvitationExpired} {
-		open, err := payee.Invitations(ctx, tx, by, payee.InvitationsParams{Status: state,
-			Page: db.Page{Number: 1, PerPage: 100}})
-		if err != nil {
-			return ui.View{}, err
-		}
-		for _, v := range open.Items {
-			if v.Resends >= payee.MaxResends || v.Sent.After(tx.Now().Add(-remindPeriod)) {
-				continue
-			}
-			if _, err := payee.Resend(ctx, tx, c.Sealer, by, "", v.Email); err != nil &&
-				!errors.Is(err, payee.ErrNotOpen) && !errors.Is(err, payee.ErrResendLimit) {
-				return ui.View{}, err
-			}
-		}
-	}
-	return ui.View{Redirect: unpayablePath}, nil
+	return ui.View{Redirect: unpayablePath}, err
 }
 
 // askRecipient mails one person who has no destination, or whose destination is to be renewed.

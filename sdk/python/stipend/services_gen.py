@@ -1263,6 +1263,27 @@ class RecipientsService(Service):
         """Iterates over the items of all pages of `list`."""
         return self._each(self.list, **params)
 
+    def remind(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ReminderParams]) -> t.Reminded:
+        """Remind recipients who cannot be paid yet.
+
+        Mails every recipient who cannot be paid yet, and sends open and expired invitations again, to at most 500
+        people. A person is mailed at most once in 24 hours, and an invitation is sent again up to 3 times. The
+        next call continues with the others.
+
+        Requires the scope `c_company_workers_invite`.
+        """
+        return self._call(t.Reminded, "POST", "/api/company/recipients/remind", body=params, key=idempotency_key)
+
+    def list_unpayable(self, **params: Unpack[t.RecipientListUnpayableParams]) -> t.UnpayablePage:
+        """List recipients who cannot be paid yet.
+
+        Returns the recipients who cannot be paid yet, or whose destination needs a correction, by name, each with
+        all reasons, also before a payment stops.
+
+        Requires the scope `c_company_worker_list`.
+        """
+        return self._call(t.UnpayablePage, "GET", "/api/company/recipients/unpayable", query=params)
+
     def create(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientCreateParams]) -> t.RecipientCreated:
         """Create a recipient.
 

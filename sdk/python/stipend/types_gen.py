@@ -44,12 +44,12 @@ __all__ = [
     "LoggedRequests", "MandateAnswer", "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll",
     "MemberDetail", "MemberInvitation", "MemberInviteParams", "MemberRemoveParams", "MemberRevokeParams",
     "MemberRoleParams", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OnboardingLink",
-    "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
-    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
-    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
-    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
-    "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "Obstacle", "OnboardParams",
+    "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams",
+    "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail",
+    "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment",
+    "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
+    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
     "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
     "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
     "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
@@ -64,33 +64,34 @@ __all__ = [
     "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
-    "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
-    "RefundRefParams", "RequiredField", "RequiredFields", "RequiredSubfield", "SandboxClock",
-    "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams", "SandboxDepositParams",
-    "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams",
-    "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
-    "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData", "ScheduleDetail",
-    "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleRunParams",
-    "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecondFactorAnswer", "SecondFactorParams",
-    "SecurityEvent", "SecurityEventPage", "SettleParams", "Settlement", "SettlementData", "SettlementPage",
-    "SettlementStatement", "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TaxFormParams",
-    "TestData", "ToPayItemParams", "TransferData", "UploadParams", "UserAllocationsParams",
-    "UserAllocationsUpdated", "UserCreateParams", "UserCreated", "UserData", "UserDestination",
-    "UserDestinationCorrectParams", "UserDestinationCreateParams", "UserDestinationCreated",
-    "UserDestinationDeleteParams", "UserDestinationList", "UserDestinationUpdateParams", "UserDetail",
-    "UserGetParams", "UserGetTaxFormParams", "UserUpdateParams", "UserVerificationData", "VendorDocument",
-    "VendorItemParams", "VendorPayment", "VendorPayrollCreated", "VendorPayrollParams", "VendorQuoteItemParams",
-    "VendorQuoteParams", "VendorUploadParams", "WalletBalance", "WalletBalances", "WalletData", "WalletDeposit",
-    "WalletDepositData", "WalletDepositPage", "WalletGetDirectDebitParams", "WalletGetMandateParams",
-    "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
-    "WalletListDirectDebitsParams", "WalletListMandatesParams", "WalletListParams",
-    "WalletListTransactionsParams", "WalletListWithdrawalDestinationsParams", "WalletListWithdrawalsParams",
-    "WalletRequestParams", "WalletRequested", "WalletStatement", "WalletTransaction", "WalletTransactionPage",
-    "Warning", "WebhookAll", "WebhookCreateParams", "WebhookDeleted", "WebhookEndpoint",
-    "WebhookListDeliveriesParams", "WebhookListParams", "WebhookPing", "WebhookRotateParams", "WebhookSecret",
-    "WebhookUpdateParams", "WithdrawParams", "WithdrawalAnswer", "WithdrawalCancelParams", "WithdrawalData",
-    "WithdrawalDestination", "WithdrawalDestinations", "WithdrawalPage", "WorkerItem",
-    "WorkerListInvitationsParams", "WorkerListParams", "WorkerPage", "YearPayee", "YearReport", "YearTotal",
+    "RecipientListUnpayableParams", "RecipientPage", "RecipientUpdateParams", "RedeliverParams",
+    "RedeliverStarted", "RefundData", "RefundRefParams", "Reminded", "ReminderParams", "RequiredField",
+    "RequiredFields", "RequiredSubfield", "SandboxClock", "SandboxClockParams", "SandboxDebitReturn",
+    "SandboxDebitReturnParams", "SandboxDepositParams", "SandboxFailure", "SandboxFailureParams", "SandboxFee",
+    "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail",
+    "SandboxMailPage", "SandboxMailsParams", "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams",
+    "ScheduleData", "ScheduleDetail", "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged",
+    "ScheduleRunData", "ScheduleRunParams", "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams",
+    "SecondFactorAnswer", "SecondFactorParams", "SecurityEvent", "SecurityEventPage", "SettleParams",
+    "Settlement", "SettlementData", "SettlementPage", "SettlementStatement", "SettlementStatementLine",
+    "Succeeded", "Success", "TaxForm", "TaxFormParams", "TestData", "ToPayItemParams", "TransferData",
+    "UnpayablePage", "UnpayableRecipient", "UploadParams", "UserAllocationsParams", "UserAllocationsUpdated",
+    "UserCreateParams", "UserCreated", "UserData", "UserDestination", "UserDestinationCorrectParams",
+    "UserDestinationCreateParams", "UserDestinationCreated", "UserDestinationDeleteParams", "UserDestinationList",
+    "UserDestinationUpdateParams", "UserDetail", "UserGetParams", "UserGetTaxFormParams", "UserUpdateParams",
+    "UserVerificationData", "VendorDocument", "VendorItemParams", "VendorPayment", "VendorPayrollCreated",
+    "VendorPayrollParams", "VendorQuoteItemParams", "VendorQuoteParams", "VendorUploadParams", "WalletBalance",
+    "WalletBalances", "WalletData", "WalletDeposit", "WalletDepositData", "WalletDepositPage",
+    "WalletGetDirectDebitParams", "WalletGetMandateParams", "WalletGetStatementParams",
+    "WalletGetWithdrawalParams", "WalletListDepositsParams", "WalletListDirectDebitsParams",
+    "WalletListMandatesParams", "WalletListParams", "WalletListTransactionsParams",
+    "WalletListWithdrawalDestinationsParams", "WalletListWithdrawalsParams", "WalletRequestParams",
+    "WalletRequested", "WalletStatement", "WalletTransaction", "WalletTransactionPage", "Warning", "WebhookAll",
+    "WebhookCreateParams", "WebhookDeleted", "WebhookEndpoint", "WebhookListDeliveriesParams",
+    "WebhookListParams", "WebhookPing", "WebhookRotateParams", "WebhookSecret", "WebhookUpdateParams",
+    "WithdrawParams", "WithdrawalAnswer", "WithdrawalCancelParams", "WithdrawalData", "WithdrawalDestination",
+    "WithdrawalDestinations", "WithdrawalPage", "WorkerItem", "WorkerListInvitationsParams", "WorkerListParams",
+    "WorkerPage", "YearPayee", "YearReport", "YearTotal",
 ]
 
 
@@ -2741,6 +2742,24 @@ class MoneyOwed:
     """Currency: its code, one of GET /api/currencies."""
 
 
+@dataclass(frozen=True)
+class Obstacle:
+    distribution_id: str
+    """Destination that it concerns, or empty."""
+    payment_reason: str
+    """Reason of the payment that stopped, or empty."""
+    payroll_id: str
+    """Payroll of the payment that stopped, or empty."""
+    reason: Literal["no_distribution", "currency_not_supported", "account_check", "account_check_failed", "correction_requested", "payment_stopped"]
+    """no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to
+    the destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned
+    a prenote. correction_requested: the bank asks to correct the account details. payment_stopped: a payment
+    failed, came back or waits for the recipient.
+    """
+    subpayroll_id: str
+    """Payment that stopped, or empty."""
+
+
 class OnboardParams(TypedDict, total=False):
     city: str
     """Town or city."""
@@ -4478,6 +4497,15 @@ class RecipientListParams(TypedDict, total=False):
     """next_cursor of the page before; page is ignored."""
 
 
+class RecipientListUnpayableParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
+
+
 @dataclass(frozen=True)
 class RecipientPage:
     data: list[RecipientItem]
@@ -4583,6 +4611,19 @@ class RefundRefParams(TypedDict, total=False):
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     refund_id: Required[str]
     """ID of the refund."""
+
+
+@dataclass(frozen=True)
+class Reminded:
+    invitations: int
+    """Number of invitations that were sent again."""
+    recipients: int
+    """Number of recipients who were mailed."""
+
+
+class ReminderParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
 
 
 @dataclass(frozen=True)
@@ -5359,6 +5400,30 @@ class TransferData:
     """The user who owns it, empty where the company does."""
     previous_status: Optional[Literal["credited", "returned", "suspense"]] = None
     """The state before. Absent when it was received."""
+
+
+@dataclass(frozen=True)
+class UnpayablePage:
+    data: list[UnpayableRecipient]
+    """The items of this page."""
+    meta: Meta
+    """Position of the page in the list."""
+
+
+@dataclass(frozen=True)
+class UnpayableRecipient:
+    email: str
+    """Email address."""
+    name: str
+    """Full name."""
+    obstacles: list[Obstacle]
+    """Why the recipient cannot be paid, or may not be reached."""
+    recipient_id: str
+    """ID of the recipient."""
+    user_id: str
+    """For a worker with a login."""
+    asked_at: Optional[datetime] = None
+    """Last email to the recipient about this; missing if none."""
 
 
 class UploadParams(TypedDict, total=False):

@@ -1453,6 +1453,31 @@ export class RecipientsService extends Service {
 	}
 
 	/**
+	 * Remind recipients who cannot be paid yet.
+	 *
+	 * Mails every recipient who cannot be paid yet, and sends open and expired invitations again, to at most 500
+	 * people. A person is mailed at most once in 24 hours, and an invitation is sent again up to 3 times. The next
+	 * call continues with the others.
+	 *
+	 * Requires the scope `c_company_workers_invite`.
+	 */
+	remind(params: T.ReminderParams, options?: RequestOptions): Promise<T.Reminded> {
+		return this.t.call("POST", "/api/company/recipients/remind", { body: params }, options);
+	}
+
+	/**
+	 * List recipients who cannot be paid yet.
+	 *
+	 * Returns the recipients who cannot be paid yet, or whose destination needs a correction, by name, each with all
+	 * reasons, also before a payment stops.
+	 *
+	 * Requires the scope `c_company_worker_list`.
+	 */
+	listUnpayable(params: T.RecipientListUnpayableParams = {}, options?: RequestOptions): Promise<T.UnpayablePage> {
+		return this.t.call("GET", "/api/company/recipients/unpayable", { query: params }, options);
+	}
+
+	/**
 	 * Create a recipient.
 	 *
 	 * Creates a recipient without a login, which the company manages. Required: a country, and either first_name and

@@ -2536,6 +2536,24 @@ export interface MoneyOwed {
 	currency: string;
 }
 
+export interface Obstacle {
+	/** Destination that it concerns, or empty. */
+	distribution_id: string;
+	/** Reason of the payment that stopped, or empty. */
+	payment_reason: string;
+	/** Payroll of the payment that stopped, or empty. */
+	payroll_id: string;
+	/**
+	 * no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to the
+	 * destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned a
+	 * prenote. correction_requested: the bank asks to correct the account details. payment_stopped: a payment failed,
+	 * came back or waits for the recipient.
+	 */
+	reason: "no_distribution" | "currency_not_supported" | "account_check" | "account_check_failed" | "correction_requested" | "payment_stopped";
+	/** Payment that stopped, or empty. */
+	subpayroll_id: string;
+}
+
 export interface OnboardParams {
 	/** Town or city. */
 	city?: string;
@@ -4247,6 +4265,15 @@ export interface RecipientListParams {
 	cursor?: string;
 }
 
+export interface RecipientListUnpayableParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Page number, from 1. */
+	page?: number;
+	/** At most 100; larger values mean 100. */
+	per_page?: number;
+}
+
 export interface RecipientPage {
 	/** The items of this page. */
 	data: RecipientItem[];
@@ -4348,6 +4375,18 @@ export interface RefundRefParams {
 	company_id?: string;
 	/** ID of the refund. */
 	refund_id: string;
+}
+
+export interface Reminded {
+	/** Number of invitations that were sent again. */
+	invitations: number;
+	/** Number of recipients who were mailed. */
+	recipients: number;
+}
+
+export interface ReminderParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
 }
 
 export interface RequiredField {
@@ -5090,6 +5129,28 @@ export interface TransferData {
 	/** Id of the transfer; the source_id of its transaction. */
 	transfer_id: string;
 	/** The user who owns it, empty where the company does. */
+	user_id: string;
+}
+
+export interface UnpayablePage {
+	/** The items of this page. */
+	data: UnpayableRecipient[];
+	/** Position of the page in the list. */
+	meta: Meta;
+}
+
+export interface UnpayableRecipient {
+	/** Last email to the recipient about this; missing if none. */
+	asked_at?: string;
+	/** Email address. */
+	email: string;
+	/** Full name. */
+	name: string;
+	/** Why the recipient cannot be paid, or may not be reached. */
+	obstacles: Obstacle[];
+	/** ID of the recipient. */
+	recipient_id: string;
+	/** For a worker with a login. */
 	user_id: string;
 }
 

@@ -1,0 +1,82 @@
+package payroll
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+)
+
+// fromUnpayable returns the FROM clause of the recipients r of the company $1 who cannot be paid yet, and its
+// arguments.
+func fromUnpayable(companyID string, payable []string, refusedACH bool) (string, []any) {
+	args := []any{companyID}
+	bind := func(value any) string {
+		args = append(args, value)
+		return "$" + strconv.Itoa(len(args))
+	}
+	pairs := make([]string, len(payable))
+	for i, p := range payable {
+		pairs[i] = bind(p)
+	}
+	refused := ""
+	if refusedACH {
+		refused = " OR d.rail = 'bank' AND d.symbol = 'USD' AND d.country = 'US' AND d.scheme = 'ach'"
+	}
+	return ` FROM recipients r WHERE r.company_id = $1 AND r.status <> 'inactive' AND r.recipient_id IN (
+			SELECT p.recipient_id FROM recipients p WHERE p.company_id = $1 AND p.status = 'pending'
+			UNION
+			SELECT m.payee_id FROM payments m WHERE m.company_id = $1 AND m.state IN ('action_required', 'returned')
+			UNION
+			SELECT a.recipient_id FROM recipients a JOIN destinations d ON d.owner_id = a.recipient_id
+			WHERE a.company_id = $1 AND a.status = 'active' AND (d.allocation > 0 OR d.fixed_amount > 0) AND (
+				d.correction <> '' OR d.account_check LIKE '%"result":"close_match"%'
+				OR d.account_check LIKE '%"result":"no_match"%' OR d.account_check LIKE '%"result":"returned"%'
+				OR d.kind = 'crypto' AND d.rail <> 'bitcoin'
+					AND d.symbol || ' ' || d.network NOT IN (` + strings.Join(pairs, ", ") + ")" + refused + "))", args
+}
+
+// selectUnpayable returns the IDs of a page of a company's payees who cannot be paid yet, by name, and their number.
+func selectUnpayable(ctx context.Context, tx *db.Tx, companyID string, payable []string, refusedACH bool,
+	page db.Page) (ids []string, total int64, err error) {
+	from, args := fromUnpayable(companyID, payable, refusedACH)
+	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+from, args...).Scan(&total); err != nil || total == 0 {
+		return nil, 0, err
+	}
+	n := len(args)
+	rows, err := tx.Query(ctx, "SELECT r.recipient_id"+from+" ORDER BY r.name_key, r.recipient_id LIMIT $"+
+		strconv.Itoa(n+1)+" OFFSET $"+strconv.Itoa(n+2), append(args, int64(page.PerPage), page.Offset())...)
+	ids, err = db.Collect(rows, err, scanID)
+	return ids, total, err
+}
+
+// selectUnasked returns the IDs of payees of a company who cannot be paid yet, can be mailed, enter their destinations
+// themselves, and were not asked since a time.
+func selectUnasked(ctx context.Context, tx *db.Tx, companyID string, payable []string, refusedACH bool,
+	since time.Time, limit int) ([]string, error) {
+	from, args := fromUnpayable(companyID, payable, refusedACH)
+	n := len(args)
+	rows, err := tx.Query(ctx, "SELECT r.recipient_id"+from+` AND r.email <> '' AND NOT EXISTS (
+			SELECT 1 FROM destination_requests q WHERE q.company_id = $1 AND q.recipient_id = r.recipient_id
+				AND q.sent_at > $`+strconv.Itoa(n+1)+`)
+		AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = r.user_id AND u.company_id = $1)
+		ORDER BY r.recipient_id LIMIT $`+strconv.Itoa(n+2), append(args, db.Micros(since), int64(limit))...)
+	return db.Collect(rows, err, scanID)
+}
+
+func scanID(r *db.Rows) (id string, err error) { return id, r.Scan(&id) }
+
+// selectStopped returns the payments of payees that failed or came back, or wait for the payees.
+func selectStopped(ctx context.Context, tx *db.Tx, companyID string, payees []string) (all []PayeePayment, err error) {
+	return all, db.EachIn(ctx, tx, payees, `SELECT p.payroll_id, p.external_id, p.currency, p.created_at, `+
+		strings.Join(prefixed("m", columns(paymentColumns)), ", ")+` FROM payments m
+		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+		WHERE m.company_id = $1 AND m.state IN ('action_required', 'returned') AND m.payee_id IN %s
+		ORDER BY m.payroll_id DESC, m.payment_id`, []any{companyID}, func(r *db.Rows) error {
+		m, err := scanPayeePayment(r)
+		all = append(all, m)
+		return err
+	})
+}

@@ -1,0 +1,215 @@
+package payroll
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/payee"
+	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout/bank"
+)
+
+// Reasons why a company cannot pay a payee, or may not reach them.
+const (
+	UnpayableNoDestination = ReasonNoDestination
+	UnpayableNoRail        = ReasonNoRail           // the installation does not pay to the destination
+	UnpayableName          = ReasonCheck            // the bank did not confirm the payee's name
+	UnpayableReturned      = ReasonReturned         // the bank returned the prenote
+	UnpayableCorrection    = "correction_requested" // the bank asks for a correction of the destination
+	UnpayablePayment       = "payment_stopped"      // a payment failed, came back or waits for the payee
+)
+
+// Limits of one reminder.
+const (
+	MaxReminded  = 500            // largest number of people that are mailed
+	remindPeriod = 24 * time.Hour // a person is mailed at most once within this time
+)
+
+// Obstacle is a reason why a payee cannot be paid.
+type Obstacle struct {
+	Reason      string
+	Destination *destination.Destination // destination that it concerns, or nil
+	Payment     *PayeePayment            // payment that it concerns, or nil
+}
+
+// Unpayable is a payee who cannot be paid, or may not be reached, until something is changed.
+type Unpayable struct {
+	payee.Recipient
+	Obstacles []Obstacle
+	Asked     time.Time // time of the last mail that asked for a destination, or zero
+}
+
+// maxStopped is the largest number of payments among the obstacles of one payee.
+const maxStopped = 5
+
+// Unpayable returns a page of the company's payees who cannot be paid yet, by name, and their total number: those
+// without a destination, those with a destination that a bank did not confirm or wants corrected, or that this
+// installation does not pay, and those whose payments wait for them.
+func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) (
+	[]Unpayable, int64, error) {
+	id, err := by.Company(companyID)
+	if err != nil {
+		return nil, 0, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	if page.PerPage < 1 {
+		page.PerPage = defaultPerPage
+	}
+	page.PerPage = min(page.PerPage, maxPerPage)
+	ids, total, err := selectUnpayable(ctx, tx, company.ID, s.payableOn(), s.refusedACH(company.Country), page)
+	if err != nil || len(ids) == 0 {
+		return nil, total, err
+	}
+	recipients, err := payee.Recipients(ctx, tx, company.ID, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	destinations, err := destination.ForOwners(ctx, tx, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	asked, err := destination.AskedAt(ctx, tx, company.ID, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	stopped, err := stoppedPayments(ctx, tx, company.ID, ids)
+	if err != nil {
+		return nil, 0, err
+	}
+	all := make([]Unpayable, 0, len(ids))
+	for _, r := range recipients {
+		u := Unpayable{Recipient: r, Asked: asked[r.ID]}
+		used := Allocated(destinations[r.ID])
+		if len(used) == 0 {
+			u.Obstacles = append(u.Obstacles, Obstacle{Reason: UnpayableNoDestination})
+		}
+		for i := range used {
+			for _, reason := range s.obstacles(used[i], company.Country) {
+				u.Obstacles = append(u.Obstacles, Obstacle{Reason: reason, Destination: &used[i]})
+			}
+		}
+		for i := range stopped[r.ID] {
+			if i < maxStopped {
+				u.Obstacles = append(u.Obstacles, Obstacle{Reason: UnpayablePayment, Payment: &stopped[r.ID][i]})
+			}
+		}
+		all = append(all, u)
+	}
+	return all, total, nil
+}
+
+// obstacles returns why payments of a company may not reach a destination.
+func (s *Service) obstacles(d destination.Destination, payerCountry string) (reasons []string) {
+	if !s.Carried([]destination.Destination{d}, payerCountry) {
+		reasons = append(reasons, UnpayableNoRail)
+	}
+	switch {
+	case !d.Check.Failed():
+	case d.Check.Result == destination.CheckReturned:
+		reasons = append(reasons, UnpayableReturned)
+	default:
+		reasons = append(reasons, UnpayableName)
+	}
+	if d.Correction != nil {
+		reasons = append(reasons, UnpayableCorrection)
+	}
+	return reasons
+}
+
+// payableOn returns the assets that this installation pays, each with a network, such as "USDC base". Bitcoin on its
+// chain is not among them.
+func (s *Service) payableOn() (pairs []string) {
+	for _, a := range money.All() {
+		for _, network := range s.Accounts.Carrying(a) {
+			pairs = append(pairs, string(a)+" "+network)
+		}
+	}
+	if s.Lightning {
+		pairs = append(pairs, string(money.BTC)+" "+destination.RailLightning)
+	}
+	return append(pairs, "")
+}
+
+// refusedACH reports whether a company in a country cannot pay by ACH because that is allowed within the United States
+// only.
+func (s *Service) refusedACH(payerCountry string) bool {
+	return bank.OnlyInternationalACH(s.Banks, "USD", "US", "ach", payerCountry)
+}
+
+// Reminded is the result of a reminder.
+type Reminded struct {
+	Payees      int // payees who were mailed
+	Invitations int // invitations that were sent again
+}
+
+// Remind mails all payees who cannot be paid yet and everyone with an open or expired invitation, except those who were
+// mailed within a day or have no email address. It mails at most MaxReminded people; the next call continues with the
+// others. It returns the errors of [payee.Resend] that concern the company, such as one that is frozen.
+func (s *Service) Remind(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, by identity.Principal,
+	companyID string) (Reminded, error) {
+	var done Reminded
+	id, err := by.Company(companyID)
+	if err != nil {
+		return done, err
+	}
+	company, err := identity.CompanyByID(ctx, tx, id)
+	if err == nil {
+		err = company.Active()
+	}
+	if err != nil {
+		return done, err
+	}
+	before := tx.Now().Add(-remindPeriod)
+	due, err := selectUnasked(ctx, tx, company.ID, s.payableOn(), s.refusedACH(company.Country), before, MaxReminded)
+	if err != nil {
+		return done, err
+	}
+	for _, id := range due {
+		switch err := destination.Ask(ctx, tx, sealer, by, id); {
+		case err == nil:
+			done.Payees++
+		case !errors.Is(err, destination.ErrAsked) && !errors.Is(err, destination.ErrManaged) &&
+			!errors.Is(err, destination.ErrNoEmail):
+			return done, err
+		}
+	}
+	if done.Payees >= MaxReminded {
+		return done, nil
+	}
+	open, err := payee.Unanswered(ctx, tx, company.ID, before, MaxReminded-done.Payees)
+	if err != nil {
+		return done, err
+	}
+	for _, email := range open {
+		switch _, err := payee.Resend(ctx, tx, sealer, by, company.ID, email); {
+		case err == nil:
+			done.Invitations++
+		case !errors.Is(err, payee.ErrNotOpen) && !errors.Is(err, payee.ErrResendLimit):
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// stoppedPayments returns the payments that wait for their payees, by payee, the newest payroll first.
+func stoppedPayments(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string][]PayeePayment,
+	error) {
+	all, err := selectStopped(ctx, tx, companyID, ids)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b PayeePayment) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	of := map[string][]PayeePayment{}
+	for _, m := range all {
+		of[m.PayeeID] = append(of[m.PayeeID], m)
+	}
+	return of, nil
+}
