@@ -93,6 +93,9 @@ func (r *Rail) Collect(ctx context.Context, d *db.DB) error {
 	}
 	failed := checked
 	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(failed, err)
+		}
 		if err := r.collect(ctx, d, name); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("response %s: %w", name, err))
 		}

@@ -165,7 +165,7 @@ func (s *Sandbox) ProcessFiles(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := s.stateDays(now); err != nil {
+	if err := s.stateAccounts(now); err != nil {
 		return fmt.Errorf("sandbox bank: statements: %w", err)
 	}
 	for _, f := range files {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,9 +172,10 @@ func writeState(dir string, state bookState) error {
 	return writeWhole(dir, stateFile, text)
 }
 
-// stateDays sends a statement for each day that is over, of each account with entries: for business days, and for other
-// days on which something was booked. A statement that is written again has the same content.
-func (s *Sandbox) stateDays(now time.Time) error {
+// stateAccounts sends the statements of each account with entries: one for each business day that is over, for other
+// days on which something was booked, and one for a whole month in which nothing was booked, if it is over before the
+// statement of its first day was sent. A statement that is written again has the same content.
+func (s *Sandbox) stateAccounts(now time.Time) error {
 	s.books.Lock()
 	defer s.books.Unlock()
 	for _, a := range s.accounts {
@@ -203,7 +205,11 @@ func (s *Sandbox) stateAccount(a Account, dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	for day := addDays(state.Day, 1); day < today; day = addDays(day, 1) {
+	for from := addDays(state.Day, 1); from < today; {
+		day := from
+		if end := monthEnd(day); strings.HasSuffix(day, "-01") && end < today && !bookedWithin(files, day, end) {
+			day = end
+		}
 		date, err := time.Parse(time.DateOnly, day)
 		if err != nil {
 			return err
@@ -218,21 +224,37 @@ func (s *Sandbox) stateAccount(a Account, dir string, now time.Time) error {
 				entries = append(entries, some...)
 			}
 		}
-		if len(entries) == 0 && !a.Calendar.isBusinessDay(date) {
-			continue
+		if len(entries) > 0 || day > from || a.Calendar.isBusinessDay(date) {
+			if state, err = s.stateDays(a, from, day, state, entries); err != nil {
+				return err
+			}
+			if err := writeState(dir, state); err != nil {
+				return err
+			}
 		}
-		if state, err = s.stateDay(a, date, state, entries); err != nil {
-			return err
-		}
-		if err := writeState(dir, state); err != nil {
-			return err
-		}
+		from = addDays(day, 1)
 	}
 	return nil
 }
 
-// stateDay sends the statement of a day, which follows the one of state, and returns the next state.
-func (s *Sandbox) stateDay(a Account, date time.Time, state bookState, entries []iso20022.Entry) (bookState, error) {
+// monthEnd returns the last day of the month of a day.
+func monthEnd(day string) string {
+	return addDays(addDays(day[:len("2006-01-")]+"01", 31)[:len("2006-01-")]+"01", -1)
+}
+
+// bookedWithin reports whether a file about entries is of a day from first to last.
+func bookedWithin(files []fs.DirEntry, first, last string) bool {
+	return slices.ContainsFunc(files, func(f fs.DirEntry) bool {
+		day := f.Name()[:min(len(f.Name()), len(time.DateOnly))]
+		return first <= day && day <= last
+	})
+}
+
+// stateDays sends the statement of the days from first to last, which follows the one of state, and returns the next
+// state.
+func (s *Sandbox) stateDays(a Account, first, last string, state bookState, entries []iso20022.Entry) (
+	bookState, error,
+) {
 	opening := money.New(a.Currency, state.Closing)
 	closing := opening
 	for _, e := range entries {
@@ -245,14 +267,20 @@ func (s *Sandbox) stateDay(a Account, date time.Time, state bookState, entries [
 			return state, err
 		}
 	}
-	day := date.Format(time.DateOnly)
-	state = bookState{Day: day, Sequence: state.Sequence + 1, Closing: closing.Units()}
-	id := "ST" + string(a.Currency) + strings.ReplaceAll(day, "-", "")
-	from := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, a.zone)
-	end := from.AddDate(0, 0, 1)
+	state = bookState{Day: last, Sequence: state.Sequence + 1, Closing: closing.Units()}
+	id := "ST" + string(a.Currency) + strings.ReplaceAll(last, "-", "")
+	from, err := time.ParseInLocation(time.DateOnly, first, a.zone)
+	if err != nil {
+		return state, err
+	}
+	date, err := time.ParseInLocation(time.DateOnly, last, a.zone)
+	if err != nil {
+		return state, err
+	}
+	end := date.AddDate(0, 0, 1)
 	message, err := writeEntries(iso20022.Statement{File: id, ID: id, Sequence: fmt.Sprint(state.Sequence), Created: end,
 		From: from, To: end.Add(-time.Second), Account: a.Number, Currency: string(a.Currency),
-		Balances: []iso20022.Balance{{Type: "OPBD", Amount: opening, Day: date}, {Type: "CLBD", Amount: closing, Day: date}},
+		Balances: []iso20022.Balance{{Type: "OPBD", Amount: opening, Day: from}, {Type: "CLBD", Amount: closing, Day: date}},
 	}, entries)
 	if err != nil {
 		return state, err

@@ -41,8 +41,9 @@ func TestTheSimulatedBankBeginsAnewForAnotherDatabase(t *testing.T) {
 }
 
 // The simulated bank notifies each entry at once and sends, for each account with entries, one statement for every
-// business day and for each other day with entries. Its statements are numbered, open with the balance of the one
-// before, and close with that balance and their entries. An event that is reported again is booked once.
+// business day and for each other day with entries, and one for a month without entries that is over. Its statements
+// are numbered, open with the balance of the one before, and close with that balance and their entries. An event that
+// is reported again is booked once.
 func TestTheSimulatedBankStatesEachDay(t *testing.T) {
 	root := t.TempDir()
 	_, teller, err := OpenSandbox(root)
@@ -136,4 +137,22 @@ func TestTheSimulatedBankStatesEachDay(t *testing.T) {
 	want("after a restart",
 		"statement 4 "+iban+" OPBD 2026-11-17 -150.00 CLBD 2026-11-17 -50.00 [2026-11-17 100.00 true]",
 		"statement 3 "+dollars+" OPBD 2026-11-17 -100.00 CLBD 2026-11-17 -100.00")
+	testkit.Check(t, again.Receive("bnk_2", "prl2", in, false, at("2027-02-11T12:00:00Z")))
+	want("a transfer three months later", "notification "+iban+" [2027-02-11 50.00 true]")
+	testkit.Check(t, again.ProcessFiles(at("2027-04-01T12:00:00Z")))
+	var months []string
+	for _, r := range reports() {
+		if strings.Contains(r, iban) && (!strings.Contains(r, " OPBD 2026-11") && !strings.Contains(r, " OPBD 2027-02-") ||
+			strings.Contains(r, "[")) {
+			months = append(months, r)
+		}
+	}
+	if want := []string{
+		"statement 14 " + iban + " OPBD 2026-12-01 -50.00 CLBD 2026-12-31 -50.00",
+		"statement 15 " + iban + " OPBD 2027-01-01 -50.00 CLBD 2027-01-31 -50.00",
+		"statement 24 " + iban + " OPBD 2027-02-11 -50.00 CLBD 2027-02-11 0.00 [2027-02-11 50.00 true]",
+		"statement 36 " + iban + " OPBD 2027-03-01 0.00 CLBD 2027-03-31 0.00",
+	}; !slices.Equal(months, want) {
+		t.Errorf("months without entries: %s, want %s", strings.Join(months, "\n"), strings.Join(want, "\n"))
+	}
 }
