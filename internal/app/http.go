@@ -66,7 +66,8 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 	api := httpapi.Deps{
 		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env, Hosts: s.cfg.hosts(),
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL, SecurityContact: s.cfg.SecurityContact,
-		Payroll: s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
+		ServiceName: s.cfg.OperatorName,
+		Payroll:     s.payroll, Schedule: s.schedules, Claim: s.claims, Branding: s.branding, Links: s.links,
 		Proposals: s.proposals, Withdrawal: s.withdrawals, Debits: s.debits, Platforms: s.platforms,
 		Vendor: s.vendor,
 		Sealer: s.sealer, KYC: s.kyc, Funding: s.funding, Webhooks: hooks, Bodies: s.bodies, Opened: opened,

@@ -98,6 +98,7 @@ var secondScopes = map[string]identity.Scope{
 	"preview-payroll": identity.CompanyPropose, "list-schedules": identity.CompanyPropose,
 	"get-schedule": identity.CompanyPropose, "list-payrolls": identity.CompanyPropose,
 	"list-payments": identity.CompanyPropose, "get-payroll": identity.CompanyPropose,
+	"get-payment":      identity.CompanyPropose,
 	"get-claim-status": identity.CompanyPropose, "list-claims": identity.CompanyPropose,
 	"list-settlements": identity.CompanyPropose, "get-settlement": identity.CompanyPropose,
 	"list-payment-links": identity.CompanyPropose, "get-payment-link": identity.CompanyPropose,

@@ -40,6 +40,7 @@ import (
 	"github.com/stipend/stipend/internal/claim"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/invoice/vendorbill"
 	"github.com/stipend/stipend/internal/kyc"
@@ -87,6 +88,8 @@ type Deps struct {
 	// BaseURL is the address of the API, AuthURL that of the page where users authorize apps. Neither ends with a
 	// slash.
 	BaseURL, AuthURL string
+	// ServiceName is the name of the service in documents. If empty, it is Stipend.
+	ServiceName string
 	// Env is the environment that credentials must belong to. Sandbox routes exist only in the sandbox.
 	Env identity.Environment
 	// Sealer encrypts personal data and secrets at rest.
@@ -173,6 +176,7 @@ type route struct {
 	bodyOptional bool         // an empty body means {}
 	proposes     bool         // agents may use the operation although it writes, because a person decides on the result
 	deprecated   *deprecation // nil if the operation stays
+	files        []string     // content types of a handler that sends a file; nil means CSV
 	handler      handler
 	summary      string // one line without a final period
 	description  string // further rules; may be empty
@@ -240,10 +244,11 @@ type request struct {
 	network string // rate-limit key of the client's address
 }
 
-// file is a CSV response. It is written within the transaction because it may be long.
+// file is a response that is not JSON. It is written within the transaction because it may be long.
 type file struct {
-	name  string
-	write func(io.Writer) error
+	name        string
+	contentType string // "" means CSV
+	write       func(io.Writer) error
 }
 
 // sendsFile reports whether the handler responds with a file.
@@ -259,7 +264,7 @@ const fileTime = 5 * time.Minute
 // the whole.
 func (s *server) sendFile(w *responseWriter, f *file) {
 	h := w.Header()
-	h.Set("Content-Type", "text/csv; charset=utf-8")
+	h.Set("Content-Type", cmp.Or(f.contentType, document.TypeCSV))
 	h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
 	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // not every writer has a deadline
 	w.WriteHeader(http.StatusOK)
@@ -311,7 +316,7 @@ type server struct {
 	inflight      inflight
 	answered      answered
 	duplicateWait time.Duration
-	contract      func() document
+	contract      func() openAPI
 }
 
 func newServer(d Deps, table []route) *server {

@@ -16,19 +16,20 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stipend/stipend/internal/document"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 )
 
-// document is the contract as JSON and YAML.
-type document struct{ json, yaml, jsonGzip, yamlGzip []byte }
+// openAPI is the contract as JSON and YAML.
+type openAPI struct{ json, yaml, jsonGzip, yamlGzip []byte }
 
 // compiled returns the result of compileRoutes for the routes of the service. It takes about two seconds of CPU, once
 // per process.
-var compiled = sync.OnceValues(func() (func() document, []*input) { return compileRoutes(routes) })
+var compiled = sync.OnceValues(func() (func() openAPI, []*input) { return compileRoutes(routes) })
 
 // compile returns the result of compileRoutes, which tables with the operations of the service share.
-func compile(table []route) (write func() document, inputs []*input) {
+func compile(table []route) (write func() openAPI, inputs []*input) {
 	if slices.EqualFunc(table, routes, func(a, b route) bool {
 		return a.method == b.method && a.path == b.path && a.handler.in == b.handler.in && a.handler.out == b.handler.out
 	}) {
@@ -39,13 +40,13 @@ func compile(table []route) (write func() document, inputs []*input) {
 
 // compileRoutes returns the decoders of the routes, and a function that writes their contract (OpenAPI 3.1) from
 // the same schemas.
-func compileRoutes(table []route) (write func() document, inputs []*input) {
+func compileRoutes(table []route) (write func() openAPI, inputs []*input) {
 	reg := newRegistry()
 	inputs = make([]*input, len(table))
 	for i, rt := range table {
 		inputs[i] = newInput(reg, rt.handler.in)
 	}
-	return sync.OnceValue(func() document { return writeContract(reg, table, inputs) }), inputs
+	return sync.OnceValue(func() openAPI { return writeContract(reg, table, inputs) }), inputs
 }
 
 // schemaPrefix begins a reference to a schema.
@@ -61,7 +62,7 @@ func newRegistry() huma.Registry {
 	return reg
 }
 
-func writeContract(reg huma.Registry, table []route, inputs []*input) document {
+func writeContract(reg huma.Registry, table []route, inputs []*input) openAPI {
 	requests := map[string]bool{}
 	for name := range reg.Map() {
 		requests[name] = true
@@ -139,7 +140,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) document {
 	if err != nil {
 		panic("httpapi: cannot write the contract: " + err.Error())
 	}
-	return document{asJSON, asYAML, zip(asJSON), zip(asYAML)}
+	return openAPI{asJSON, asYAML, zip(asJSON), zip(asYAML)}
 }
 
 // Document returns the contract of all operations, including those of the sandbox, as JSON.
@@ -259,7 +260,14 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	done := &huma.Response{Description: "Success.", Headers: headers(rt, http.StatusOK)}
 	switch {
 	case rt.handler.sendsFile():
-		done.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
+		done.Content = map[string]*huma.MediaType{}
+		for _, kind := range rt.fileTypes() {
+			s := &huma.Schema{Type: huma.TypeString}
+			if kind == document.TypePDF {
+				s.Format = "binary"
+			}
+			done.Content[kind] = &huma.MediaType{Schema: s}
+		}
 	case rt.handler.paysBy402():
 		c.payment(rt, op, done)
 	case rt.handler.out != nil:
@@ -276,6 +284,14 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 		op.Responses[strconv.Itoa(status)] = c.refusals(rt, status, codes)
 	}
 	return op
+}
+
+// fileTypes returns the content types of the files that an operation sends.
+func (rt route) fileTypes() []string {
+	if rt.files == nil {
+		return []string{"text/csv"}
+	}
+	return rt.files
 }
 
 // payment adds the responses of x402 to an operation.

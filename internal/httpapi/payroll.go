@@ -157,11 +157,12 @@ type (
 	}
 
 	paymentPage struct {
-		Data []paymentSummary `json:"data" doc:"Payments of the page."`
+		Data []PaymentSummary `json:"data" doc:"Payments of the page."`
 		Meta meta             `json:"meta"`
 	}
 
-	paymentSummary struct {
+	// PaymentSummary is exported because the contract leaves out what an unexported embedded type has.
+	PaymentSummary struct {
 		SubpayrollID      string       `json:"subpayroll_id"`
 		PayrollID         string       `json:"payroll_id"`
 		ExternalID        string       `json:"external_id" doc:"Your own reference of the payroll; may be empty."`
@@ -485,20 +486,23 @@ func listPayments(ctx context.Context, tx *db.Tx, c *request, in *paymentList) (
 	if err != nil {
 		return nil, err
 	}
-	out := &paymentPage{Data: make([]paymentSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
+	out := &paymentPage{Data: make([]PaymentSummary, len(all)), Meta: metaOf(in.cursorPaging, total, all,
 		func(x payroll.PayeePayment) string { return x.ID })}
 	for i := range all {
-		m := &all[i]
-		out.Data[i] = paymentSummary{
-			SubpayrollID: m.ID, PayrollID: m.PayrollID, ExternalID: m.ExternalID, UserID: m.UserID, RecipientID: m.PayeeID,
-			Status: paymentState(m.State), Reason: m.Reason, Currency: string(m.Amount.Asset()),
-			AmountFiat: amount(m.Amount), ReceiveAmount: received(m.Receive), ReceiveCurrency: string(m.Receive.Asset()),
-			Fees: amount(m.Fee), InvoiceID: m.InvoiceID, Description: m.Description,
-			Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Created: Time(m.CreatedAt),
-			Metadata: m.Metadata,
-		}
+		out.Data[i] = summarizePayment(&all[i])
 	}
 	return out, nil
+}
+
+func summarizePayment(m *payroll.PayeePayment) PaymentSummary {
+	return PaymentSummary{
+		SubpayrollID: m.ID, PayrollID: m.PayrollID, ExternalID: m.ExternalID, UserID: m.UserID, RecipientID: m.PayeeID,
+		Status: paymentState(m.State), Reason: m.Reason, Currency: string(m.Amount.Asset()),
+		AmountFiat: amount(m.Amount), ReceiveAmount: received(m.Receive), ReceiveCurrency: string(m.Receive.Asset()),
+		Fees: amount(m.Fee), InvoiceID: m.InvoiceID, Description: m.Description,
+		Category: m.Category, ExternalPaymentID: m.ExternalPaymentID, Created: Time(m.CreatedAt),
+		Metadata: m.Metadata,
+	}
 }
 
 func summarize(p *payroll.Payroll) PayrollSummary {

@@ -1,6 +1,9 @@
 package httpapi
 
-import "github.com/stipend/stipend/internal/identity"
+import (
+	"github.com/stipend/stipend/internal/document"
+	"github.com/stipend/stipend/internal/identity"
+)
 
 // routes lists every operation of the API. A path that is not listed gets 404, and New refuses a route without a scope.
 var routes = []route{
@@ -359,6 +362,29 @@ var routes = []route{
 		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getPayroll),
 		summary:     "Get a payroll",
 		description: "Returns a payroll with its payments, their outputs, the deposits that funded it and its history.",
+	},
+	{
+		method: "GET", path: "/api/company/payroll/statements/{payroll_id}", name: "export-payroll",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(exportPayroll),
+		files:   []string{"text/csv", document.TypePDF},
+		summary: "Export a payroll",
+		description: "Returns the statement of a payroll as a CSV file with one row per output, or as a PDF in the given " +
+			"language.",
+	},
+	{
+		method: "GET", path: "/api/company/payroll/payments/{payroll_id}/{subpayroll_id}", name: "get-payment",
+		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(getPayment),
+		summary:     "Get a payment",
+		description: "Returns a payment of a payroll with its outputs and its history.",
+	},
+	{
+		method: "GET", path: "/api/company/payroll/receipts/{payroll_id}/{subpayroll_id}", name: "get-payment-receipt",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(getReceipt),
+		files:   []string{document.TypePDF},
+		summary: "Get the receipt of a payment",
+		description: "Returns the receipt of a payment that was sent, as a PDF in the given language, with its outputs, " +
+			"rates and transactions.",
+		errors: []string{"invalid_state"},
 	},
 
 	{
@@ -1021,6 +1047,14 @@ var routes = []route{
 			"`closing_amount`. The page lists the changes, oldest first.",
 	},
 	{
+		method: "GET", path: "/api/merchant/settlements/{settlement_id}/export", name: "export-settlement",
+		scope: identity.CompanyWorkersPay, kind: read, handler: handle(exportSettlement),
+		files:   []string{"text/csv", document.TypePDF},
+		summary: "Export the statement of a settlement",
+		description: "Returns the statement as a CSV file with all its lines and the settlement as the last one, or as a " +
+			"PDF with the first 1,000 lines.",
+	},
+	{
 		method: "GET", path: "/api/merchant/claims", name: "list-claims",
 		scope: identity.CompanyWorkersPay, orScope: identity.CompanyPropose, kind: read, handler: handle(listClaims),
 		summary:     "List claims",
@@ -1127,6 +1161,15 @@ var routes = []route{
 		summary: "Get a statement",
 		description: "Returns the opening balance, the transactions and the closing balance of one currency in a " +
 			"period, by default the current month.",
+		errors: []string{"currency_not_supported"},
+	},
+	{
+		method: "GET", path: "/api/wallets/statement/export", name: "export-wallet-statement",
+		scope: identity.CompanyDetail, kind: read, handler: handle(exportWalletStatement),
+		files:   []string{"text/csv", document.TypePDF, document.TypeXML},
+		summary: "Export a statement",
+		description: "Returns the whole statement of one currency in a period as a CSV file, a PDF or a camt.053 file for " +
+			"accounting software. A period can have at most 10,000 transactions.",
 		errors: []string{"currency_not_supported"},
 	},
 	{

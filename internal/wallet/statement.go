@@ -66,7 +66,8 @@ func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyI
 // MaxStatementLines is the number of lines that WholeStatement returns at most.
 const MaxStatementLines = 10_000
 
-var errTooLong = apierr.New(apierr.Invalid, "statement_too_long",
+// ErrTooLong is returned for a statement with more than MaxStatementLines lines.
+var ErrTooLong = apierr.New(apierr.Invalid, "statement_too_long",
 	"This period has too many lines for one file. Choose a shorter one.")
 
 // WholeStatement returns the statement that a filter selects with all its lines, or an error if they are too many for
@@ -76,7 +77,7 @@ func WholeStatement(ctx context.Context, tx *db.Tx, by identity.Principal, compa
 	f.Page = db.Page{PerPage: MaxStatementLines}
 	s, err := StatementOf(ctx, tx, by, companyID, f)
 	if err == nil && s.Total > MaxStatementLines {
-		err = errTooLong
+		err = ErrTooLong
 	}
 	return s, err
 }

@@ -353,6 +353,19 @@ func (s *ClaimsService) GetSettlement(
 	return call[SettlementStatement](ctx, s.t, request{"GET", "/api/merchant/settlements/" + url.PathEscape(settlementID), params.values(), nil, options})
 }
 
+// ExportSettlement calls GET /api/merchant/settlements/{settlement_id}/export: export the statement of a
+// settlement.
+//
+// Returns the statement as a CSV file with all its lines and the settlement as the last one, or as a PDF with the
+// first 1,000 lines.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *ClaimsService) ExportSettlement(
+	ctx context.Context, settlementID string, params *ClaimExportSettlementParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/merchant/settlements/" + url.PathEscape(settlementID) + "/export", params.values(), nil, options})
+}
+
 // CompaniesService has the operations on companies.
 type CompaniesService struct{ t *transport }
 
@@ -1233,6 +1246,17 @@ func (s *PayrollsService) PayInvoices(
 	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/pay-invoices", nil, params, options})
 }
 
+// GetPayment calls GET /api/company/payroll/payments/{payroll_id}/{subpayroll_id}: get a payment.
+//
+// Returns a payment of a payroll with its outputs and its history.
+//
+// Requires the scope `c_company_workers_pay` or `c_company_propose`.
+func (s *PayrollsService) GetPayment(
+	ctx context.Context, payrollID string, subpayrollID string, params *PayrollGetPaymentParams, options ...RequestOption,
+) (*PaymentWithOutputs, error) {
+	return call[PaymentWithOutputs](ctx, s.t, request{"GET", "/api/company/payroll/payments/" + url.PathEscape(payrollID) + "/" + url.PathEscape(subpayrollID), params.values(), nil, options})
+}
+
 // Preview calls POST /api/company/payroll/preview: preview a payroll.
 //
 // Accepts the body of create, applies every rule and returns all amounts, but creates nothing. `blockers` lists
@@ -1255,6 +1279,19 @@ func (s *PayrollsService) RefreshQuote(
 	ctx context.Context, params *PayrollRefParams, options ...RequestOption,
 ) (*PayrollRefreshed, error) {
 	return call[PayrollRefreshed](ctx, s.t, request{"POST", "/api/company/payroll/quote/refresh", nil, params, options})
+}
+
+// GetPaymentReceipt calls GET /api/company/payroll/receipts/{payroll_id}/{subpayroll_id}: get the receipt of a
+// payment.
+//
+// Returns the receipt of a payment that was sent, as a PDF in the given language, with its outputs, rates and
+// transactions.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) GetPaymentReceipt(
+	ctx context.Context, payrollID string, subpayrollID string, params *PayrollGetPaymentReceiptParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/company/payroll/receipts/" + url.PathEscape(payrollID) + "/" + url.PathEscape(subpayrollID), params.values(), nil, options})
 }
 
 // CreateSchedule calls POST /api/company/payroll/schedule/create: create a schedule of payrolls.
@@ -1332,6 +1369,17 @@ func (s *PayrollsService) GetSchedule(
 	ctx context.Context, scheduleID string, params *PayrollGetScheduleParams, options ...RequestOption,
 ) (*ScheduleDetail, error) {
 	return call[ScheduleDetail](ctx, s.t, request{"GET", "/api/company/payroll/schedules/" + url.PathEscape(scheduleID), params.values(), nil, options})
+}
+
+// Export calls GET /api/company/payroll/statements/{payroll_id}: export a payroll.
+//
+// Returns the statement of a payroll as a CSV file with one row per output, or as a PDF in the given language.
+//
+// Requires the scope `c_company_workers_pay`.
+func (s *PayrollsService) Export(
+	ctx context.Context, payrollID string, params *PayrollExportParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/company/payroll/statements/" + url.PathEscape(payrollID), params.values(), nil, options})
 }
 
 // Update calls POST /api/company/payroll/update: update a payroll.
@@ -2341,6 +2389,18 @@ func (s *WalletsService) GetStatement(
 	ctx context.Context, params *WalletGetStatementParams, options ...RequestOption,
 ) (*WalletStatement, error) {
 	return call[WalletStatement](ctx, s.t, request{"GET", "/api/wallets/statement", params.values(), nil, options})
+}
+
+// ExportStatement calls GET /api/wallets/statement/export: export a statement.
+//
+// Returns the whole statement of one currency in a period as a CSV file, a PDF or a camt.053 file for accounting
+// software. A period can have at most 10,000 transactions.
+//
+// Requires the scope `c_company_detail`.
+func (s *WalletsService) ExportStatement(
+	ctx context.Context, params *WalletExportStatementParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/wallets/statement/export", params.values(), nil, options})
 }
 
 // ListTransactions calls GET /api/wallets/transactions: list balance transactions.

@@ -348,6 +348,33 @@ func (p *ClaimExportParams) values() url.Values {
 	return v
 }
 
+// ClaimExportSettlementParams are query parameters. Zero values are not sent.
+type ClaimExportSettlementParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// One of: csv, pdf.
+	Format string
+	// Language of a PDF. One of: en, es, pt, fr, de, he.
+	Language string
+}
+
+func (p *ClaimExportSettlementParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Format != "" {
+		v.Set("format", p.Format)
+	}
+	if p.Language != "" {
+		v.Set("language", p.Language)
+	}
+	return v
+}
+
 // ClaimGetBrandingParams are query parameters. Zero values are not sent.
 type ClaimGetBrandingParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -3922,6 +3949,60 @@ type PaymentSummary struct {
 	UserID string `json:"user_id"`
 }
 
+// PaymentWithOutputs is part of responses.
+type PaymentWithOutputs struct {
+	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	// decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
+	AmountFiat Decimal `json:"amount_fiat"`
+	// When the payee had received all of it, UTC.
+	Arrived time.Time `json:"arrived,omitzero"`
+	// Your own category of the payment.
+	Category string `json:"category"`
+	// When its payroll was created.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// Your own reference of the payroll; may be empty.
+	ExternalID string `json:"external_id"`
+	// Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only
+	// after this one is cancelled.
+	ExternalPaymentID string `json:"external_payment_id"`
+	// Fees, in the payroll's currency.
+	Fees Decimal `json:"fees"`
+	// ID of the invoice.
+	InvoiceID string `json:"invoice_id"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata"`
+	// Payouts to each destination of the payee.
+	Outputs []PayoutOutput `json:"outputs"`
+	// ID of the payroll.
+	PayrollID string `json:"payroll_id"`
+	// Reason for the state; may be empty.
+	Reason string `json:"reason"`
+	// What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	// costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	// the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is
+	// fixed.
+	ReceiveAmount Decimal `json:"receive_amount"`
+	// Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	// absent without it.
+	ReceiveCurrency string `json:"receive_currency"`
+	// ID of the recipient.
+	RecipientID string `json:"recipient_id"`
+	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
+	// cancelled.
+	Status string `json:"status"`
+	// ID of one payment of a payroll: the amount for one payee.
+	SubpayrollID string `json:"subpayroll_id"`
+	// History, oldest first.
+	Timeline []PayrollStep `json:"timeline"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
 // PayoutDelayedData is part of responses.
 type PayoutDelayedData struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
@@ -4177,6 +4258,33 @@ type PayrollDetail struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
+// PayrollExportParams are query parameters. Zero values are not sent.
+type PayrollExportParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// One of: csv, pdf.
+	Format string
+	// Language of a PDF. One of: en, es, pt, fr, de, he.
+	Language string
+}
+
+func (p *PayrollExportParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Format != "" {
+		v.Set("format", p.Format)
+	}
+	if p.Language != "" {
+		v.Set("language", p.Language)
+	}
+	return v
+}
+
 // PayrollGetParams are query parameters. Zero values are not sent.
 type PayrollGetParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -4190,6 +4298,45 @@ func (p *PayrollGetParams) values() url.Values {
 	}
 	if p.CompanyID != "" {
 		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
+// PayrollGetPaymentParams are query parameters. Zero values are not sent.
+type PayrollGetPaymentParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+}
+
+func (p *PayrollGetPaymentParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	return v
+}
+
+// PayrollGetPaymentReceiptParams are query parameters. Zero values are not sent.
+type PayrollGetPaymentReceiptParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// Language of the document. One of: en, es, pt, fr, de, he.
+	Language string
+}
+
+func (p *PayrollGetPaymentReceiptParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Language != "" {
+		v.Set("language", p.Language)
 	}
 	return v
 }
@@ -6899,6 +7046,53 @@ type WalletDepositPage struct {
 	Data []WalletDeposit `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
+}
+
+// WalletExportStatementParams are query parameters. Zero values are not sent.
+type WalletExportStatementParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string
+	// One of: available, claims.
+	Account string
+	// Currency: its code, one of GET /api/currencies.
+	Currency string
+	// Booked at this time or later. Default: the beginning of the month.
+	From time.Time
+	// Booked before this time. Default: now.
+	To time.Time
+	// camt.053 is for fiat currencies only. One of: csv, pdf, camt.053.
+	Format string
+	// Language of a PDF. One of: en, es, pt, fr, de, he.
+	Language string
+}
+
+func (p *WalletExportStatementParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.CompanyID != "" {
+		v.Set("company_id", p.CompanyID)
+	}
+	if p.Account != "" {
+		v.Set("account", p.Account)
+	}
+	if p.Currency != "" {
+		v.Set("currency", p.Currency)
+	}
+	if !p.From.IsZero() {
+		v.Set("from", p.From.Format(time.RFC3339Nano))
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
+	}
+	if p.Format != "" {
+		v.Set("format", p.Format)
+	}
+	if p.Language != "" {
+		v.Set("language", p.Language)
+	}
+	return v
 }
 
 // WalletGetDirectDebitParams are query parameters. Zero values are not sent.

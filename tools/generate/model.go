@@ -74,7 +74,8 @@ type (
 		params []string // names of path parameters
 		query  []field
 		body   *shape // nil without a body; an object without a name is sent empty
-		result *shape // nil for text
+		result *shape // nil for a file
+		binary bool   // the file need not be text
 		paging string // query parameter that continues a list: page, after, or empty
 		item   *shape // element of a list
 	}
@@ -265,6 +266,7 @@ func (m *model) addEndpoint(verb, path string, op operation) error {
 	}
 	content, ok := op.Responses["200"].Content["application/json"]
 	if !ok {
+		_, e.binary = op.Responses["200"].Content["application/pdf"]
 		return nil
 	}
 	e.result = m.shape(content.Schema, goName(e.service)+goName(e.name)+"Result")

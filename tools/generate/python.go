@@ -227,6 +227,9 @@ func pyMethod(e *endpoint) string {
 		call += ", key=idempotency_key"
 	}
 	result, run := "str", "self._text("
+	if e.binary {
+		result, run = "bytes", "self._bytes("
+	}
 	if e.result != nil {
 		result = pyType(e.result, false)
 		run = "self._call("

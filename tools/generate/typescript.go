@@ -203,6 +203,9 @@ func tsMethod(m *model, e *endpoint) string {
 	}
 	call = append(call, send, "options")
 	run, result := "text(", "string"
+	if e.binary {
+		run, result = "bytes(", "Uint8Array<ArrayBuffer>"
+	}
 	if e.result != nil {
 		result, run = tsType(e.result), "call("
 		if e.result.kind == record {

@@ -277,6 +277,16 @@ class ClaimsService(Service):
         """
         return self._call(t.SettlementStatement, "GET", self._path("/api/merchant/settlements/{settlement_id}", settlement_id=settlement_id), query=params)
 
+    def export_settlement(self, settlement_id: str, /, **params: Unpack[t.ClaimExportSettlementParams]) -> bytes:
+        """Export the statement of a settlement.
+
+        Returns the statement as a CSV file with all its lines and the settlement as the last one, or as a PDF
+        with the first 1,000 lines.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._bytes("GET", self._path("/api/merchant/settlements/{settlement_id}/export", settlement_id=settlement_id), query=params)
+
 
 class CompaniesService(Service):
     """The operations on companies."""
@@ -958,6 +968,15 @@ class PayrollsService(Service):
         """
         return self._call(t.PayrollCreated, "POST", "/api/company/payroll/pay-invoices", body=params, key=idempotency_key)
 
+    def get_payment(self, payroll_id: str, subpayroll_id: str, /, **params: Unpack[t.PayrollGetPaymentParams]) -> t.PaymentWithOutputs:
+        """Get a payment.
+
+        Returns a payment of a payroll with its outputs and its history.
+
+        Requires the scope `c_company_workers_pay` or `c_company_propose`.
+        """
+        return self._call(t.PaymentWithOutputs, "GET", self._path("/api/company/payroll/payments/{payroll_id}/{subpayroll_id}", payroll_id=payroll_id, subpayroll_id=subpayroll_id), query=params)
+
     def preview(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollCreateParams]) -> t.PayrollPreview:
         """Preview a payroll.
 
@@ -977,6 +996,16 @@ class PayrollsService(Service):
         Requires the scope `c_company_workers_pay`.
         """
         return self._call(t.PayrollRefreshed, "POST", "/api/company/payroll/quote/refresh", body=params, key=idempotency_key)
+
+    def get_payment_receipt(self, payroll_id: str, subpayroll_id: str, /, **params: Unpack[t.PayrollGetPaymentReceiptParams]) -> bytes:
+        """Get the receipt of a payment.
+
+        Returns the receipt of a payment that was sent, as a PDF in the given language, with its outputs, rates
+        and transactions.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._bytes("GET", self._path("/api/company/payroll/receipts/{payroll_id}/{subpayroll_id}", payroll_id=payroll_id, subpayroll_id=subpayroll_id), query=params)
 
     def create_schedule(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ScheduleTermsParams]) -> t.ScheduleDetail:
         """Create a schedule of payrolls.
@@ -1031,6 +1060,16 @@ class PayrollsService(Service):
         Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
         return self._call(t.ScheduleDetail, "GET", self._path("/api/company/payroll/schedules/{schedule_id}", schedule_id=schedule_id), query=params)
+
+    def export(self, payroll_id: str, /, **params: Unpack[t.PayrollExportParams]) -> bytes:
+        """Export a payroll.
+
+        Returns the statement of a payroll as a CSV file with one row per output, or as a PDF in the given
+        language.
+
+        Requires the scope `c_company_workers_pay`.
+        """
+        return self._bytes("GET", self._path("/api/company/payroll/statements/{payroll_id}", payroll_id=payroll_id), query=params)
 
     def update(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollUpdateParams]) -> t.PayrollCreated:
         """Update a payroll.
@@ -1805,6 +1844,16 @@ class WalletsService(Service):
         Requires the scope `c_company_detail`.
         """
         return self._call(t.WalletStatement, "GET", "/api/wallets/statement", query=params)
+
+    def export_statement(self, **params: Unpack[t.WalletExportStatementParams]) -> bytes:
+        """Export a statement.
+
+        Returns the whole statement of one currency in a period as a CSV file, a PDF or a camt.053 file for
+        accounting software. A period can have at most 10,000 transactions.
+
+        Requires the scope `c_company_detail`.
+        """
+        return self._bytes("GET", "/api/wallets/statement/export", query=params)
 
     def list_transactions(self, **params: Unpack[t.WalletListTransactionsParams]) -> t.WalletTransactionPage:
         """List balance transactions.

@@ -106,6 +106,9 @@ class Service:
     def _text(self, method: str, path: str, query: Any = None, body: Any = None, key: Any = None) -> str:
         return self._t.send(method, path, query, body, key).decode()
 
+    def _bytes(self, method: str, path: str, query: Any = None, body: Any = None, key: Any = None) -> bytes:
+        return self._t.send(method, path, query, body, key)
+
     @staticmethod
     def _path(template: str, **params: str) -> str:
         return template.format(**{name: urllib.parse.quote(value, safe="") for name, value in params.items()})

@@ -305,6 +305,18 @@ export class ClaimsService extends Service {
 	getSettlement(settlementId: string, params: T.ClaimGetSettlementParams = {}, options?: RequestOptions): Promise<T.SettlementStatement> {
 		return this.t.call("GET", path`/api/merchant/settlements/${settlementId}`, { query: params }, options);
 	}
+
+	/**
+	 * Export the statement of a settlement.
+	 *
+	 * Returns the statement as a CSV file with all its lines and the settlement as the last one, or as a PDF with the
+	 * first 1,000 lines.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	exportSettlement(settlementId: string, params: T.ClaimExportSettlementParams = {}, options?: RequestOptions): Promise<Uint8Array<ArrayBuffer>> {
+		return this.t.bytes("GET", path`/api/merchant/settlements/${settlementId}/export`, { query: params }, options);
+	}
 }
 
 /** The operations on companies. */
@@ -1098,6 +1110,17 @@ export class PayrollsService extends Service {
 	}
 
 	/**
+	 * Get a payment.
+	 *
+	 * Returns a payment of a payroll with its outputs and its history.
+	 *
+	 * Requires the scope `c_company_workers_pay` or `c_company_propose`.
+	 */
+	getPayment(payrollId: string, subpayrollId: string, params: T.PayrollGetPaymentParams = {}, options?: RequestOptions): Promise<T.PaymentWithOutputs> {
+		return this.t.call("GET", path`/api/company/payroll/payments/${payrollId}/${subpayrollId}`, { query: params }, options, "PaymentWithOutputs");
+	}
+
+	/**
 	 * Preview a payroll.
 	 *
 	 * Accepts the body of create, applies every rule and returns all amounts, but creates nothing. `blockers` lists
@@ -1119,6 +1142,18 @@ export class PayrollsService extends Service {
 	 */
 	refreshQuote(params: T.PayrollRefParams, options?: RequestOptions): Promise<T.PayrollRefreshed> {
 		return this.t.call("POST", "/api/company/payroll/quote/refresh", { body: params }, options, "PayrollRefreshed");
+	}
+
+	/**
+	 * Get the receipt of a payment.
+	 *
+	 * Returns the receipt of a payment that was sent, as a PDF in the given language, with its outputs, rates and
+	 * transactions.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	getPaymentReceipt(payrollId: string, subpayrollId: string, params: T.PayrollGetPaymentReceiptParams = {}, options?: RequestOptions): Promise<Uint8Array<ArrayBuffer>> {
+		return this.t.bytes("GET", path`/api/company/payroll/receipts/${payrollId}/${subpayrollId}`, { query: params }, options);
 	}
 
 	/**
@@ -1183,6 +1218,17 @@ export class PayrollsService extends Service {
 	 */
 	getSchedule(scheduleId: string, params: T.PayrollGetScheduleParams = {}, options?: RequestOptions): Promise<T.ScheduleDetail> {
 		return this.t.call("GET", path`/api/company/payroll/schedules/${scheduleId}`, { query: params }, options, "ScheduleDetail");
+	}
+
+	/**
+	 * Export a payroll.
+	 *
+	 * Returns the statement of a payroll as a CSV file with one row per output, or as a PDF in the given language.
+	 *
+	 * Requires the scope `c_company_workers_pay`.
+	 */
+	export(payrollId: string, params: T.PayrollExportParams = {}, options?: RequestOptions): Promise<Uint8Array<ArrayBuffer>> {
+		return this.t.bytes("GET", path`/api/company/payroll/statements/${payrollId}`, { query: params }, options);
 	}
 
 	/**
@@ -2092,6 +2138,18 @@ export class WalletsService extends Service {
 	 */
 	getStatement(params: T.WalletGetStatementParams, options?: RequestOptions): Promise<T.WalletStatement> {
 		return this.t.call("GET", "/api/wallets/statement", { query: params }, options, "WalletStatement");
+	}
+
+	/**
+	 * Export a statement.
+	 *
+	 * Returns the whole statement of one currency in a period as a CSV file, a PDF or a camt.053 file for accounting
+	 * software. A period can have at most 10,000 transactions.
+	 *
+	 * Requires the scope `c_company_detail`.
+	 */
+	exportStatement(params: T.WalletExportStatementParams, options?: RequestOptions): Promise<Uint8Array<ArrayBuffer>> {
+		return this.t.bytes("GET", "/api/wallets/statement/export", { query: params }, options);
 	}
 
 	/**

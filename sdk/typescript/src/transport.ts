@@ -49,8 +49,15 @@ export class Transport {
 		return decode(await this.text(method, target, content, options), result) as Result;
 	}
 
+	/** Returns the body of the response as text. */
+	async text(method: string, target: string, content: Content, options?: RequestOptions): Promise<string> {
+		return new TextDecoder().decode(await this.bytes(method, target, content, options));
+	}
+
 	/** Returns the body of the response. Retries while that is safe and useful. */
-	async text(method: string, target: string, content: Content, options: RequestOptions = {}): Promise<string> {
+	async bytes(
+		method: string, target: string, content: Content, options: RequestOptions = {},
+	): Promise<Uint8Array<ArrayBuffer>> {
 		const { baseURL, apiKey, accessToken, maxAttempts = 4, timeout = 60_000, fetch = globalThis.fetch } = this.#options;
 		const url = new URL(baseURL.replace(/\/+$/, "") + target);
 		for (const [name, value] of Object.entries(content.query ?? {})) {
@@ -72,10 +79,10 @@ export class Transport {
 			let pause: number | undefined = 100 * 2 ** attempt;
 			try {
 				const response = await fetch(url, { method, headers, body, redirect: "error", signal });
-				const text = await response.text();
-				if (response.ok) return text;
+				const received = new Uint8Array(await response.arrayBuffer());
+				if (response.ok) return received;
 				const after = retryAfter(response.headers);
-				error = new StipendError(response.status, response.headers, text, after);
+				error = new StipendError(response.status, response.headers, new TextDecoder().decode(received), after);
 				// A conflict is final unless the request with the same key still runs.
 				const retry = [429, 503].includes(response.status) || (response.status === 409 && after !== undefined);
 				pause = !retry ? undefined : after === undefined ? pause : Math.min(after * 1000, maxPause);

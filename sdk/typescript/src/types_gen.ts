@@ -283,6 +283,15 @@ export interface ClaimExportParams {
 	metadata?: Record<string, string>;
 }
 
+export interface ClaimExportSettlementParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/**  */
+	format?: "csv" | "pdf";
+	/** Language of a PDF. */
+	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
+}
+
 export interface ClaimGetBrandingParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -3115,6 +3124,64 @@ export interface PaymentSummary {
 	user_id: string;
 }
 
+export interface PaymentWithOutputs {
+	/**
+	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
+	 * decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
+	 */
+	amount_fiat: Decimal;
+	/** When the payee had received all of it, UTC. */
+	arrived?: string;
+	/** Your own category of the payment. */
+	category: string;
+	/** When its payroll was created. */
+	created: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** Free text for people. */
+	description: string;
+	/** Your own reference of the payroll; may be empty. */
+	external_id: string;
+	/**
+	 * Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only after
+	 * this one is cancelled.
+	 */
+	external_payment_id: string;
+	/** Fees, in the payroll's currency. */
+	fees: Decimal;
+	/** ID of the invoice. */
+	invoice_id: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata: Record<string, string>;
+	/** Payouts to each destination of the payee. */
+	outputs: PayoutOutput[];
+	/** ID of the payroll. */
+	payroll_id: string;
+	/** Reason for the state; may be empty. */
+	reason: string;
+	/**
+	 * What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes what it
+	 * costs at the present price, rounded up, and again when an expired quote is replaced. In another currency than
+	 * the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if `amount_fiat` is fixed.
+	 */
+	receive_amount: Decimal;
+	/**
+	 * Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty or
+	 * absent without it.
+	 */
+	receive_currency: string;
+	/** ID of the recipient. */
+	recipient_id: string;
+	/** State of the object. */
+	status: "pending" | "received" | "released" | "fulfilled" | "action_required" | "on_hold" | "returned" | "cancelled";
+	/** ID of one payment of a payroll: the amount for one payee. */
+	subpayroll_id: string;
+	/** History, oldest first. */
+	timeline: PayrollStep[];
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
 export interface PayoutDelayedData {
 	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
 	amount: Decimal;
@@ -3373,9 +3440,30 @@ export interface PayrollDetail {
 	volume_input_in_input_currency: Decimal;
 }
 
+export interface PayrollExportParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/**  */
+	format?: "csv" | "pdf";
+	/** Language of a PDF. */
+	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
+}
+
 export interface PayrollGetParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
+}
+
+export interface PayrollGetPaymentParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+}
+
+export interface PayrollGetPaymentReceiptParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Language of the document. */
+	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
 }
 
 export interface PayrollGetScheduleParams {
@@ -5700,6 +5788,23 @@ export interface WalletDepositPage {
 	meta: Meta;
 }
 
+export interface WalletExportStatementParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/**  */
+	account?: "available" | "claims";
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** Booked at this time or later. Default: the beginning of the month. */
+	from?: string;
+	/** Booked before this time. Default: now. */
+	to?: string;
+	/** camt.053 is for fiat currencies only. */
+	format?: "csv" | "pdf" | "camt.053";
+	/** Language of a PDF. */
+	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
+}
+
 export interface WalletGetDirectDebitParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -6259,6 +6364,7 @@ export const decimals: Record<string, Record<string, string>> = {
 	PaymentOutput: { fees: "#", volume_input_in_input_currency: "#", volume_output_in_output_currency: "#" },
 	PaymentPage: { data: "PaymentSummary" },
 	PaymentSummary: { amount_fiat: "#", fees: "#", receive_amount: "#" },
+	PaymentWithOutputs: { amount_fiat: "#", fees: "#", outputs: "PayoutOutput", receive_amount: "#" },
 	PayoutDelayedData: { amount: "#" },
 	PayoutOutput: { rate: "#", volume_input_in_input_currency: "#", volume_output_in_output_currency: "#" },
 	PayoutReturnedData: { amount: "#" },
