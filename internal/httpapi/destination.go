@@ -88,6 +88,13 @@ type (
 		CorrectionID   string `json:"correction_id" minLength:"1" maxLength:"64"`
 	}
 
+	userDestinationConfirmInput struct {
+		Body struct {
+			UserID         string `json:"user_id" minLength:"1" maxLength:"64"`
+			DistributionID string `json:"distribution_id" minLength:"1" maxLength:"64"`
+		}
+	}
+
 	userDestinationCorrectInput struct{ Body userDestinationCorrectBody }
 
 	userDestinationCorrectBody struct {
@@ -166,6 +173,8 @@ type (
 		Code   string `json:"code" doc:"The bank's code for a returned prenote, or empty."`
 		Until  *Time  `json:"waits_until,omitempty" doc:"Nothing is paid before, because of a prenote."`
 		At     Time   `json:"checked" doc:"Time of the result, or of the request."`
+		// Confirmed is also set for an account that no bank has answered for.
+		Confirmed *Time `json:"confirmed,omitempty" doc:"When the owner confirmed the account despite the result."`
 	}
 
 	correction struct {
@@ -175,6 +184,7 @@ type (
 		Members      []string       `json:"members" doc:"Fields of distribution_data to change."`
 		Data         jsontext.Value `json:"distribution_data"`
 		Asked        Time           `json:"asked" doc:"When the bank's response was processed."`
+		Disputed     *Time          `json:"disputed,omitempty" doc:"When the owner said that the correction is wrong."`
 	}
 
 	recipientDestinationList struct {
@@ -347,14 +357,20 @@ func shown[T recipientDestination | userDestination](c *request, d destination.D
 		Created: Time(d.Created),
 	}
 	if a := d.Correction; a != nil {
-		details.Correction = &correction{a.ID, a.Code, a.Reason, a.Members, jsontext.Value(a.Data), Time(a.Asked)}
+		details.Correction = &correction{a.ID, a.Code, a.Reason, a.Members, jsontext.Value(a.Data), Time(a.Asked), nil}
+		if !a.Disputed.IsZero() {
+			details.Correction.Disputed = (*Time)(&a.Disputed)
+		}
 	}
 	if a := d.Check; a != nil {
 		holder, err := d.Holder(c.Sealer)
 		if err != nil {
 			holder = ""
 		}
-		details.Check = &accountCheck{string(a.Method), string(a.Result), holder, a.Code, nil, Time(a.Checked)}
+		details.Check = &accountCheck{string(a.Method), string(a.Result), holder, a.Code, nil, Time(a.Checked), nil}
+		if !a.Confirmed.IsZero() {
+			details.Check.Confirmed = (*Time)(&a.Confirmed)
+		}
 		if !a.Until.IsZero() {
 			details.Check.Until = (*Time)(&a.Until)
 		}
@@ -443,6 +459,31 @@ func correctUserDestination(
 ) (*userDestination, error) {
 	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Destination, error) {
 		return destination.Correct(ctx, tx, c.by, id, in.Body.DistributionID, in.Body.CorrectionID)
+	})
+	return shownOrErr[userDestination](c, d, err)
+}
+
+func disputeRecipientCorrection(
+	ctx context.Context, tx *db.Tx, c *request, in *recipientDestinationCorrectInput,
+) (*recipientDestination, error) {
+	d, err := destination.Dispute(ctx, tx, c.by, in.RecipientID, in.Body.DistributionID, in.Body.CorrectionID)
+	return shownOrErr[recipientDestination](c, d, err)
+}
+
+func disputeUserCorrection(
+	ctx context.Context, tx *db.Tx, c *request, in *userDestinationCorrectInput,
+) (*userDestination, error) {
+	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Destination, error) {
+		return destination.Dispute(ctx, tx, c.by, id, in.Body.DistributionID, in.Body.CorrectionID)
+	})
+	return shownOrErr[userDestination](c, d, err)
+}
+
+func confirmUserDestination(
+	ctx context.Context, tx *db.Tx, c *request, in *userDestinationConfirmInput,
+) (*userDestination, error) {
+	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Destination, error) {
+		return destination.Confirm(ctx, tx, c.by, id, in.Body.DistributionID)
 	})
 	return shownOrErr[userDestination](c, d, err)
 }

@@ -469,6 +469,23 @@ var routes = []route{
 		errors: []string{"invalid_state", "not_found"},
 	},
 	{
+		method: "POST", path: "/api/user/distribution/correction/dispute", name: "dispute-user-correction",
+		scope: identity.UserDistributionUpdate, kind: write, handler: handle(disputeUserCorrection),
+		summary: "Dispute the correction of a user's destination",
+		description: "Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to " +
+			"it wait until it is replaced or the correction is applied.",
+		errors: []string{"invalid_state", "not_found"},
+	},
+	{
+		method: "POST", path: "/api/user/distribution/confirm", name: "confirm-user-destination",
+		scope: identity.UserDistributionUpdate, kind: write, handler: handle(confirmUserDestination),
+		summary: "Confirm a bank account of a user",
+		description: "Confirms an account whose check a bank did not pass or did not answer (`account_check`), so that the " +
+			"user's income that waits for it is paid. It does not release payments of payrolls, which a member of the company " +
+			"confirms. A later result of a check needs another confirmation.",
+		errors: []string{"invalid_state", "not_found"},
+	},
+	{
 		method: "DELETE", path: "/api/user/distribution", name: "delete-user-destination",
 		scope: identity.UserDistributionUpdate, kind: write, handler: handle(deleteUserDestination),
 		summary:     "Delete a destination of a user",
@@ -683,6 +700,15 @@ var routes = []route{
 		summary: "Correct a destination of a recipient",
 		description: "Applies the correction that the bank of the account requested. The destination shows it as " +
 			"`correction`.",
+		errors: []string{"invalid_state"},
+	},
+	{
+		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/correction/dispute",
+		name:  "dispute-recipient-correction",
+		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(disputeRecipientCorrection),
+		summary: "Dispute the correction of a recipient's destination",
+		description: "Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to " +
+			"it wait until it is replaced or the correction is applied.",
 		errors: []string{"invalid_state"},
 	},
 	{

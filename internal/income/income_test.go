@@ -332,6 +332,16 @@ func TestAnIncomeIsPaidOnceWhereverTheProgramIsKilled(t *testing.T) {
 			h.WantCount(2, "outputs WHERE company_id = $1", p.id)
 			h.WantCount(1, "incomes WHERE user_id = $1", p.id)
 			h.WantCount(2, "ledger_journals WHERE company_id = $1 AND source_id = $2", p.id, i.ID)
+			posted := func(code ledger.Code) int64 { // credits in euros to an account in the books of the income
+				return h.Count(`SELECT COALESCE(SUM(-l.amount), 0) FROM ledger_lines l JOIN ledger_journals j
+					ON j.company_id = l.company_id AND j.journal_id = l.journal_id
+					WHERE l.company_id = $1 AND j.source_id = $2 AND l.asset = 'EUR' AND l.code = $3`, p.id, i.ID, string(code))
+			}
+			out, exchanged, fee := posted(ledger.OutputPayable), posted(ledger.FXPosition), posted(ledger.FeeRevenue)
+			if out != 396_00 || exchanged != 594_00 || fee != 10_00 || posted(ledger.CompanyFunds) != -1000_00 {
+				t.Errorf("the books have %d paid in euros, %d exchanged and a fee of %d, of %d", out, exchanged, fee,
+					-posted(ledger.CompanyFunds))
+			}
 			crashed = h.calls >= h.crash
 		}
 		if h.crash < 4 {

@@ -15,6 +15,9 @@ import (
 // account of their own: a company that created the user gets events. What was paid is mailed once, even if a
 // reorganization removes the payment and a later block confirms it again.
 func (i *Income) notify(ctx context.Context, tx *db.Tx, outputs []payout.Output) error {
+	if i.State == payroll.OnHold && i.Reason == payroll.ReasonAnswer {
+		return nil // it continues within minutes
+	}
 	d := mail.IncomeUpdateData{Amount: i.Amount.String() + " " + string(i.Amount.Asset()), Reference: i.ID}
 	key := i.ID + "/" + strconv.FormatInt(i.Version, 10)
 	switch i.State {
@@ -26,7 +29,7 @@ func (i *Income) notify(ctx context.Context, tx *db.Tx, outputs []payout.Output)
 		case i.Reason == ReasonVerification, i.Reason == payroll.ReasonNoDestination,
 			i.Reason == payroll.ReasonCoolDown:
 			d.Reason = i.Reason
-		case i.State == payroll.ActionRequired:
+		case i.State == payroll.ActionRequired, i.Reason == payroll.ReasonCheck: // the person confirms the account
 			d.Reason = mail.WaitsForAction
 		}
 	case payroll.Fulfilled:

@@ -196,11 +196,19 @@ func (s *Service) obstacle(ctx context.Context, tx *db.Tx, i *Income, u identity
 	if cooling, err := s.cooling(ctx, tx, i); err != nil || cooling {
 		return payroll.ReasonCoolDown, err
 	}
-	if c := s.Payroll.Checks.Concern(tx.Now(), to); c != nil && c.Returned {
+	if destination.Disputed(to) {
+		return payroll.ReasonDisputed, nil
+	}
+	switch c := s.Payroll.Checks.Concern(tx.Now(), destination.Unconfirmed(to)); {
+	case c == nil:
+	case c.Returned:
 		return payroll.ReasonReturned, nil
-	} else if c != nil && !c.Waits.IsZero() {
+	case !c.Waits.IsZero():
 		return payroll.ReasonPrenote, nil
-	} else if c != nil && s.Payroll.Checks.Policy == destination.CheckBlocks {
+	case !c.Unanswered.IsZero():
+		Retry(tx, i.UserID, i.ID, c.Unanswered)
+		return payroll.ReasonAnswer, nil
+	case s.Payroll.Checks.Policy == destination.CheckBlocks:
 		return payroll.ReasonCheck, nil
 	}
 	approved, err := s.guards.ReleaseApproved(ctx, tx, i.UserID, i.ID, i.Amount)
@@ -236,8 +244,8 @@ func (s *Service) cooling(ctx context.Context, tx *db.Tx, i *Income) (bool, erro
 func (i *Income) stop(ctx context.Context, tx *db.Tx, problem string, outputs []payout.Output) error {
 	to := payroll.ActionRequired
 	switch problem {
-	case payroll.ReasonCoolDown, payroll.ReasonCheck, payroll.ReasonPrenote, payroll.ReasonReview,
-		payroll.ReasonConversion, payroll.ReasonRelease, payroll.ReasonAddress, ReasonOwes:
+	case payroll.ReasonCoolDown, payroll.ReasonCheck, payroll.ReasonAnswer, payroll.ReasonPrenote,
+		payroll.ReasonReview, payroll.ReasonConversion, payroll.ReasonRelease, payroll.ReasonAddress, ReasonOwes:
 		to = payroll.OnHold
 	}
 	if i.State == to && i.Reason == problem {
@@ -283,13 +291,14 @@ func Resume(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// RetryHeld releases the incomes again that wait for an asset of the operator, or for the settlement of a debt. It runs
+// RetryHeld releases the incomes again that wait for an asset of the operator, for the settlement of a debt, or for
+// something that the operator's settings decide: the networks that are paid and the checks of accounts. It runs
 // periodically.
 func RetryHeld(ctx context.Context, d *db.DB) error {
 	for after := ""; ; {
 		var waiting []Income
 		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			waiting, err = held(ctx, tx, payroll.ReasonConversion, ReasonOwes, after)
+			waiting, err = held(ctx, tx, after)
 			return err
 		}); err != nil || len(waiting) == 0 {
 			return err

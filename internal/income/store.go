@@ -116,10 +116,12 @@ func CountOpen(ctx context.Context, tx *db.Tx, userID string) (open int64, last 
 // heldPage is the number of incomes that held returns.
 const heldPage = 1000
 
-// held returns up to heldPage incomes of all users that are on hold for one of two reasons, after an ID.
-func held(ctx context.Context, tx *db.Tx, reason, or, after string) ([]Income, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE state = 'on_hold' AND reason IN ($1, $2)
-		AND income_id > $3 ORDER BY income_id LIMIT $4`, reason, or, after, int64(heldPage))
+// held returns up to heldPage incomes of all users that wait for a reason that ends without an event, after an ID.
+func held(ctx context.Context, tx *db.Tx, after string) ([]Income, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE (state = 'on_hold' AND reason IN ($1, $2, $3, $4)
+			OR state = 'action_required' AND reason = $5)
+		AND income_id > $6 ORDER BY income_id LIMIT $7`, payroll.ReasonConversion, ReasonOwes, payroll.ReasonCheck,
+		payroll.ReasonAnswer, payroll.ReasonNoRail, after, int64(heldPage))
 	return db.Collect(rows, err, scanRow)
 }
 

@@ -111,3 +111,66 @@ func TestAPrenoteHoldsPayments(t *testing.T) {
 		h.wantPayment(q, 1, Released, "", 1)
 	})
 }
+
+// A payment waits for the first answer about a new account, for ten minutes at most. A member can confirm the account
+// meanwhile.
+func TestAPaymentWaitsForTheFirstAnswerOfTheBank(t *testing.T) {
+	run(t, func(h *env) {
+		h.checkAccounts(destination.CheckWarns)
+		entered := func() Payroll {
+			h.Helper()
+			h.Exec(`UPDATE destinations SET account_check = '', updated_at = $1, created_at = $1
+				WHERE owner_id = 'rec_eur'`, db.Micros(h.Clock.Now()))
+			p := h.released(worked...)
+			h.wantPayment(p, 1, OnHold, ReasonAnswer, 0)
+			return p
+		}
+		p := entered()
+		h.checked(destination.AccountCheck{Method: destination.CheckName, Result: destination.CheckPending})
+		h.Clock.Advance(destination.AnswerWait - time.Second)
+		h.release(p.ID)
+		h.wantPayment(p, 1, OnHold, ReasonAnswer, 0)
+		h.Clock.Advance(time.Second)
+		h.release(p.ID)
+		h.wantPayment(p, 1, Released, "", 1)
+
+		p = entered()
+		h.checked(destination.AccountCheck{Method: destination.CheckName, Result: destination.CheckNoMatch})
+		h.release(p.ID)
+		h.wantPayment(p, 1, Released, "", 1)
+
+		h.checkAccounts(destination.CheckBlocks)
+		p = entered()
+		h.checked(destination.AccountCheck{Method: destination.CheckName, Result: destination.CheckCloseMatch})
+		h.release(p.ID)
+		h.wantPayment(p, 1, OnHold, ReasonCheck, 0)
+
+		p = entered()
+		h.member("usr_admin", "admin")
+		h.Clock.Advance(time.Second)
+		h.WantFault("", fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.confirmDestination(ctx, tx, h.as("usr_admin"), p.ID, p.Payments[1].ID)
+		}))
+		h.release(p.ID)
+		h.wantPayment(p, 1, Released, "", 1)
+	})
+}
+
+// A payment to a destination whose correction the payee disputes needs action, also if it was on hold before.
+func TestADisputedCorrectionHoldsPayments(t *testing.T) {
+	run(t, func(h *env) {
+		h.checkAccounts(destination.CheckBlocks)
+		h.checked(destination.AccountCheck{Method: destination.CheckName, Result: destination.CheckNoMatch})
+		p := h.released(worked...)
+		h.wantPayment(p, 1, OnHold, ReasonCheck, 0)
+		h.Exec(`UPDATE destinations SET correction = '{"correction_id":"cor_1","disputed":"2026-01-01T00:00:00Z"}'
+			WHERE owner_id = 'rec_eur'`)
+		h.release(p.ID)
+		h.wantPayment(p, 1, ActionRequired, ReasonDisputed, 0)
+		h.destinations("rec_eur", map[money.Asset]int{money.EUR: 100})
+		h.checkAccounts(destination.CheckWarns)
+		h.Deliver(HandlePayable, "recipient_id", "rec_eur")
+		h.release(p.ID)
+		h.wantPayment(p, 1, Released, "", 1)
+	})
+}

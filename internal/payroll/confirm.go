@@ -36,7 +36,7 @@ func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity
 		return *p, err
 	case !found:
 		return *p, apierr.NotFoundErr
-	case m.State != OnHold || m.Reason != ReasonCoolDown && m.Reason != ReasonCheck:
+	case m.State != OnHold || m.Reason != ReasonCoolDown && m.Reason != ReasonCheck && m.Reason != ReasonAnswer:
 		return *p, ErrState
 	}
 	now, err := s.PaymentContent(ctx, tx, *p, m)

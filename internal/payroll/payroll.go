@@ -118,9 +118,11 @@ const (
 	ReasonPrice        = "price_changed"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
 	// The payee's destination changed. The payment is made after the cool-down or when the change is confirmed.
-	ReasonCheck    = "account_check"        // the bank account did not pass its check, or the check is not complete
-	ReasonPrenote  = "prenote_waiting"      // a prenote was sent to the bank account within the last banking days
-	ReasonReturned = "account_check_failed" // a prenote to the bank account was returned
+	ReasonCheck    = "account_check"         // the bank account did not pass its check, or the check is not complete
+	ReasonAnswer   = "account_check_pending" // the bank has not yet answered the first check of the account
+	ReasonDisputed = "correction_disputed"   // the payee says that the correction that a bank asked for is wrong
+	ReasonPrenote  = "prenote_waiting"       // a prenote was sent to the bank account within the last banking days
+	ReasonReturned = "account_check_failed"  // a prenote to the bank account was returned
 	ReasonCoolDown = "destination_changed"
 	ReasonAddress  = "address_gap"      // too many payments to the payee's wallet are not confirmed yet
 	ReasonReverted = "funding_reverted" // a reorganization removed the funding

@@ -196,7 +196,8 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 	stopped := false
 	for i := range waiting { // who must act has changed: the payee, for a returned account, or the company, for a price
 		m, problem := &waiting[i], r.lines.problems[i]
-		if problem == ReasonReturned && m.State == OnHold || problem == ReasonPrice && m.Reason != ReasonPrice {
+		if (problem == ReasonReturned || problem == ReasonDisputed) && m.State == OnHold ||
+			problem == ReasonPrice && m.Reason != ReasonPrice || problem == ReasonCheck && m.Reason == ReasonAnswer {
 			if err := p.stop(ctx, tx, m, problem, nil); err != nil {
 				return false, err
 			}
@@ -352,6 +353,8 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 			o.problem = ReasonPrice
 		case unapproved:
 			o.problem = ReasonCoolDown
+		case destination.Disputed(used):
+			o.problem = ReasonDisputed
 		case check != "":
 			o.problem = check
 		case fresh:
@@ -443,7 +446,8 @@ func (p *Payroll) destinations(ctx context.Context, tx *db.Tx, payments []Paymen
 
 // checkProblem returns why a payment must wait for the check of its bank account, or "". Under the policy
 // destination.CheckBlocks, everything but a passed check holds the payment until a member confirms it after the
-// result. The waiting time of a prenote and its return count under every policy, and cannot be confirmed.
+// result. Under other policies a payment waits for the first answer of the bank, for [destination.AnswerWait] at most.
+// The waiting time of a prenote and its return count under every policy, and cannot be confirmed.
 func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, paymentID string,
 	used []destination.Destination) (string, error) {
 	c := s.Checks.Concern(tx.Now(), used)
@@ -454,7 +458,7 @@ func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, payme
 		return ReasonReturned, nil
 	case !c.Waits.IsZero():
 		return ReasonPrenote, nil
-	case s.Checks.Policy != destination.CheckBlocks:
+	case s.Checks.Policy != destination.CheckBlocks && c.Unanswered.IsZero():
 		return "", nil
 	}
 	d := c.Destination
@@ -473,6 +477,10 @@ func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, payme
 	confirmed, err := p.confirmedSince(ctx, tx, paymentID, at)
 	if err != nil || confirmed {
 		return "", err
+	}
+	if !c.Unanswered.IsZero() {
+		enqueueRelease(tx, p.CompanyID, p.ID, c.Unanswered)
+		return ReasonAnswer, nil
 	}
 	return ReasonCheck, nil
 }
@@ -556,7 +564,7 @@ func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 // stop removes a payment that cannot be paid now from the release.
 func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
 	to := ActionRequired
-	if problem == ReasonCoolDown || problem == ReasonCheck || problem == ReasonPrenote ||
+	if problem == ReasonCoolDown || problem == ReasonCheck || problem == ReasonAnswer || problem == ReasonPrenote ||
 		problem == ReasonReview || problem == ReasonConversion || problem == ReasonAddress || problem == ReasonPrice {
 		to = OnHold
 	}

@@ -21,6 +21,7 @@ const (
 	UnpayableName          = ReasonCheck            // the bank did not confirm the payee's name
 	UnpayableReturned      = ReasonReturned         // the bank returned the prenote
 	UnpayableCorrection    = "correction_requested" // the bank asks for a correction of the destination
+	UnpayableDisputed      = ReasonDisputed         // the payee says that the correction is wrong
 	UnpayablePayment       = "payment_stopped"      // a payment failed, came back or waits for the payee
 )
 
@@ -118,7 +119,11 @@ func (s *Service) obstacles(d destination.Destination, payerCountry string) (rea
 	default:
 		reasons = append(reasons, UnpayableName)
 	}
-	if d.Correction != nil {
+	switch {
+	case d.Correction == nil:
+	case !d.Correction.Disputed.IsZero():
+		reasons = append(reasons, UnpayableDisputed)
+	default:
 		reasons = append(reasons, UnpayableCorrection)
 	}
 	return reasons

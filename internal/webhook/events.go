@@ -314,6 +314,14 @@ var (
 			PayrollID: examplePayroll, SubpayrollID: examplePayment, PayoutID: exampleOutput, Asked: exampleTime,
 		})
 
+	DistributionCorrectionDisputed = declare("distribution.correction_disputed",
+		"A payee says that the correction that a bank asked for is wrong. Payments to the destination wait.",
+		CorrectionData{
+			RecipientID: exampleRecipient, DistributionID: exampleDestination, CorrectionID: "cor_06gf58g6w0aychq170kks701q0",
+			Symbol: "USD", Code: "C01", Reason: "the account number is another one", Members: []string{"account_number"},
+			Asked: exampleTime,
+		})
+
 	DistributionChecked = declare("distribution.checked",
 		"A bank checked the account of a payment destination.",
 		AccountCheckData{

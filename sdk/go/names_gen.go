@@ -162,6 +162,8 @@ const (
 	EventDistributionChecked EventName = "distribution.checked"
 	// A bank asked for a correction of a payment destination.
 	EventDistributionCorrectionAsked EventName = "distribution.correction_asked"
+	// A payee says that the correction that a bank asked for is wrong.
+	EventDistributionCorrectionDisputed EventName = "distribution.correction_disputed"
 	// A user received money, which is paid to the user's destinations.
 	EventIncomeReceived EventName = "income.received"
 	// The state of a user's income changed.
@@ -287,6 +289,8 @@ func (e *Event) Payload() (any, error) {
 	case EventDistributionChecked:
 		return payload[AccountCheckData](e)
 	case EventDistributionCorrectionAsked:
+		return payload[CorrectionData](e)
+	case EventDistributionCorrectionDisputed:
 		return payload[CorrectionData](e)
 	case EventIncomeReceived:
 		return payload[IncomeData](e)

@@ -800,6 +800,19 @@ func (s *DestinationsService) SetAllocations(
 	return call[UserAllocationsUpdated](ctx, s.t, request{"PATCH", "/api/user/distribution/allocations", nil, params, options})
 }
 
+// Confirm calls POST /api/user/distribution/confirm: confirm a bank account of a user.
+//
+// Confirms an account whose check a bank did not pass or did not answer (`account_check`), so that the user's
+// income that waits for it is paid. It does not release payments of payrolls, which a member of the company
+// confirms. A later result of a check needs another confirmation.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) Confirm(
+	ctx context.Context, params *UserDestinationConfirmParams, options ...RequestOption,
+) (*UserDestination, error) {
+	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/confirm", nil, params, options})
+}
+
 // Correct calls POST /api/user/distribution/correction: correct a destination of a user.
 //
 // Applies the correction that the bank of the account requested. The destination shows it as `correction`.
@@ -809,6 +822,19 @@ func (s *DestinationsService) Correct(
 	ctx context.Context, params *UserDestinationCorrectParams, options ...RequestOption,
 ) (*UserDestination, error) {
 	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/correction", nil, params, options})
+}
+
+// DisputeCorrection calls POST /api/user/distribution/correction/dispute: dispute the correction of a user's
+// destination.
+//
+// Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to it wait
+// until it is replaced or the correction is applied.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) DisputeCorrection(
+	ctx context.Context, params *UserDestinationCorrectParams, options ...RequestOption,
+) (*UserDestination, error) {
+	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/correction/dispute", nil, params, options})
 }
 
 // Get calls GET /api/user/distribution/detail: get a destination of a user.
@@ -1846,6 +1872,20 @@ func (s *RecipientsService) CorrectDestination(
 	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationCorrectParams, options ...RequestOption,
 ) (*RecipientDestination, error) {
 	return call[RecipientDestination](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/correction", nil, params, options})
+}
+
+// DisputeCorrection calls POST
+// /api/company/{company_id}/recipients/{recipient_id}/distribution/correction/dispute: dispute the correction of
+// a recipient's destination.
+//
+// Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to it wait
+// until it is replaced or the correction is applied.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) DisputeCorrection(
+	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationCorrectParams, options ...RequestOption,
+) (*RecipientDestination, error) {
+	return call[RecipientDestination](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/correction/dispute", nil, params, options})
 }
 
 // GetDestination calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/detail: get a

@@ -15,6 +15,8 @@ type AccountCheck struct {
 	Checked time.Time `json:"checked"`
 	// The bank's code for a returned prenote, or empty.
 	Code string `json:"code"`
+	// When the owner confirmed the account despite the result.
+	Confirmed time.Time `json:"confirmed,omitzero"`
 	// Name of the account's holder, for a close match.
 	HolderName string `json:"holder_name"`
 	// The HTTP method. One of: verification_of_payee, prenote.
@@ -1448,6 +1450,8 @@ type Correction struct {
 	Code string `json:"code"`
 	// ID of the correction that the bank requested.
 	CorrectionID string `json:"correction_id"`
+	// When the owner said that the correction is wrong.
+	Disputed time.Time `json:"disputed,omitzero"`
 	// Details of the destination as corrected, with bank data masked.
 	DistributionData map[string]any `json:"distribution_data"`
 	// Fields of distribution_data to change.
@@ -3347,9 +3351,10 @@ type Obstacle struct {
 	PayrollID string `json:"payroll_id"`
 	// no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to the
 	// destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned a
-	// prenote. correction_requested: the bank asks to correct the account details. payment_stopped: a payment failed,
-	// came back or waits for the recipient. One of: no_distribution, currency_not_supported, account_check,
-	// account_check_failed, correction_requested, payment_stopped.
+	// prenote. correction_requested: the bank asks to correct the account details. correction_disputed: the payee
+	// says that the correction is wrong. payment_stopped: a payment failed, came back or waits for the recipient. One
+	// of: no_distribution, currency_not_supported, account_check, account_check_failed, correction_requested,
+	// correction_disputed, payment_stopped.
 	Reason string `json:"reason"`
 	// Payment that stopped, or empty.
 	SubpayrollID string `json:"subpayroll_id"`
@@ -6603,6 +6608,15 @@ type UserDestination struct {
 	Tag string `json:"tag"`
 	// Always empty; no coin that is paid has memos.
 	TransferMemo string `json:"transfer_memo"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// UserDestinationConfirmParams is part of requests.
+type UserDestinationConfirmParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`

@@ -1287,6 +1287,7 @@ CREATE TABLE incomes (
 );
 CREATE UNIQUE INDEX incomes_by_transfer ON incomes (user_id, transfer_id);
 CREATE INDEX incomes_on_hold ON incomes (reason, updated_at) WHERE state = 'on_hold';
+CREATE INDEX incomes_to_act ON incomes (reason, income_id) WHERE state = 'action_required';
 
 -- Credits on the operator's bank accounts.
 -- Shared: the bank does not state the company that a credit is for.

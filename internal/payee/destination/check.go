@@ -64,6 +64,9 @@ type AccountCheck struct {
 	Until     time.Time `json:"until,omitzero"`
 	Checked   time.Time `json:"checked"`    // time of the result, or of the request
 	CompanyID string    `json:"company_id"` // company that entered the data, or ""
+	// Confirmed is when the owner confirmed the account despite the result, or zero. It counts for the owner's income,
+	// and not for payrolls, in which a member of the company confirms each payment.
+	Confirmed time.Time `json:"confirmed,omitzero"`
 }
 
 // Passed reports whether the bank has no objection to the account.
@@ -207,6 +210,56 @@ func NameChecks(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Destinat
 	return found[:min(limit, len(found))], err
 }
 
+// errConfirm is returned for an account that needs no confirmation, or whose prenote is waiting or was returned.
+var errConfirm = apierr.New(apierr.Conflict, "invalid_state",
+	"This account needs no confirmation, or cannot be confirmed: replace it if the bank returned a prenote.")
+
+// Confirm records that the owner confirms a bank account that has not passed its check, so that their income is paid to
+// it. A later result of a check, and new data, need another confirmation. It returns apierr.NotFoundErr for an unknown
+// destination, and an error for an account that passed or that a prenote checks.
+func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Destination, error) {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return Destination{}, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return Destination{}, err
+	}
+	d, err := find(ctx, tx, owner.ID, id)
+	if err != nil {
+		return Destination{}, err
+	}
+	if d.Kind != Fiat || d.Check.Passed() || d.Check != nil && d.Check.Method == CheckPrenote {
+		return d, errConfirm
+	}
+	c := AccountCheck{Method: CheckName, Result: CheckNotPossible, Checked: tx.Now()} // no bank has answered
+	if d.Check != nil {
+		c = *d.Check
+	}
+	c.Confirmed = tx.Now()
+	text, err := json.Marshal(c)
+	if err != nil {
+		return d, err
+	}
+	if stored, err := setCheck(ctx, tx, d, string(text)); err != nil || !stored {
+		return d, errors.Join(err, errors.New("destination: changed concurrently"))
+	}
+	d.Check = &c
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d), allocated(d), "the owner confirmed the account")
+	return d, payee.Moved(ctx, tx, by, owner, false, true)
+}
+
+// Unconfirmed returns the destinations that their owner has not confirmed despite the check of the account.
+func Unconfirmed(all []Destination) (some []Destination) {
+	for _, d := range all {
+		if d.Check == nil || d.Check.Confirmed.IsZero() {
+			some = append(some, d)
+		}
+	}
+	return some
+}
+
 // CheckPolicy states what a missing check, or one without a match, means for a payment.
 type CheckPolicy string
 
@@ -216,6 +269,10 @@ const (
 	CheckWarns   CheckPolicy = "warn"   // approvers are warned
 	CheckBlocks  CheckPolicy = "block"  // payments wait until the account passes, or a member confirms it
 )
+
+// AnswerWait is the time that payments wait for the first answer of a bank about new data. After it they go by the
+// policy, as if the check were not possible.
+const AnswerWait = 10 * time.Minute
 
 // Checks decides what checks of accounts mean for payments.
 type Checks struct {
@@ -229,7 +286,19 @@ type Concern struct {
 	Destination Destination
 	Result      CheckResult // "" if the account was never checked
 	Waits       time.Time   // a prenote forbids payments until this time, or zero
+	Unanswered  time.Time   // payments wait for the first answer of the bank until this time, or zero
 	Returned    bool        // a prenote was returned: nothing may be paid to the account
+}
+
+// outranks reports whether a concern is more serious than another.
+func (c *Concern) outranks(d *Concern) bool {
+	switch {
+	case d == nil || c.Returned != d.Returned:
+		return d == nil || c.Returned
+	case !c.Waits.Equal(d.Waits):
+		return c.Waits.After(d.Waits)
+	}
+	return c.Unanswered.After(d.Unanswered)
 }
 
 // Concern returns the most serious problem of some destinations of a payment, or nil. A returned prenote and its
@@ -248,10 +317,12 @@ func (s Checks) Concern(now time.Time, used []Destination) (worst *Concern) {
 			}
 		}
 		open := s.checks(d) && !d.Check.Passed()
-		if !c.Returned && c.Waits.IsZero() && !open {
-			continue
+		if open && (d.Check == nil || d.Check.Method == CheckName && d.Check.Result == CheckPending) {
+			if until := d.Updated.Add(AnswerWait); until.After(now) {
+				c.Unanswered = until
+			}
 		}
-		if worst == nil || c.Returned && !worst.Returned || !worst.Returned && c.Waits.After(worst.Waits) {
+		if (c.Returned || !c.Waits.IsZero() || open) && c.outranks(worst) {
 			worst = &c
 		}
 	}

@@ -35,6 +35,9 @@ type Correction struct {
 	Data    json.RawMessage `json:"data"` // complete corrected data of the destination, masked
 	Asked   time.Time       `json:"asked"`
 	Sealed  string          `json:"sealed"`
+	// Disputed is when the owner said that the correction is wrong, or zero. Nothing is paid to the destination until it
+	// is replaced or the correction is accepted.
+	Disputed time.Time `json:"disputed,omitzero"`
 }
 
 // Asked is a bank's request to correct a destination.
@@ -246,7 +249,55 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }
 
-// Corrections returns the first destinations of a company's recipients without a login with open corrections.
+// Dispute records that the owner says that a correction is wrong. The details stay as they are, and payments to the
+// destination wait until the owner replaces it or accepts the correction. The company whose payment it was is notified
+// (event distribution.correction_disputed). It returns the errors of Correct.
+func Dispute(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
+	correctionID string) (Destination, error) {
+	owner, err := changeable(ctx, tx, by, ownerID)
+	if err != nil {
+		return Destination{}, err
+	}
+	version, err := queueUp(ctx, tx, owner.ID)
+	if err != nil {
+		return Destination{}, err
+	}
+	d, err := find(ctx, tx, owner.ID, id)
+	if err != nil {
+		return Destination{}, err
+	}
+	c := d.Correction
+	if c == nil || c.ID != correctionID || !c.Disputed.IsZero() {
+		return d, ErrCorrection
+	}
+	c.Disputed = tx.Now()
+	company, err := correctionFor(ctx, tx, d)
+	if err != nil {
+		return d, err
+	}
+	if err := setCorrection(ctx, tx, d, *c, company); err != nil {
+		return d, err
+	}
+	db.History(tx, by.CompanyID, d.ID, version, allocated(d), allocated(d),
+		"the owner says that the bank's correction is wrong: "+c.Code)
+	if company == "" || identity.IsUser(company) {
+		return d, nil
+	}
+	return d, webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionDisputed.Event(company, owner.ID, 0,
+		webhook.CorrectionData{RecipientID: owner.ID, UserID: owner.UserID, DistributionID: d.ID, CorrectionID: c.ID,
+			Symbol: string(d.Symbol), Code: c.Code, Reason: c.Reason, Members: c.Members,
+			Asked: c.Asked.Truncate(time.Millisecond)}))
+}
+
+// Disputed reports whether one of the destinations has a correction that its owner says is wrong.
+func Disputed(all []Destination) bool {
+	return slices.ContainsFunc(all, func(d Destination) bool {
+		return d.Correction != nil && !d.Correction.Disputed.IsZero()
+	})
+}
+
+// Corrections returns the first destinations of a company's payees with corrections that wait for the company: those of
+// recipients without a login, and those that the payee says are wrong.
 func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Destination, error) {
 	owners, err := asked(ctx, tx, companyID, limit)
 	if err != nil || len(owners) == 0 {
@@ -256,7 +307,7 @@ func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([
 	var some []Destination
 	for _, owner := range owners {
 		for _, d := range all[owner] {
-			if d.Correction != nil {
+			if d.Correction != nil && (!identity.IsUser(owner) || !d.Correction.Disputed.IsZero()) {
 				some = append(some, d)
 			}
 		}

@@ -84,6 +84,7 @@ type Destination struct {
 	Allocation int             `json:"allocation"` // percentage of what the fixed amounts leave of a payment
 	Fixed      money.Amount    `json:"-"`          // paid first, of each payment in its currency; the zero Amount for none
 	Created    time.Time       `json:"created"`
+	Updated    time.Time       `json:"-"` // last change of the data or the allocation; never in a stored snapshot
 	Correction *Correction     `json:"-"` // correction that a bank requested, or nil; never in a stored snapshot
 	Check      *AccountCheck   `json:"-"` // newest check of the bank account, or nil; never in a stored snapshot
 }

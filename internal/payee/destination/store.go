@@ -102,6 +102,12 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Destination, c Correction, 
 	return err
 }
 
+// correctionFor returns the company whose payment led to a destination's correction, or the user whose income it was.
+func correctionFor(ctx context.Context, tx *db.Tx, d Destination) (id string, err error) {
+	return id, tx.QueryRow(ctx, "SELECT correction_for FROM destinations WHERE owner_id = $1 AND destination_id = $2",
+		d.OwnerID, d.ID).Scan(&id)
+}
+
 // setCheck stores the check of a destination, unless its data has changed, and reports whether it did.
 func setCheck(ctx context.Context, tx *db.Tx, d Destination, check string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $4
@@ -116,10 +122,11 @@ func checked(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// asked returns the IDs of recipients without a login with open corrections after payments of a company.
+// asked returns the IDs of payees with corrections after payments of a company that wait for the company: those of
+// recipients without a login, and those that a payee rejected.
 func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations WHERE correction_for = $1
-		AND correction_for <> '' AND owner_id LIKE 'rec%'
+		AND correction_for <> '' AND (owner_id LIKE 'rec%' OR correction LIKE '%"disputed":%')
 		ORDER BY owner_id LIMIT $2`, companyID, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
@@ -192,16 +199,17 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]De
 	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
 	return found, db.EachIn(ctx, tx, owners, `SELECT owner_id, destination_id, kind, symbol, rail, scheme, country,
 			network, address, sealed, masked, allocation, fixed_amount, fixed_currency, created_at,
-			correction, account_check
+			updated_at, correction, account_check
 		FROM destinations WHERE owner_id IN %s ORDER BY owner_id, created_at, destination_id`, nil, func(r *db.Rows) error {
 		var d Destination
 		var symbol, masked, fixedCurrency, correction, check string
-		var fixed, created int64
+		var fixed, created, updated int64
 		err := r.Scan(&d.OwnerID, &d.ID, &d.Kind, &symbol, &d.Rail, &d.Scheme, &d.Country, &d.Network,
 			&d.Address, &d.Sealed, &masked, &d.Allocation, &fixed, &fixedCurrency, &created,
-			&correction, &check)
+			&updated, &correction, &check)
 		d.Fixed = money.New(money.Asset(fixedCurrency), fixed)
 		d.Symbol, d.Data, d.Created = money.Asset(symbol), json.RawMessage(masked), db.Time(created)
+		d.Updated = db.Time(updated)
 		if err == nil && correction != "" {
 			err = json.Unmarshal([]byte(correction), &d.Correction)
 		}

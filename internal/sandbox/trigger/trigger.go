@@ -50,6 +50,8 @@ var triggers = map[string]trigger{
 	"distribution.checked":    {"creates a recipient with a bank account, which the simulated bank checks", checkAccount},
 	"distribution.correction_asked": {"pays a payroll to a bank account whose number the bank asks to correct",
 		askCorrection},
+	"distribution.correction_disputed": {"pays a payroll to a bank account whose number the bank asks to correct, and " +
+		"disputes the correction", disputeCorrection},
 	"user.create_user":            {"creates a user", only((*Client).makeUser)},
 	"user.kyc_status_update":      {"creates a user and approves the user's verification", only((*Client).MakeVerified)},
 	"user.funding_account_status": {"creates a verified user with a funding account", only((*Client).makeFunding)},

@@ -40,15 +40,54 @@ func checkAccount(ctx context.Context, c *Client) error {
 
 // askCorrection pays to an account number for which the simulated bank asks for a correction.
 func askCorrection(ctx context.Context, c *Client) error {
+	_, err := c.askCorrection(ctx)
+	return err
+}
+
+// askCorrection pays a payroll to a new recipient's account whose number the bank asks to correct, and returns the
+// recipient's ID.
+func (c *Client) askCorrection(ctx context.Context) (string, error) {
 	payee, err := c.makeBankPayee(ctx, "US", "USD", fields{
 		"routing_number": "091000019", "account_number": "12991001", "account_type": "checking",
 		"address": fields{"address_line1": "1 Main Street", "city": "Springfield", "state": "IL",
 			"postal_code": "62701", "country": "US"},
 	})
 	if err != nil {
+		return "", err
+	}
+	return payee, PayTo(payee, Pay("exact"))(ctx, c)
+}
+
+// disputeCorrection waits for the correction that the bank asks for, and disputes it.
+func disputeCorrection(ctx context.Context, c *Client) error {
+	payee, err := c.askCorrection(ctx)
+	if err != nil {
 		return err
 	}
-	return PayTo(payee, Pay("exact"))(ctx, c)
+	company, err := c.company(ctx)
+	if err != nil {
+		return err
+	}
+	path := "/api/company/" + company + "/recipients/" + payee + "/distribution"
+	return poll(ctx, func() (bool, error) {
+		var known struct {
+			Distributions []struct {
+				ID         string `json:"distribution_id"`
+				Correction *struct {
+					ID string `json:"correction_id"`
+				} `json:"correction"`
+			} `json:"distributions"`
+		}
+		if err := c.Get(ctx, path, &known); err != nil {
+			return true, err
+		}
+		if len(known.Distributions) != 1 || known.Distributions[0].Correction == nil {
+			return false, nil
+		}
+		d := known.Distributions[0]
+		return true, c.Post(ctx, path+"/correction/dispute", fields{"distribution_id": d.ID,
+			"correction_id": d.Correction.ID}, nil)
+	})
 }
 
 // makeBankPayee creates a recipient in a country with a bank account and returns the ID.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
@@ -89,6 +90,8 @@ func (o OwnerPages) Routes(prefix string, access ui.Access,
 		{Method: "POST", Path: one + "/replace", Access: access, Factor: ui.FreshFactor, Handler: o.replace,
 			FormPage: o.showReplace, Notice: "saved"},
 		{Method: "POST", Path: one + "/correct", Access: access, Factor: ui.FreshFactor, Handler: o.correct,
+			FormPage: list, Notice: "saved"},
+		{Method: "POST", Path: one + "/dispute", Access: access, Factor: ui.FreshFactor, Handler: o.dispute,
 			FormPage: list, Notice: "saved"},
 		{Method: "POST", Path: prefix + "/allocations", Access: access, Factor: ui.FreshFactor, Handler: o.setAllocations,
 			FormPage: list, Notice: "saved"},
@@ -462,9 +465,10 @@ func (o OwnerPages) replace(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.V
 
 // correctionRow is a correction of a destination that a bank requested.
 type correctionRow struct {
-	Path, ID, What, Before string
+	Path, ID, What, Before string // Path is the prefix of the form actions
 	Rows                   []fact // the corrected fields
 	Since                  string
+	Disputed               bool // the owner says that it is wrong
 }
 
 // corrections returns the corrections that banks requested for some of the destinations.
@@ -477,9 +481,8 @@ func (o OwnerPages) corrections(c *ui.Request, all []destination.Destination) (s
 		if json.Unmarshal(d.Correction.Data, &data) != nil {
 			continue
 		}
-		w := correctionRow{Path: o.Path(c) + "/destinations/" + d.ID + "/correct", ID: d.Correction.ID,
-			Before: DestinationName(d),
-			What:   d.Correction.Code, Since: c.FormatTime(d.Correction.Asked)}
+		w := correctionRow{Path: o.Path(c) + "/destinations/" + d.ID, ID: d.Correction.ID, Before: DestinationName(d),
+			What: d.Correction.Code, Since: c.FormatTime(d.Correction.Asked), Disputed: !d.Correction.Disputed.IsZero()}
 		for _, name := range d.Correction.Members {
 			value, _ := data[name].(string)
 			w.Rows = append(w.Rows, fact{c.Word("bank", name), value})
@@ -491,8 +494,18 @@ func (o OwnerPages) corrections(c *ui.Request, all []destination.Destination) (s
 
 // correct applies a bank's correction to a destination.
 func (o OwnerPages) correct(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return o.answer(ctx, tx, c, destination.Correct)
+}
+
+// dispute keeps a destination as it is, because its owner says that the bank's correction is wrong.
+func (o OwnerPages) dispute(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	return o.answer(ctx, tx, c, destination.Dispute)
+}
+
+func (o OwnerPages) answer(ctx context.Context, tx *db.Tx, c *ui.Request, with func(ctx context.Context, tx *db.Tx,
+	by identity.Principal, ownerID, id, correctionID string) (destination.Destination, error)) (ui.View, error) {
 	by, id := o.Owner(c)
-	_, err := destination.Correct(ctx, tx, by, id, c.HTTP.PathValue("distribution"), c.Form.Get("correction_id"))
+	_, err := with(ctx, tx, by, id, c.HTTP.PathValue("distribution"), c.Form.Get("correction_id"))
 	if errors.Is(err, destination.ErrCorrection) {
 		err = destination.ErrCorrection.At("body", "")
 	}
@@ -595,6 +608,7 @@ type OwnDestinations struct {
 	Editable               bool   // the reader may change the destinations
 	Destinations           ui.Table
 	Corrections            []correctionRow
+	Unconfirmed            []ui.Option // accounts that the owner can confirm despite the check
 	Removable, Replaceable []ui.Option
 	Split                  splitForm
 	History                ui.Table
@@ -621,6 +635,10 @@ func (o OwnerPages) List(ctx context.Context, tx *db.Tx, c *ui.Request) (p OwnDe
 	p.Path, p.Own, p.Editable = o.Path(c), o.Own, o.Own || c.Session.Manages()
 	p.Destinations, p.Corrections = destinationTable(c, all), o.corrections(c, all)
 	for _, d := range all {
+		if o.Own && confirmable(c, tx.Now(), d) {
+			p.Unconfirmed = append(p.Unconfirmed, ui.Option{Value: o.Path(c) + "/destinations/" + d.ID + "/confirm",
+				Label: DestinationName(d)})
+		}
 		p.Replaceable = append(p.Replaceable, ui.Option{Value: replacePath(p.Path, d.ID), Label: DestinationName(d)})
 		if !d.Used() {
 			p.Removable = append(p.Removable, ui.Option{Value: d.ID, Label: DestinationName(d)})
@@ -631,6 +649,22 @@ func (o OwnerPages) List(ctx context.Context, tx *db.Tx, c *ui.Request) (p OwnDe
 	}
 	p.History, err = changeTable(ctx, c, tx, by, owner)
 	return p, err
+}
+
+// confirmable reports whether income to a bank account waits until its owner confirms the account.
+func confirmable(c *ui.Request, now time.Time, d destination.Destination) bool {
+	if c.Payroll == nil || c.Payroll.Checks.Policy != destination.CheckBlocks {
+		return false
+	}
+	concern := c.Payroll.Checks.Concern(now, destination.Unconfirmed([]destination.Destination{d}))
+	return concern != nil && !concern.Returned && concern.Waits.IsZero()
+}
+
+// ConfirmOwn records that the signed-in person confirms their bank account despite the bank's check.
+func (o OwnerPages) ConfirmOwn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	by, id := o.Owner(c)
+	_, err := destination.Confirm(ctx, tx, by, id, c.HTTP.PathValue("distribution"))
+	return ui.View{Redirect: o.Back(c)}, ui.WholeFormError(err)
 }
 
 // previewAmount is the proposed amount of a payment whose split is previewed.

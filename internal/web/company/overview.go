@@ -235,7 +235,11 @@ func attention(ctx context.Context, c *ui.Request, tx *db.Tx) (all []ui.Task, er
 		return nil, err
 	}
 	for _, d := range wanted {
-		all = append(all, c.Task("amber", "landmark", c.Text("attention.correction", DestinationName(d)), "attention.view",
+		key := "attention.correction"
+		if !d.Correction.Disputed.IsZero() {
+			key = "attention.correction.disputed"
+		}
+		all = append(all, c.Task("amber", "landmark", c.Text(key, DestinationName(d)), "attention.view",
 			recipientPath(d.OwnerID)))
 	}
 	hooks, err := delivery.List(ctx, tx, by)

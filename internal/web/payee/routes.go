@@ -34,6 +34,8 @@ var Routes = slices.Concat(ownDestinations.Routes(accountPath, ui.SignedIn, show
 		Handler: deleteInvoice, FormPage: showInvoice, Notice: "removed"},
 	{Method: "GET", Path: accountPath + "/export.json", Access: ui.SignedIn, Factor: ui.FreshFactor, Handler: exportData},
 	{Method: "GET", Path: destinationsPath, Access: ui.SignedIn, Handler: showDestinations},
+	{Method: "POST", Path: destinationsPath + "/{distribution}/confirm", Access: ui.SignedIn, Factor: ui.FreshFactor,
+		Handler: ownDestinations.ConfirmOwn, FormPage: showDestinations, Notice: "saved"},
 	{Method: "GET", Path: taxPath, Access: ui.SignedIn, NeedsKYC: true, Handler: showTax},
 	{Method: "POST", Path: taxPath, Access: ui.SignedIn, Factor: ui.ProvenFactor, NeedsKYC: true, Handler: signTax,
 		FormPage: showTax, Notice: "saved"},

@@ -88,6 +88,7 @@ EVENT_DATA: dict[str, type] = {
     "distribution.changed": t.DestinationChangeData,  # Payment destinations changed: of a payee or, with `company_id`, of the company itself.
     "distribution.checked": t.AccountCheckData,  # A bank checked the account of a payment destination.
     "distribution.correction_asked": t.CorrectionData,  # A bank asked for a correction of a payment destination.
+    "distribution.correction_disputed": t.CorrectionData,  # A payee says that the correction that a bank asked for is wrong.
     "income.received": t.IncomeData,  # A user received money, which is paid to the user's destinations.
     "income.status_update": t.IncomeData,  # The state of a user's income changed.
     "invitation.accepted": t.InvitationData,  # The invited person accepted.

@@ -628,6 +628,17 @@ class DestinationsService(Service):
         """
         return self._call(t.UserAllocationsUpdated, "PATCH", "/api/user/distribution/allocations", body=params, key=idempotency_key)
 
+    def confirm(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationConfirmParams]) -> t.UserDestination:
+        """Confirm a bank account of a user.
+
+        Confirms an account whose check a bank did not pass or did not answer (`account_check`), so that the
+        user's income that waits for it is paid. It does not release payments of payrolls, which a member of the
+        company confirms. A later result of a check needs another confirmation.
+
+        Requires the scope `u_user_distribution_update`.
+        """
+        return self._call(t.UserDestination, "POST", "/api/user/distribution/confirm", body=params, key=idempotency_key)
+
     def correct(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationCorrectParams]) -> t.UserDestination:
         """Correct a destination of a user.
 
@@ -636,6 +647,16 @@ class DestinationsService(Service):
         Requires the scope `u_user_distribution_update`.
         """
         return self._call(t.UserDestination, "POST", "/api/user/distribution/correction", body=params, key=idempotency_key)
+
+    def dispute_correction(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationCorrectParams]) -> t.UserDestination:
+        """Dispute the correction of a user's destination.
+
+        Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to it
+        wait until it is replaced or the correction is applied.
+
+        Requires the scope `u_user_distribution_update`.
+        """
+        return self._call(t.UserDestination, "POST", "/api/user/distribution/correction/dispute", body=params, key=idempotency_key)
 
     def get(self, **params: Unpack[t.DestinationGetParams]) -> t.UserDestination:
         """Get a destination of a user.
@@ -1416,6 +1437,16 @@ class RecipientsService(Service):
         Requires the scope `c_company_workers_invite`.
         """
         return self._call(t.RecipientDestination, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/correction", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
+
+    def dispute_correction(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDestinationCorrectParams]) -> t.RecipientDestination:
+        """Dispute the correction of a recipient's destination.
+
+        Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to it
+        wait until it is replaced or the correction is applied.
+
+        Requires the scope `c_company_workers_invite`.
+        """
+        return self._call(t.RecipientDestination, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/correction/dispute", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
 
     def get_destination(self, company_id: str, recipient_id: str, /, **params: Unpack[t.RecipientGetDestinationParams]) -> t.RecipientDestination:
         """Get a destination of a recipient.

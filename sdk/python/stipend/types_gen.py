@@ -16,11 +16,11 @@ __all__ = [
     "AccountCheck", "AccountCheckData", "AllocationParams", "ApprovalAll", "ApprovalAnswer", "ApprovalParams",
     "BankDepositParams", "BankDeposited", "BankTransfer", "BillCreateParams", "BillRefParams", "BrandingTheme",
     "BrandingThemes", "ClaimCancelled", "ClaimCreateParams", "ClaimData", "ClaimExportParams",
-    "ClaimExportSettlementParams", "ClaimGetBrandingParams", "ClaimGetSettingsParams", "ClaimGetSettlementParams",
-    "ClaimGetStatusParams", "ClaimListParams", "ClaimListPaymentLinksParams", "ClaimListSettlementsParams",
-    "ClaimPage", "ClaimPayment", "ClaimPrice", "ClaimProposeParams", "ClaimQuote", "ClaimQuoteData",
-    "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus", "ClaimSummary",
-    "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
+    "ClaimGetBrandingParams", "ClaimGetSettingsParams", "ClaimGetSettlementParams", "ClaimGetStatusParams",
+    "ClaimListParams", "ClaimListPaymentLinksParams", "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment",
+    "ClaimPrice", "ClaimProposeParams", "ClaimQuote", "ClaimQuoteData", "ClaimRefParams", "ClaimRefund",
+    "ClaimRefundParams", "ClaimRefunded", "ClaimStatus", "ClaimSummary", "CompanyDetail",
+    "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
     "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice", "CompanyInvoicePage",
     "CompanyListApprovalsParams", "CompanyListInvoicesParams", "CompanyListMembersParams",
     "CompanyListPaymentsParams", "CompanyListRequestsParams", "CompanyListSecurityEventsParams",
@@ -44,46 +44,46 @@ __all__ = [
     "LoggedRequests", "MandateAnswer", "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll",
     "MemberDetail", "MemberInvitation", "MemberInviteParams", "MemberRemoveParams", "MemberRevokeParams",
     "MemberRoleParams", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "OnboardParams", "OnboardingLink",
-    "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams", "OwnerStatus",
-    "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail", "PayerGetParams",
-    "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment", "PaymentData",
-    "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage",
-    "PaymentSummary", "PaymentWithOutputs", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData",
-    "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData",
-    "PayrollDeposit", "PayrollDetail", "PayrollExportParams", "PayrollGetParams", "PayrollGetPaymentParams",
-    "PayrollGetPaymentReceiptParams", "PayrollGetScheduleParams", "PayrollListParams",
-    "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote",
-    "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
-    "PayrollUpdateParams", "PendingApproval", "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams",
-    "PlatformFeeParams", "PlatformInvitation", "PlatformInviteParams", "PlatformListCompaniesParams",
-    "PlatformPage", "PlatformToken", "PlatformTokenParams", "PreviewItem", "PreviewShare", "ProposalData",
-    "ProposalDetail", "ProposalGetParams", "ProposalListParams", "ProposalPage", "ProposalRefParams", "RateItem",
-    "RateList", "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams",
-    "RecipientCreated", "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
+    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "Obstacle", "OnboardParams",
+    "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams",
+    "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail",
+    "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment",
+    "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
+    "PaymentPage", "PaymentSummary", "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval",
+    "PayrollCancelled", "PayrollCreateParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
+    "PayrollGetParams", "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams",
+    "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote", "PayrollQuoteData",
+    "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary", "PayrollUpdateParams",
+    "PendingApproval", "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams", "PlatformFeeParams",
+    "PlatformInvitation", "PlatformInviteParams", "PlatformListCompaniesParams", "PlatformPage", "PlatformToken",
+    "PlatformTokenParams", "PreviewItem", "PreviewShare", "ProposalData", "ProposalDetail", "ProposalGetParams",
+    "ProposalListParams", "ProposalPage", "ProposalRefParams", "RateItem", "RateList",
+    "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams", "RecipientCreated",
+    "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
     "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
     "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
-    "RecipientPage", "RecipientUpdateParams", "RedeliverParams", "RedeliverStarted", "RefundData",
-    "RefundRefParams", "RequiredField", "RequiredFields", "RequiredSubfield", "SandboxClock",
-    "SandboxClockParams", "SandboxDebitReturn", "SandboxDebitReturnParams", "SandboxDepositParams",
-    "SandboxFailure", "SandboxFailureParams", "SandboxFee", "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams",
-    "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
-    "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams", "ScheduleData", "ScheduleDetail",
-    "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleRunParams",
-    "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams", "SecondFactorAnswer", "SecondFactorParams",
-    "SecurityEvent", "SecurityEventPage", "SettleParams", "Settlement", "SettlementData", "SettlementPage",
-    "SettlementStatement", "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TaxFormParams",
-    "TestData", "ToPayItemParams", "TransferData", "UploadParams", "UserAllocationsParams",
-    "UserAllocationsUpdated", "UserCreateParams", "UserCreated", "UserData", "UserDestination",
+    "RecipientListUnpayableParams", "RecipientPage", "RecipientUpdateParams", "RedeliverParams",
+    "RedeliverStarted", "RefundData", "RefundRefParams", "Reminded", "ReminderParams", "RequiredField",
+    "RequiredFields", "RequiredSubfield", "SandboxClock", "SandboxClockParams", "SandboxDebitReturn",
+    "SandboxDebitReturnParams", "SandboxDepositParams", "SandboxFailure", "SandboxFailureParams", "SandboxFee",
+    "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail",
+    "SandboxMailPage", "SandboxMailsParams", "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams",
+    "ScheduleData", "ScheduleDetail", "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged",
+    "ScheduleRunData", "ScheduleRunParams", "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams",
+    "SecondFactorAnswer", "SecondFactorParams", "SecurityEvent", "SecurityEventPage", "SettleParams",
+    "Settlement", "SettlementData", "SettlementPage", "SettlementStatement", "SettlementStatementLine",
+    "Succeeded", "Success", "TaxForm", "TaxFormParams", "TestData", "ToPayItemParams", "TransferData",
+    "UnpayablePage", "UnpayableRecipient", "UploadParams", "UserAllocationsParams", "UserAllocationsUpdated",
+    "UserCreateParams", "UserCreated", "UserData", "UserDestination", "UserDestinationConfirmParams",
     "UserDestinationCorrectParams", "UserDestinationCreateParams", "UserDestinationCreated",
     "UserDestinationDeleteParams", "UserDestinationList", "UserDestinationUpdateParams", "UserDetail",
     "UserGetParams", "UserGetTaxFormParams", "UserUpdateParams", "UserVerificationData", "VendorDocument",
     "VendorItemParams", "VendorPayment", "VendorPayrollCreated", "VendorPayrollParams", "VendorQuoteItemParams",
     "VendorQuoteParams", "VendorUploadParams", "WalletBalance", "WalletBalances", "WalletData", "WalletDeposit",
-    "WalletDepositData", "WalletDepositPage", "WalletExportStatementParams", "WalletGetDirectDebitParams",
-    "WalletGetMandateParams", "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
+    "WalletDepositData", "WalletDepositPage", "WalletGetDirectDebitParams", "WalletGetMandateParams",
+    "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
     "WalletListDirectDebitsParams", "WalletListMandatesParams", "WalletListParams",
     "WalletListTransactionsParams", "WalletListWithdrawalDestinationsParams", "WalletListWithdrawalsParams",
     "WalletRequestParams", "WalletRequested", "WalletStatement", "WalletTransaction", "WalletTransactionPage",
@@ -107,6 +107,8 @@ class AccountCheck:
     """The HTTP method."""
     result: Literal["pending", "match", "close_match", "no_match", "not_possible", "accepted", "returned"]
     """Result of the verification."""
+    confirmed: Optional[datetime] = None
+    """When the owner confirmed the account despite the result."""
     waits_until: Optional[datetime] = None
     """Nothing is paid before, because of a prenote."""
 
@@ -382,14 +384,6 @@ class ClaimExportParams(TypedDict, total=False):
     """Exact amount of the claims, such as 120.00. It needs `denomination_currency`."""
     metadata: Mapping[str, str]
     """By key: metadata[key]=value."""
-
-
-class ClaimExportSettlementParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    format: Literal["csv", "pdf"]
-    language: Literal["en", "es", "pt", "fr", "de", "he"]
-    """Language of a PDF."""
 
 
 class ClaimGetBrandingParams(TypedDict, total=False):
@@ -1117,6 +1111,8 @@ class Correction:
     """Fields of distribution_data to change."""
     reason: str
     """Short meaning of the code."""
+    disputed: Optional[datetime] = None
+    """When the owner said that the correction is wrong."""
 
 
 @dataclass(frozen=True)
@@ -2750,6 +2746,25 @@ class MoneyOwed:
     """Currency: its code, one of GET /api/currencies."""
 
 
+@dataclass(frozen=True)
+class Obstacle:
+    distribution_id: str
+    """Destination that it concerns, or empty."""
+    payment_reason: str
+    """Reason of the payment that stopped, or empty."""
+    payroll_id: str
+    """Payroll of the payment that stopped, or empty."""
+    reason: Literal["no_distribution", "currency_not_supported", "account_check", "account_check_failed", "correction_requested", "correction_disputed", "payment_stopped"]
+    """no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to
+    the destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned
+    a prenote. correction_requested: the bank asks to correct the account details. correction_disputed: the
+    payee says that the correction is wrong. payment_stopped: a payment failed, came back or waits for the
+    recipient.
+    """
+    subpayroll_id: str
+    """Payment that stopped, or empty."""
+
+
 class OnboardParams(TypedDict, total=False):
     city: str
     """Town or city."""
@@ -3326,64 +3341,6 @@ class PaymentSummary:
 
 
 @dataclass(frozen=True)
-class PaymentWithOutputs:
-    amount_fiat: Decimal
-    """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
-    currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
-    """
-    category: str
-    """Your own category of the payment."""
-    created: datetime
-    """When its payroll was created."""
-    currency: str
-    """Currency: its code, one of GET /api/currencies."""
-    description: str
-    """Free text for people."""
-    external_id: str
-    """Your own reference of the payroll; may be empty."""
-    external_payment_id: str
-    """Your own reference of this payment, up to 255 characters. It is paid once: another payroll can use it only
-    after this one is cancelled.
-    """
-    fees: Decimal
-    """Fees, in the payroll's currency."""
-    invoice_id: str
-    """ID of the invoice."""
-    metadata: dict[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    outputs: list[PayoutOutput]
-    """Payouts to each destination of the payee."""
-    payroll_id: str
-    """ID of the payroll."""
-    reason: str
-    """Reason for the state; may be empty."""
-    receive_amount: Decimal
-    """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
-    what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
-    currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
-    `amount_fiat` is fixed.
-    """
-    receive_currency: str
-    """Currency of `receive_amount`, which all destinations of the payee take: a coin or a fiat currency. Empty
-    or absent without it.
-    """
-    recipient_id: str
-    """ID of the recipient."""
-    status: Literal["pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled"]
-    """State of the object."""
-    subpayroll_id: str
-    """ID of one payment of a payroll: the amount for one payee."""
-    timeline: list[PayrollStep]
-    """History, oldest first."""
-    user_id: str
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
-    arrived: Optional[datetime] = None
-    """When the payee had received all of it, UTC."""
-
-
-@dataclass(frozen=True)
 class PayoutDelayedData:
     amount: Decimal
     """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
@@ -3642,29 +3599,9 @@ class PayrollDetail:
     """The firm price in the funding currency, for funding by crypto."""
 
 
-class PayrollExportParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    format: Literal["csv", "pdf"]
-    language: Literal["en", "es", "pt", "fr", "de", "he"]
-    """Language of a PDF."""
-
-
 class PayrollGetParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-
-
-class PayrollGetPaymentParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-
-
-class PayrollGetPaymentReceiptParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    language: Literal["en", "es", "pt", "fr", "de", "he"]
-    """Language of the document."""
 
 
 class PayrollGetScheduleParams(TypedDict, total=False):
@@ -4565,6 +4502,15 @@ class RecipientListParams(TypedDict, total=False):
     """next_cursor of the page before; page is ignored."""
 
 
+class RecipientListUnpayableParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
+
+
 @dataclass(frozen=True)
 class RecipientPage:
     data: list[RecipientItem]
@@ -4670,6 +4616,19 @@ class RefundRefParams(TypedDict, total=False):
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     refund_id: Required[str]
     """ID of the refund."""
+
+
+@dataclass(frozen=True)
+class Reminded:
+    invitations: int
+    """Number of invitations that were sent again."""
+    recipients: int
+    """Number of recipients who were mailed."""
+
+
+class ReminderParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
 
 
 @dataclass(frozen=True)
@@ -5448,6 +5407,30 @@ class TransferData:
     """The state before. Absent when it was received."""
 
 
+@dataclass(frozen=True)
+class UnpayablePage:
+    data: list[UnpayableRecipient]
+    """The items of this page."""
+    meta: Meta
+    """Position of the page in the list."""
+
+
+@dataclass(frozen=True)
+class UnpayableRecipient:
+    email: str
+    """Email address."""
+    name: str
+    """Full name."""
+    obstacles: list[Obstacle]
+    """Why the recipient cannot be paid, or may not be reached."""
+    recipient_id: str
+    """ID of the recipient."""
+    user_id: str
+    """For a worker with a login."""
+    asked_at: Optional[datetime] = None
+    """Last email to the recipient about this; missing if none."""
+
+
 class UploadParams(TypedDict, total=False):
     base64_image: str
     """The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
@@ -5593,6 +5576,15 @@ class UserDestination:
     """
     correction: Optional[Correction] = None
     """Correction that the bank of the account requested; absent if there is none."""
+
+
+class UserDestinationConfirmParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
 
 
 class UserDestinationCorrectParams(TypedDict, total=False):
@@ -6020,22 +6012,6 @@ class WalletDepositPage:
     """The items of this page."""
     meta: Meta
     """Position of the page in the list."""
-
-
-class WalletExportStatementParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    account: Literal["available", "claims"]
-    currency: Required[str]
-    """Currency: its code, one of GET /api/currencies."""
-    from_: datetime
-    """Booked at this time or later. Default: the beginning of the month."""
-    to: datetime
-    """Booked before this time. Default: now."""
-    format: Literal["csv", "pdf", "camt.053"]
-    """camt.053 is for fiat currencies only."""
-    language: Literal["en", "es", "pt", "fr", "de", "he"]
-    """Language of a PDF."""
 
 
 class WalletGetDirectDebitParams(TypedDict, total=False):

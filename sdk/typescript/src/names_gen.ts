@@ -95,6 +95,8 @@ export interface EventTypes {
 	"distribution.checked": T.AccountCheckData;
 	/** A bank asked for a correction of a payment destination. */
 	"distribution.correction_asked": T.CorrectionData;
+	/** A payee says that the correction that a bank asked for is wrong. */
+	"distribution.correction_disputed": T.CorrectionData;
 	/** A user received money, which is paid to the user's destinations. */
 	"income.received": T.IncomeData;
 	/** The state of a user's income changed. */
@@ -208,6 +210,7 @@ export const eventData: Record<string, string> = {
 	"distribution.changed": "DestinationChangeData",
 	"distribution.checked": "AccountCheckData",
 	"distribution.correction_asked": "CorrectionData",
+	"distribution.correction_disputed": "CorrectionData",
 	"income.received": "IncomeData",
 	"income.status_update": "IncomeData",
 	"invitation.accepted": "InvitationData",

@@ -715,6 +715,19 @@ export class DestinationsService extends Service {
 	}
 
 	/**
+	 * Confirm a bank account of a user.
+	 *
+	 * Confirms an account whose check a bank did not pass or did not answer (`account_check`), so that the user's
+	 * income that waits for it is paid. It does not release payments of payrolls, which a member of the company
+	 * confirms. A later result of a check needs another confirmation.
+	 *
+	 * Requires the scope `u_user_distribution_update`.
+	 */
+	confirm(params: T.UserDestinationConfirmParams, options?: RequestOptions): Promise<T.UserDestination> {
+		return this.t.call("POST", "/api/user/distribution/confirm", { body: params }, options, "UserDestination");
+	}
+
+	/**
 	 * Correct a destination of a user.
 	 *
 	 * Applies the correction that the bank of the account requested. The destination shows it as `correction`.
@@ -723,6 +736,18 @@ export class DestinationsService extends Service {
 	 */
 	correct(params: T.UserDestinationCorrectParams, options?: RequestOptions): Promise<T.UserDestination> {
 		return this.t.call("POST", "/api/user/distribution/correction", { body: params }, options, "UserDestination");
+	}
+
+	/**
+	 * Dispute the correction of a user's destination.
+	 *
+	 * Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to it wait
+	 * until it is replaced or the correction is applied.
+	 *
+	 * Requires the scope `u_user_distribution_update`.
+	 */
+	disputeCorrection(params: T.UserDestinationCorrectParams, options?: RequestOptions): Promise<T.UserDestination> {
+		return this.t.call("POST", "/api/user/distribution/correction/dispute", { body: params }, options, "UserDestination");
 	}
 
 	/**
@@ -1635,6 +1660,18 @@ export class RecipientsService extends Service {
 	 */
 	correctDestination(companyId: string, recipientId: string, params: T.RecipientDestinationCorrectParams, options?: RequestOptions): Promise<T.RecipientDestination> {
 		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution/correction`, { body: params }, options, "RecipientDestination");
+	}
+
+	/**
+	 * Dispute the correction of a recipient's destination.
+	 *
+	 * Keeps the destination as it is, because the correction that the bank requested is wrong. Payments to it wait
+	 * until it is replaced or the correction is applied.
+	 *
+	 * Requires the scope `c_company_workers_invite`.
+	 */
+	disputeCorrection(companyId: string, recipientId: string, params: T.RecipientDestinationCorrectParams, options?: RequestOptions): Promise<T.RecipientDestination> {
+		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution/correction/dispute`, { body: params }, options, "RecipientDestination");
 	}
 
 	/**

@@ -7,6 +7,8 @@ export interface AccountCheck {
 	checked: string;
 	/** The bank's code for a returned prenote, or empty. */
 	code: string;
+	/** When the owner confirmed the account despite the result. */
+	confirmed?: string;
 	/** Name of the account's holder, for a close match. */
 	holder_name: string;
 	/** The HTTP method. */
@@ -998,6 +1000,8 @@ export interface Correction {
 	code: string;
 	/** ID of the correction that the bank requested. */
 	correction_id: string;
+	/** When the owner said that the correction is wrong. */
+	disputed?: string;
 	/** Details of the destination as corrected, with bank data masked. */
 	distribution_data: Record<string, unknown>;
 	/** Fields of distribution_data to change. */
@@ -2555,10 +2559,10 @@ export interface Obstacle {
 	/**
 	 * no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to the
 	 * destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned a
-	 * prenote. correction_requested: the bank asks to correct the account details. payment_stopped: a payment failed,
-	 * came back or waits for the recipient.
+	 * prenote. correction_requested: the bank asks to correct the account details. correction_disputed: the payee says
+	 * that the correction is wrong. payment_stopped: a payment failed, came back or waits for the recipient.
 	 */
-	reason: "no_distribution" | "currency_not_supported" | "account_check" | "account_check_failed" | "correction_requested" | "payment_stopped";
+	reason: "no_distribution" | "currency_not_supported" | "account_check" | "account_check_failed" | "correction_requested" | "correction_disputed" | "payment_stopped";
 	/** Payment that stopped, or empty. */
 	subpayroll_id: string;
 }
@@ -5376,6 +5380,13 @@ export interface UserDestination {
 	tag: string;
 	/** Always empty; no coin that is paid has memos. */
 	transfer_memo: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
+export interface UserDestinationConfirmParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
 }
