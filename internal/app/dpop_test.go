@@ -40,7 +40,7 @@ func TestTokensAreBoundToKeys(t *testing.T) {
 	lines.Scan()
 	_, err = fmt.Fprintln(in, agree(t, browser, seed.Admin, lines.Text()))
 	testkit.Check(t, err)
-	if lines.Scan(); lines.Text() != "dpop 200 401 401" {
+	if lines.Scan(); lines.Text() != "dpop 200 401 401 200 true" {
 		t.Errorf("%q", lines.Text())
 	}
 	_ = node.Wait()

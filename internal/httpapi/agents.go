@@ -30,6 +30,6 @@ func (s *server) mountAgents() {
 		if r.Header.Get("X-Request-Id") != w.requestID { // the requests that a message causes have its ID
 			r.Header.Set("X-Request-Id", w.requestID)
 		}
-		server.ServeHTTP(w, r)
+		server.ServeHTTP(w, s.withProof(r))
 	})
 }

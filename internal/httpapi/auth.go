@@ -57,7 +57,10 @@ func (s *server) authenticate(r *http.Request) (by identity.Principal, err error
 	if by, err = s.principalOf(r.Context(), scheme, token); err != nil || by.ProofKey == "" {
 		return by, err
 	}
-	key, err := s.proofKey(r, token)
+	key, proven := r.Context().Value(messageKey{}).(string)
+	if !proven {
+		key, err = s.proofKey(r, token)
+	}
 	if err == nil && key != by.ProofKey {
 		err = errNotProven
 	}
@@ -79,6 +82,25 @@ func (s *server) proofKey(r *http.Request, token string) (string, error) {
 		return "", errNotProven
 	}
 	return key, nil
+}
+
+// messageKey is the context key of the thumbprint of the key that proved an agent's message. The requests that the
+// message causes within the process need no proof of their own: they have the message's credential, and no client can
+// set a value of the context.
+type messageKey struct{}
+
+// withProof returns an agent's message whose DPoP proof has been checked, or the message itself if it has none or a
+// wrong one: then the requests that it causes are refused if its token is bound to a key.
+func (s *server) withProof(r *http.Request) *http.Request {
+	_, token, err := credential(r.Header)
+	if err != nil || len(r.Header["Dpop"]) == 0 {
+		return r
+	}
+	key, err := s.proofKey(r, token)
+	if err != nil {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), messageKey{}, key))
 }
 
 // errNotProven is returned for a request whose token is bound to a key, without a valid proof of that key.

@@ -171,6 +171,11 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *refusal) {
 			challenge = `Bearer realm="mcp", error="invalid_token", resource_metadata="` + s.metadata + `"`
 		}
 		h.Set("WWW-Authenticate", challenge)
+		for _, other := range f.header["Www-Authenticate"] {
+			if strings.HasPrefix(other, "DPoP ") {
+				h.Add("WWW-Authenticate", other)
+			}
+		}
 	}
 	w.WriteHeader(f.status)
 	_, _ = w.Write(f.body) // nothing to do if the client disconnected

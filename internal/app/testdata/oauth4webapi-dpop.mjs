@@ -36,5 +36,11 @@ const call = async (DPoP) => {
 		return error.status ?? error.response?.status;
 	}
 };
-console.log(tokens.token_type.toLowerCase(), await call(proofs), await call(undefined), await call(oauth.DPoP(client, await oauth.generateKeyPair("ES256"))));
+// An agent's message has a proof as well.
+const message = await oauth.protectedResourceRequest(tokens.access_token, "POST", new URL(api + "/mcp"),
+	new Headers({ "Content-Type": "application/json", Accept: "application/json, text/event-stream" }),
+	JSON.stringify({ jsonrpc: "2.0", id: 1, method: "tools/call", params: { name: "list_workers", arguments: {} } }),
+	{ DPoP: proofs, ...plain });
+const workers = (await message.json()).result.structuredContent.data;
+console.log(tokens.token_type.toLowerCase(), await call(proofs), await call(undefined), await call(oauth.DPoP(client, await oauth.generateKeyPair("ES256"))), message.status, workers.length > 0);
 process.exit(0);
