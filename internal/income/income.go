@@ -111,6 +111,7 @@ type Income struct {
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	releasedAt time.Time
+	ArrivedAt  time.Time       // when it was fulfilled, or zero; set by Earned only
 	Outputs    []payout.Output // set by Get only
 	Timeline   []payroll.Step  // set by Get only
 }

@@ -689,3 +689,35 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		}
 	}
 }
+
+// A person sees an income in the year in which it arrived, an open one until then, and a cancelled one in the year in
+// which it was received.
+func TestEarnedIncomeBelongsToTheYearOfItsArrival(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.person(split())
+		begin := h.Clock.Now()
+		want := func(what string, from, to time.Time, open bool, arrived time.Time, n int) {
+			h.Helper()
+			got := fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]income.Income, error) {
+				return income.Earned(ctx, tx, p.id, from, to, open)
+			})
+			if len(got) != n || n > 0 && !got[0].ArrivedAt.Equal(arrived) {
+				t.Errorf("%s: %+v, want %d", what, got, n)
+			}
+		}
+		year := func(n int) time.Time { return begin.AddDate(n, 0, 0) }
+		p.receive("1000")
+		i := p.want(payroll.Released, "", 2)
+		want("before the arrival", begin, year(1), true, time.Time{}, 1)
+		want("before the arrival, without open ones", begin, year(1), false, time.Time{}, 0)
+		h.Clock.Advance(400 * day)
+		p.outcome(i, "", payout.Fulfilled)
+		at := h.Clock.Now()
+		p.want(payroll.Fulfilled, "", 2)
+		want("the year of the transfer", begin, year(1), true, time.Time{}, 0)
+		want("the year of the arrival", year(1), year(2), false, at, 1)
+		h.Exec("UPDATE incomes SET state = 'cancelled'")
+		want("a cancelled income", begin, year(1), false, time.Time{}, 1)
+		h.Exec("UPDATE incomes SET state = 'fulfilled'")
+	})
+}

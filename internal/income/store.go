@@ -93,6 +93,26 @@ func stopped(ctx context.Context, tx *db.Tx, userID string) ([]Income, error) {
 	return db.Collect(rows, err, scanRow)
 }
 
+// Earned returns the incomes of a user that were fulfilled in [from, to), those that were received then and cancelled,
+// and, if open is set, those that have not ended.
+func Earned(ctx context.Context, tx *db.Tx, userID string, from, to time.Time, open bool) ([]Income, error) {
+	const arrived = `COALESCE((SELECT MAX(h.at) FROM history h WHERE h.company_id = incomes.user_id
+		AND h.object_id = incomes.income_id AND h.to_state = 'fulfilled'), 0)`
+	rows, err := tx.Query(ctx, "SELECT CASE WHEN state = 'fulfilled' THEN "+arrived+" ELSE 0 END, "+columns+` FROM incomes
+		WHERE user_id = $1 AND (state NOT IN ('fulfilled', 'cancelled') AND $4
+			OR state = 'cancelled' AND created_at >= $2 AND created_at < $3
+			OR state = 'fulfilled' AND `+arrived+` >= $2 AND `+arrived+` < $3)
+		ORDER BY created_at, income_id`, userID, db.Micros(from), db.Micros(to), open)
+	return db.Collect(rows, err, func(r *db.Rows) (Income, error) {
+		var at int64
+		i, err := scan(func(to ...any) error { return r.Scan(append([]any{&at}, to...)...) })
+		if at > 0 {
+			i.ArrivedAt = db.Time(at)
+		}
+		return i, err
+	})
+}
+
 // releasedBefore reports whether an income of the user was released before a time.
 func releasedBefore(ctx context.Context, tx *db.Tx, userID string, at time.Time) (released bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM incomes

@@ -4,12 +4,14 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
+	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -135,5 +137,32 @@ func TestACompanyAbroadCannotCreateAnACHPayroll(t *testing.T) {
 		h.release(p.ID)
 		h.wantPayment(p, 0, Released, "", 1)
 		h.outcome(p, "", payout.Fulfilled)
+	})
+}
+
+// A payee sees a payment in the year in which it arrived, however old the payroll is, and an open one until it arrives.
+func TestEarnedPaymentsBelongToTheYearOfTheirArrival(t *testing.T) {
+	run(t, func(h *env) {
+		p := h.released(worked...)
+		begin := h.Clock.Now()
+		want := func(what string, from, to time.Time, open bool, arrived time.Time, n int) {
+			h.Helper()
+			got := fixture.Get(h.Fixture, func(ctx context.Context, tx *db.Tx) ([]EarnedPayment, error) {
+				return EarnedPayments(ctx, tx, h.By.CompanyID, "rec_eur", from, to, open)
+			})
+			if len(got) != n || n > 0 && (got[0].ID != p.Payments[1].ID || !got[0].ArrivedAt.Equal(arrived)) {
+				t.Errorf("%s: %+v, want %d", what, got, n)
+			}
+		}
+		year := func(n int) time.Time { return begin.AddDate(n, 0, 0) }
+		want("before the arrival", begin, year(1), true, time.Time{}, 1)
+		want("before the arrival, without open ones", begin.AddDate(-1, 0, 0), year(1), false, time.Time{}, 0)
+		h.Clock.Advance(400 * 24 * time.Hour)
+		at := h.Clock.Now()
+		h.outcome(p, "", payout.Fulfilled)
+		want("the year of the payroll", begin, year(1), true, time.Time{}, 0)
+		want("the year of the arrival", year(1), year(2), false, at, 1)
+		h.create(CreateParams{ToPay: worked})
+		want("a payroll without money", year(1), year(2), true, at, 1)
 	})
 }

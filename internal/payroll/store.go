@@ -691,16 +691,36 @@ type PayeePayment struct {
 const seenByPayee = `AND m.state NOT IN ('pending', 'cancelled')
 	AND NOT (p.state = 'on_hold' AND p.hold_reason = 'approval_required')`
 
-// FundedPaymentsTo returns the payments of a company to a payee whose payrolls were created in [from, to) and funded,
-// the newest first. It is what a payee may see: payrolls that are not funded are the company's plans.
-func FundedPaymentsTo(ctx context.Context, tx *db.Tx, companyID, payeeID string, from, to time.Time) ([]PayeePayment,
-	error) {
-	return paymentsTo(ctx, tx, seenByPayee+` AND p.created_at >= $3 AND p.created_at < $4
-		ORDER BY p.created_at DESC, m.payment_id DESC`, companyID, payeeID, db.Micros(from), db.Micros(to))
+// EarnedPayment is a payment with the time at which it had arrived, or zero.
+type EarnedPayment struct {
+	PayeePayment
+	ArrivedAt time.Time
 }
 
-// FundedPaymentTo returns one of the payments that FundedPaymentsTo returns, with its outputs and timeline, or
-// ErrNotFound.
+// EarnedPayments returns the payments of a company to a payee that had arrived in [from, to) and, if open is set, those
+// of funded payrolls that have not. It is what a payee may see: payrolls that are not funded are the company's plans.
+func EarnedPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, from, to time.Time, open bool) (
+	all []EarnedPayment, err error) {
+	const arrived = `COALESCE((SELECT MAX(h.at) FROM history h WHERE h.company_id = m.company_id
+		AND h.object_id = m.payment_id AND h.to_state = 'fulfilled'), 0)`
+	rows, err := tx.Query(ctx, `SELECT CASE WHEN m.state = 'fulfilled' THEN `+arrived+` ELSE 0 END,
+			p.payroll_id, p.external_id, p.currency, p.created_at, `+
+		strings.Join(prefixed("m", columns(paymentColumns)), ", ")+` FROM payments m
+		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
+		WHERE m.company_id = $1 AND m.payee_id = $2 `+seenByPayee+` AND (m.state <> 'fulfilled' AND $5
+			OR m.state = 'fulfilled' AND `+arrived+` >= $3 AND `+arrived+` < $4)
+		ORDER BY m.payroll_id, m.payment_id`, companyID, payeeID, db.Micros(from), db.Micros(to), open)
+	return db.Collect(rows, err, func(r *db.Rows) (m EarnedPayment, err error) {
+		var at int64
+		m.PayeePayment, err = scanPayeePaymentAfter(r, &at)
+		if at > 0 {
+			m.ArrivedAt = db.Time(at)
+		}
+		return m, err
+	})
+}
+
+// FundedPaymentTo returns a payment of a funded payroll to a payee, with its outputs and timeline, or ErrNotFound.
 func FundedPaymentTo(ctx context.Context, tx *db.Tx, companyID, payeeID, paymentID string) (m PayeePayment,
 	steps []Step, err error) {
 	all, err := paymentsTo(ctx, tx, seenByPayee+" AND m.payment_id = $3", companyID, payeeID,
@@ -724,11 +744,14 @@ func paymentsTo(ctx context.Context, tx *db.Tx, rest string, args ...any) ([]Pay
 	return db.Collect(rows, err, scanPayeePayment)
 }
 
-func scanPayeePayment(r *db.Rows) (m PayeePayment, err error) {
+func scanPayeePayment(r *db.Rows) (m PayeePayment, err error) { return scanPayeePaymentAfter(r) }
+
+// scanPayeePaymentAfter scans a payment that other columns precede.
+func scanPayeePaymentAfter(r *db.Rows, before ...any) (m PayeePayment, err error) {
 	var p Payroll
 	var created int64
 	m.Payment, err = p.scanPayment(func(to ...any) error {
-		return r.Scan(append([]any{&p.ID, &m.ExternalID, &p.Currency, &created}, to...)...)
+		return r.Scan(slices.Concat(before, []any{&p.ID, &m.ExternalID, &p.Currency, &created}, to)...)
 	})
 	m.PayrollID, m.CreatedAt = p.ID, db.Time(created)
 	return m, err
