@@ -60,7 +60,8 @@ func main() {
 	endpoints := flag.String("endpoints", "1,100,1000", "numbers of webhook endpoints")
 	stock := flag.Int("stock", 1_000_000,
 		"payrolls in the database before the last measurement of part service; 0 omits it")
-	parts := flag.String("parts", "service,claims,processes,blocks,line,rails,webhooks,lists,ledger", "parts to measure")
+	parts := flag.String("parts", "service,claims,processes,blocks,line,rails,webhooks,connections,lists,ledger",
+		"parts to measure")
 	profile := flag.String("profile", "", "file to write a CPU profile of this process to")
 	flag.Parse()
 	o := options{
@@ -155,6 +156,7 @@ func measure(ctx context.Context, out io.Writer, o options, engine, binary, dir 
 		{"blocks", func() error { return b.claimBlocks(ctx) }},
 		{"processes", func() error { return b.processes(ctx, binary) }},
 		{"webhooks", func() error { return b.webhooks(ctx) }},
+		{"connections", func() error { return b.connections(ctx) }},
 		{"line", func() error { return b.fundingToPayouts(ctx) }},
 		{"rails", func() error { return b.payoutRails(ctx, dir) }},
 		{"lists", func() error { return b.lists(ctx) }},

@@ -46,6 +46,15 @@ func BindList(tx *Tx, ids []string, first int) iter.Seq2[string, []any] {
 			}
 			return
 		}
+		BindKeys(ids, first)(yield)
+	}
+}
+
+// BindKeys is BindList for values of an indexed column, when the table is large and most values have no row. On both
+// engines it yields lists of at most 64 placeholders. PostgreSQL does not know the length of an array: it then plans
+// the statement anew each time, or reads the whole table.
+func BindKeys(ids []string, first int) iter.Seq2[string, []any] {
+	return func(yield func(string, []any) bool) {
 		for ids := range slices.Chunk(ids, listLengths[len(listLengths)-1]) {
 			length := listLengths[slices.IndexFunc(listLengths, func(n int) bool { return n >= len(ids) })]
 			args := make([]any, length)

@@ -175,20 +175,23 @@ const connects = ` AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'ac
 	AND (m.role IN ('owner', 'admin', 'developer') OR g.user_id = '' AND g.company_id <> '')
 	AND ' ' || g.scopes || ' ' LIKE '% c_company_detail %' AND ' ' || a.scopes || ' ' LIKE '% c_company_detail %'`
 
-// selectConnections selects the apps of companies, by the first column of the primary key.
+// selectConnections selects the apps of companies. It finds the consents by the first column of the primary key before
+// anything else, so that it takes the same time however many other companies have connected an app.
 func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all []Connection, err error) {
-	for in, args := range db.BindList(tx, companies, 3) {
-		rows, err := tx.Query(ctx, `SELECT DISTINCT g.company_id, g.app_id FROM app_grants g
+	for some, args := range db.BindKeys(companies, 3) {
+		rows, err := tx.Query(ctx, `WITH g AS MATERIALIZED (SELECT company_id, app_id, user_id, scopes, revoked_at, expires_at
+				FROM app_grants WHERE company_id <> $1 AND company_id IN `+some+`)
+			SELECT DISTINCT g.company_id, g.app_id FROM g
 			JOIN apps a ON a.app_id = g.app_id
 			LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
-			WHERE g.company_id <> $1 AND g.company_id IN `+in+connects, append([]any{"", db.Micros(tx.Now())}, args...)...)
-		some, err := db.Collect(rows, err, func(r *db.Rows) (c Connection, err error) {
+			WHERE g.company_id <> $1`+connects, append([]any{"", db.Micros(tx.Now())}, args...)...)
+		found, err := db.Collect(rows, err, func(r *db.Rows) (c Connection, err error) {
 			return c, r.Scan(&c.CompanyID, &c.AppID)
 		})
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		all = append(all, found...)
 	}
 	return all, nil
 }
