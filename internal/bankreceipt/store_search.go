@@ -2,7 +2,6 @@ package bankreceipt
 
 import (
 	"context"
-	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -15,8 +14,9 @@ func Search(ctx context.Context, tx *db.Tx, text string, amount money.Amount, li
 		return selectTransfers(ctx, tx, "currency = $1 AND amount = $2 ORDER BY created_at DESC, transfer_id LIMIT $3",
 			string(amount.Asset()), amount.Units(), int64(limit))
 	}
+	is, pattern := tx.Contains(text)
 	return selectTransfers(ctx, tx, `transfer_id = $1 OR debtor_account = $1
 		OR transfer_id IN (SELECT transfer_id FROM transfer_references WHERE name = $1)
-		OR LOWER(debtor) LIKE $2 ESCAPE '\' OR LOWER(lines) LIKE $2 ESCAPE '\'
-		ORDER BY created_at DESC, transfer_id LIMIT $3`, text, "%"+db.EscapeLike(strings.ToLower(text))+"%", int64(limit))
+		OR debtor `+is+" $2 OR lines "+is+` $2
+		ORDER BY created_at DESC, transfer_id LIMIT $3`, text, pattern, int64(limit))
 }

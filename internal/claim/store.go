@@ -306,9 +306,8 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 		l.Where("external_id = ?", f.ExternalID)
 	}
 	if f.Search != "" {
-		begins := db.EscapeLike(strings.ToLower(f.Search)) + "%"
-		l.Where(`(LOWER(external_id) LIKE ? ESCAPE '\' OR LOWER(payer_id) LIKE ? ESCAPE '\' OR claim_id LIKE ? ESCAPE '\')`,
-			begins, begins, begins)
+		is, pattern := tx.Begins(f.Search)
+		l.Where("(external_id "+is+" ? OR payer_id "+is+" ? OR claim_id "+is+" ?)", pattern, pattern, pattern)
 	}
 	if f.Currency != "" {
 		l.Where("currency = ?", string(f.Currency))

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 )
@@ -14,9 +13,6 @@ type DirectoryFilter struct {
 	Page                    db.Page
 }
 
-// pattern returns the LIKE pattern of the text in lower case.
-func (f DirectoryFilter) pattern() string { return "%" + db.EscapeLike(strings.ToLower(f.Text)) + "%" }
-
 // Directory returns a page of all companies, the newest first, and their number. Only the ID, the profile, the status
 // and the time of creation are set.
 func Directory(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]Company, int64, error) {
@@ -24,8 +20,8 @@ func Directory(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]Company, in
 		ID: "company_id", Time: "created_at", Page: f.Page}
 	l.Where("company_id <> ''")
 	if f.Text != "" {
-		l.Where(`(company_id = ? OR LOWER(name) LIKE ? ESCAPE '\' OR LOWER(email) LIKE ? ESCAPE '\')`, f.Text, f.pattern(),
-			f.pattern())
+		is, pattern := tx.Contains(f.Text)
+		l.Where("(company_id = ? OR name "+is+" ? OR email "+is+" ?)", f.Text, pattern, pattern)
 	}
 	if f.Status != "" {
 		l.Where("status = ?", f.Status)
@@ -48,8 +44,8 @@ func People(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]User, int64, e
 		Table: "users", ID: "user_id", Time: "created_at", Page: f.Page}
 	l.Where("user_id <> ''")
 	if f.Text != "" {
-		l.Where(`(user_id = ? OR email_key LIKE ? ESCAPE '\' OR LOWER(first_name || ' ' || last_name) LIKE ? ESCAPE '\')`,
-			f.Text, f.pattern(), f.pattern())
+		is, pattern := tx.Contains(f.Text)
+		l.Where("(user_id = ? OR email_key "+is+" ? OR first_name || ' ' || last_name "+is+" ?)", f.Text, pattern, pattern)
 	}
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (u User, err error) {
 		var created int64

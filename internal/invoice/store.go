@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
@@ -169,7 +168,8 @@ func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice
 		l.Where("payer_id = ?", f.PayerID)
 	}
 	if f.Number != "" {
-		l.Where(`LOWER(number) LIKE ? ESCAPE '\'`, db.EscapeLike(strings.ToLower(f.Number))+"%")
+		is, pattern := tx.Begins(f.Number)
+		l.Where("number "+is+" ?", pattern)
 	}
 	metadata.Conditions("invoice_id", id, f.Metadata, l.Where)
 	l.Created(f.From, f.To)

@@ -56,14 +56,14 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	}
 	metadata.Conditions("payroll_id", company, f.Metadata, l.Where)
 	l.Created(f.From, f.To)
-	if err := f.search(l, company); err != nil {
+	if err := f.search(tx, l, company); err != nil {
 		return nil, 0, err
 	}
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(company, r.Scan) })
 }
 
 // search adds the conditions for payee, amount and text to the list of a company.
-func (f *Filter) search(l *db.List, company string) error {
+func (f *Filter) search(tx *db.Tx, l *db.List, company string) error {
 	const having = "payroll_id IN (SELECT m.payroll_id FROM payments m WHERE m.company_id = ? AND "
 	if f.PayeeIDs != nil {
 		values := []any{company}
@@ -73,11 +73,11 @@ func (f *Filter) search(l *db.List, company string) error {
 		l.Where(having+"m.payee_id IN ("+strings.TrimSuffix(strings.Repeat("?, ", len(f.PayeeIDs)), ", ")+"))", values...)
 	}
 	if f.Text != "" {
-		like := "%" + db.EscapeLike(strings.ToLower(f.Text)) + "%"
-		conditions, values := []string{`LOWER(external_id) LIKE ? ESCAPE '\'`}, []any{like, company}
+		is, pattern := tx.Contains(f.Text)
+		conditions, values := []string{"external_id " + is + " ?"}, []any{pattern, company}
 		var texts []string
 		for _, column := range []string{"description", "category", "invoice_id", "external_payment_id"} {
-			texts, values = append(texts, "LOWER(m."+column+`) LIKE ? ESCAPE '\'`), append(values, like)
+			texts, values = append(texts, "m."+column+" "+is+" ?"), append(values, pattern)
 		}
 		conditions = append(conditions, having+"("+strings.Join(texts, " OR ")+"))")
 		l.Where("("+strings.Join(conditions, " OR ")+")", values...)
