@@ -225,7 +225,11 @@ func (s *Service) bankRail(ctx context.Context) (*bank.Rail, error) {
 		}
 		return sum.Problems, err
 	}
-	return bank.New(c)
+	rail, err := bank.New(c)
+	if err == nil && c.Simulate != nil {
+		s.collector.AfterSend(rail.Collect)
+	}
+	return rail, err
 }
 
 // SimulatedBankDir returns the directory of the simulated bank of a database. It is next to an embedded database, and

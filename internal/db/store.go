@@ -77,11 +77,15 @@ func AddToSetting(ctx context.Context, tx *Tx, key string, n int64) (sum int64, 
 
 const clockOffset = "clock_offset"
 
+// NoticeClock is the topic of the in-process notice that [AdvanceClock] has advanced the clock.
+const NoticeClock = "db.clock"
+
 // AdvanceClock advances the time of all later transactions. The clock must be adjustable.
 func AdvanceClock(ctx context.Context, tx *Tx, by time.Duration) error {
 	if !tx.db.opt.AdjustableClock {
 		return errors.New("db: this clock is not adjustable")
 	}
+	tx.Notify(NoticeClock)
 	_, err := AddToSetting(ctx, tx, clockOffset, by.Microseconds())
 	return err
 }

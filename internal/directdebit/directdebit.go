@@ -127,7 +127,13 @@ type Collector struct {
 	apis  map[string]bank.API
 	log   *slog.Logger
 	retry time.Duration
+
+	sent func(ctx context.Context, d *db.DB) error // set by AfterSend
 }
+
+// AfterSend makes s call f after each file that the bank accepted. A simulated bank processes the file in f. It must be
+// called before s is used.
+func (s *Collector) AfterSend(f func(ctx context.Context, d *db.DB) error) { s.sent = f }
 
 // NewCollector returns a Collector. The drop is required if an account with rules for debits exchanges files, and an
 // API for each other one, by account ID. retry is the delay after the first failed attempt to send a debit.
@@ -142,7 +148,7 @@ func NewCollector(s *Service, drop *bank.Drop, apis map[string]bank.API, log *sl
 			return nil, errors.New("directdebit: the drop, or the API of the account " + a.ID + ", is missing")
 		}
 	}
-	return &Collector{s, drop, apis, log, retry}, nil
+	return &Collector{Service: s, drop: drop, apis: apis, log: log, retry: retry}, nil
 }
 
 // Jobs returns the handlers of the package's jobs.

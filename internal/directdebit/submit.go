@@ -168,7 +168,7 @@ func (s *Collector) submitFile(ctx context.Context, d *db.DB, x Debit) error {
 		}
 	}
 	answer := s.drop.Release(ctx, x.name, x.token)
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		now, err := lock(ctx, tx, x.CompanyID, x.ID)
 		if err != nil || now.State != Submitting || now.token != x.token {
 			return err
@@ -179,7 +179,10 @@ func (s *Collector) submitFile(ctx context.Context, d *db.DB, x Debit) error {
 		s.log.ErrorContext(ctx, "the outcome of a direct debit is unknown", "debit_id", x.ID, "file", x.name,
 			"attempts", now.attempts+1, "reason", answer.Reason)
 		return s.unknown(ctx, tx, now)
-	})
+	}); err != nil || answer.Outcome != payout.Accepted || s.sent == nil {
+		return err
+	}
+	return s.sent(ctx, d)
 }
 
 // unknown records that the bank may have a debit, and schedules the next attempt to find out.

@@ -123,7 +123,8 @@ func (e Entry) handlers() (n int) {
 // Table maps each kind to its handler.
 type Table map[string]Entry
 
-// Periodic is work that belongs to no object and runs on one instance at a time.
+// Periodic is work that belongs to no object and runs on one instance at a time. It runs at each interval, and after
+// the database's clock was advanced by at least an interval.
 type Periodic struct {
 	Name    string
 	Every   time.Duration
@@ -187,6 +188,7 @@ type Runner struct {
 	log      *slog.Logger
 	holder   string
 	wake     chan struct{}
+	advanced []chan struct{} // wake the periodic work after the database's clock was advanced
 	observe  Observer
 	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; replaced in tests
 }
@@ -219,6 +221,15 @@ func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger, obs
 	}
 	slices.Sort(r.kinds)
 	d.OnNotice(due, func() { signal(r.wake) })
+	for range periodic {
+		r.advanced = append(r.advanced, make(chan struct{}, 1))
+	}
+	d.OnNotice(db.NoticeClock, func() {
+		signal(r.wake)
+		for _, c := range r.advanced {
+			signal(c)
+		}
+	})
 	return r
 }
 
@@ -238,8 +249,8 @@ func signal(c chan struct{}) {
 // Run works until ctx ends, then finishes the jobs that it has started.
 func (r *Runner) Run(ctx context.Context) {
 	var periodic sync.WaitGroup
-	for _, p := range r.periodic {
-		periodic.Go(func() { r.runPeriodic(ctx, p) })
+	for i, p := range r.periodic {
+		periodic.Go(func() { r.runPeriodic(ctx, p, r.advanced[i]) })
 	}
 	s := newSlots(r.table)
 	tick := time.NewTicker(pollEvery)
@@ -502,18 +513,29 @@ func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	}))
 }
 
-// runPeriodic runs p at each interval on the one instance that holds its lease.
-func (r *Runner) runPeriodic(ctx context.Context, p Periodic) {
+// runPeriodic runs p at each interval on the one instance that holds its lease. A signal on advanced means that the
+// interval may be over on the database's clock.
+func (r *Runner) runPeriodic(ctx context.Context, p Periodic, advanced <-chan struct{}) {
 	next, stop := r.ticks(p.Every)
 	defer stop()
+	var last time.Time // of the database's clock
 	for {
+		if now, err := r.d.Now(ctx); err == nil {
+			last = now
+		}
 		if err := r.runLeased(ctx, p); err != nil && ctx.Err() == nil {
 			r.log.Warn("periodic work failed", "name", p.Name, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-next:
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-next:
+				due = true
+			case <-advanced:
+				now, err := r.d.Now(ctx)
+				due = err == nil && now.Sub(last) >= p.Every
+			}
 		}
 	}
 }

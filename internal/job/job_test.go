@@ -485,6 +485,37 @@ func TestPanickingPeriodicWorkIsLoggedAndRunsAgain(t *testing.T) {
 	})
 }
 
+// After the database's clock was advanced by an interval of periodic work, the work runs at once.
+func TestPeriodicWorkFollowsTheDatabasesClock(t *testing.T) {
+	dbtest.RunURL(t, func(t *testing.T, url string) {
+		d := dbtest.Open(t, db.Options{URL: url, AdjustableClock: true})
+		hours, days := make(chan bool), make(chan bool)
+		each := func(name string, every time.Duration, ran chan bool) job.Periodic {
+			return job.Periodic{Name: name, Every: every, Run: func(context.Context) error { ran <- true; return nil }}
+		}
+		r := newRunner(d, nil, each("hours", time.Hour, hours), each("days", 24*time.Hour, days))
+		r.ManualTicks()
+		start(t, r)
+		<-hours
+		<-days
+		advance := func(by time.Duration) {
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error { return db.AdvanceClock(ctx, tx, by) })
+		}
+		for range 3 {
+			advance(time.Hour)
+			<-hours
+		}
+		select {
+		case <-days:
+			t.Error("the work of each day ran after some hours")
+		default:
+		}
+		advance(21 * time.Hour)
+		<-hours
+		<-days
+	})
+}
+
 // The runner renews the lease of running periodic work, so no other runner starts it. If the lease is lost
 // nevertheless, the work is canceled.
 func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {

@@ -36,8 +36,8 @@
 //
 //   - "as NAME" sends the following requests as another caller.
 //   - "clock +15m" advances the sandbox's clock and sets $now and $today.
-//   - "clock every 6h" advances it by 6 hours each second while a following request waits for its response, until
-//     "clock every 0s".
+//   - "clock every 6h" advances it by 6 hours four times a second while a following request waits for its response,
+//     until "clock every 0s".
 //   - "set $name KIND …" does what the API cannot do and sets a variable to its result.
 //   - "rows 2 TABLE WHERE …" counts stored rows.
 //   - "snapshot" and "unchanged" check that the requests between them stored nothing.
@@ -66,6 +66,9 @@ import (
 
 // patience bounds how long a repeated request may take to get the expected response.
 const patience = 90 * time.Second
+
+// advanceEvery is the interval of "clock every". Each time, the service does what has become due.
+const advanceEvery = 250 * time.Millisecond
 
 // Service is a running service and what scripts know about it.
 type Service struct {
@@ -159,7 +162,7 @@ type runner struct {
 	variables     map[string]string
 	authorization string
 	stored        any
-	every         string     // duration by which the clock advances each second while a request waits, or ""
+	every         string     // duration by which the clock advances every advanceEvery while a request waits, or ""
 	record        func(step) // if set, called with each request instead of sending it
 }
 
@@ -311,7 +314,7 @@ func (r *runner) do(st step) {
 	defer end.Stop()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	advance := time.NewTicker(time.Second)
+	advance := time.NewTicker(advanceEvery)
 	defer advance.Stop()
 	body := r.join(r.replace(st.body))
 	for {
