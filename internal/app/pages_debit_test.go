@@ -104,7 +104,7 @@ func TestDirectDebitPages(t *testing.T) {
 	})
 }
 
-// sendDebit advances the clock by 6 hours four times a second, as a bank is closed at night, until a direct debit is sent.
+// sendDebit advances the clock by 6 hours four times a second, past the nights, until a direct debit is sent.
 func (d *apiClient) sendDebit(id string) {
 	d.Helper()
 	step := time.NewTicker(250 * time.Millisecond)
