@@ -34,7 +34,7 @@ var layers = [][]string{
 	{"internal/mail", "internal/auth/session", "internal/web/ui/texts"},
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/screening"},
-	{"internal/oauth", "internal/treasury", "internal/signer"},
+	{"internal/oauth", "internal/treasury", "internal/signer", "internal/auth/sso"},
 	{"internal/receivable", "internal/receivable/quote", "internal/approval", "internal/payee",
 		"internal/payee/destination", "internal/invoice/payer", "internal/receivable/deposit", "internal/payout",
 		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},

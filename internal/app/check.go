@@ -115,6 +115,7 @@ var values = []struct {
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
 	{"", func(c Config) error { _, err := c.velocity(); return err }},
 	{"", func(c Config) error { _, err := c.operator(); return err }},
+	{"", func(c Config) error { _, err := c.staff(); return err }},
 	{"", func(c Config) error {
 		_, accounts, err := c.bankDrop()
 		if err == nil && c.Has(RoleWorker) {

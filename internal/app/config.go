@@ -35,6 +35,7 @@ type Config struct {
 	Storage
 	Addresses    `group:"Addresses"`
 	Operator     `group:"Operator"`
+	StaffSSO     `group:"Single sign-on of staff"`
 	Process      `group:"Service"`
 	Webhooks     `group:"Webhooks"`
 	Mail         `group:"Mail"`
@@ -73,6 +74,15 @@ type Operator struct {
 	OperatorLogo string
 	Languages    []string
 	LegalTexts   string
+}
+
+// StaffSSO configures the operator's OpenID provider, by which staff sign in.
+type StaffSSO struct {
+	StaffSSOIssuer       string   `name:"staff-sso-issuer"`
+	StaffSSOClientID     string   `name:"staff-sso-client-id"`
+	StaffSSOClientSecret string   `name:"staff-sso-client-secret"`
+	StaffSSODomains      []string `name:"staff-sso-domains"`
+	StaffSSOOnly         bool     `name:"staff-sso-only"`
 }
 
 // Process describes the process itself.

@@ -388,6 +388,26 @@ func TestOperatorSettingsAreChecked(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+	complete := app.StaffSSO{StaffSSOIssuer: "https://login.example.com", StaffSSOClientID: "a", StaffSSOClientSecret: "b",
+		StaffSSODomains: []string{"example.com"}, StaffSSOOnly: true}
+	for name, c := range map[string]struct {
+		change func(*app.StaffSSO)
+		want   string
+	}{
+		"all":        {func(*app.StaffSSO) {}, ""},
+		"no issuer":  {func(s *app.StaffSSO) { s.StaffSSOIssuer = "" }, "--staff-sso-only"},
+		"no client":  {func(s *app.StaffSSO) { s.StaffSSOClientID = "" }, "--staff-sso-client-id"},
+		"no secret":  {func(s *app.StaffSSO) { s.StaffSSOClientSecret = "" }, "--staff-sso-client-secret"},
+		"any domain": {func(s *app.StaffSSO) { s.StaffSSODomains = nil }, "--staff-sso-domains"},
+	} {
+		config := defaults(t)
+		config.StaffSSO = complete
+		c.change(&config.StaffSSO)
+		err := config.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("single sign-on of staff, %s: %v, want %q", name, err, c.want)
+		}
+	}
 	for _, limit := range []string{"20000", "20000 BTC", "-1 USD", "x USD"} {
 		config := defaults(t)
 		config.VelocityPayeeWeek = limit

@@ -84,9 +84,17 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	members, err := s.sso()
+	if err != nil {
+		return nil, err
+	}
+	staff, err := s.cfg.staff()
+	if err != nil {
+		return nil, err
+	}
 	pages := ui.Deps{
-		Operator: operator,
-		DB:       s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
+		Operator: operator, SSO: members, StaffSSO: staff,
+		DB: s.requestDB, Now: time.Now, Log: s.log, Env: s.cfg.Env,
 		BaseURL: s.ready.BaseURL, AuthURL: s.ready.AuthURL,
 		Vendor:  s.vendor,
 		Payroll: s.payroll, Schedules: s.schedules, Claims: s.claims, Branding: s.branding, Links: s.links,
@@ -156,7 +164,8 @@ var apiPrefixes = []string{
 func route(hosts []string, api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
-			// A proxy may see the end of this body elsewhere, so a further request on the connection could be a forged one.
+			// A proxy may see the end of this body elsewhere, so a further request on the connection could be a forged
+			// one.
 			w.Header().Set("Connection", "close")
 		}
 		first, _, _ := strings.Cut(strings.ToLower(path.Clean("/" + r.URL.Path)[1:]), "/")

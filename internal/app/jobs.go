@@ -8,6 +8,7 @@ import (
 
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/auth/sso"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/monitor"
@@ -169,6 +170,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("sessions.forget", time.Hour, session.Forget),
 		onDB("operators.forget", time.Hour, backoffice.Forget),
 		onDB("account.forget_links", time.Hour, auth.Forget),
+		onDB("sso.forget", time.Hour, sso.Forget),
 		onDB("destination.forget_requests", time.Hour, destination.ForgetRequests),
 		onDB("kyc.expire", time.Hour, s.kyc.ExpireDue),
 		onDB("kyc.forget_callbacks", time.Hour, kyc.ForgetCallbacks),

@@ -32,6 +32,12 @@ var settings = map[string]setting{
 	"languages":     {"TAGS", "Languages of the pages, the default first, such as en,es. Default: all of them."},
 	"legal-texts": {"DIR", "Directory with terms.en.md, privacy.en.md and other languages, which users accept. Each " +
 		"file begins with a line such as 'Version: 2026-07-01'. Default: none."},
+	"staff-sso-issuer": {"URL", "Issuer of the OpenID provider by which staff sign in, such as " +
+		"https://login.example.com. Default: staff sign in by password."},
+	"staff-sso-client-id":     {"ID", "Client ID at that provider."},
+	"staff-sso-client-secret": {"SECRET", "Client secret at that provider. Set it by environment."},
+	"staff-sso-domains":       {"DOMAIN", "Domains of the email addresses of staff, such as example.com."},
+	"staff-sso-only":          {"", "Refuse passwords of staff."},
 	"security-contact": {"URL", "Where to report vulnerabilities, such as mailto:security@example.com, for " +
 		"/.well-known/security.txt. Default: no such file."},
 	"trusted-proxies": {"CIDR", "Networks of your own proxies, such as 10.2.0.0/24. Requests from them are limited by " +

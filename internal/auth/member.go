@@ -233,6 +233,28 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 	if err != nil {
 		return identity.User{}, err
 	}
+	return acceptInvitation(ctx, tx, s, v, n)
+}
+
+// JoinInvited is [Join] for a person who proved in another way than by the link that an address is theirs. It returns
+// apierr.NotFoundErr if the company has not invited the address. A newcomer has no password.
+func JoinInvited(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, email string, n Newcomer) (
+	identity.User, error) {
+	all, err := Invitations(ctx, tx, companyID)
+	if err != nil {
+		return identity.User{}, err
+	}
+	for _, v := range all {
+		if identity.EmailKey(v.Email) == identity.EmailKey(email) {
+			n.PasswordHash = ""
+			return acceptInvitation(ctx, tx, s, v, n)
+		}
+	}
+	return identity.User{}, apierr.NotFoundErr
+}
+
+func acceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, v Invitation, n Newcomer) (identity.User,
+	error) {
 	version, members, err := Lock(ctx, tx, v.CompanyID)
 	if err != nil {
 		return identity.User{}, err
@@ -271,6 +293,13 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 	err = identity.AddMember(ctx, tx, identity.Member{CompanyID: v.CompanyID, UserID: u.ID, Role: v.Role})
 	if err != nil {
 		return u, err
+	}
+	if required, err := session.SSORequired(ctx, tx, u.ID); err != nil {
+		return u, err
+	} else if required {
+		if err := session.EndWithoutSSO(ctx, tx, u.ID); err != nil {
+			return u, err
+		}
 	}
 	return u, NotifyAdministrators(ctx, tx, tx.NewID("evt"), v.CompanyID, mail.MemberJoined, v.Email+": "+v.Role)
 }

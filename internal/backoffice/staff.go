@@ -56,6 +56,7 @@ type StaffMember struct {
 	Created         time.Time
 
 	hash, secret string
+	account      string // issuer and subject at the operator's OpenID provider; "" for none
 	version      int64
 }
 
@@ -226,6 +227,11 @@ func (o StaffMember) CheckPassword(password string) (bool, error) {
 func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o StaffMember, code string, at time.Time, from netip.Addr) (
 	token string, ok bool, err error,
 ) {
+	return s.signIn(ctx, tx, o, code, at, from, "")
+}
+
+func (s *Service) signIn(ctx context.Context, tx *db.Tx, o StaffMember, code string, at time.Time, from netip.Addr,
+	how string) (token string, ok bool, err error) {
 	secret, err := s.deps.Sealer.Open(secretContext(o.ID), o.secret)
 	if err != nil {
 		return "", false, err
@@ -244,7 +250,48 @@ func (s *Service) SignIn(ctx context.Context, tx *db.Tx, o StaffMember, code str
 	if err := insertSession(ctx, tx, identity.SessionDigest(token), o.ID); err != nil {
 		return "", false, err
 	}
-	return token, true, record(ctx, tx, o, AuditEntry{Action: SignIn})
+	return token, true, record(ctx, tx, o, AuditEntry{Action: SignIn, Reason: how})
+}
+
+// errOtherAccount is returned if another account at the operator's OpenID provider has the address of a member of
+// staff.
+var errOtherAccount = apierr.New(apierr.Forbidden, "sso_other_account",
+	"Another account at your provider signed in with this address before. Ask your administrator.")
+
+// ByProvider returns the member of staff with an account at the operator's OpenID provider: the one who has signed in
+// with it, or else the one with its email address who has signed in with none. It returns apierr.NotFoundErr if there
+// is none.
+func ByProvider(ctx context.Context, tx *db.Tx, account, email string) (StaffMember, error) {
+	o, err := byAccount(ctx, tx, account)
+	if err != nil || o.ID != "" {
+		return o, err
+	}
+	if o, err = existing(ctx, tx, email); err == nil && o.account != "" {
+		err = errOtherAccount
+	}
+	return o, err
+}
+
+// AttemptCode counts an attempt at the code of a member of staff whom the provider has authenticated, and reports
+// whether it is allowed. Commit its transaction in any case.
+func AttemptCode(ctx context.Context, tx *db.Tx, staffID string, from netip.Addr) (o StaffMember, allowed bool,
+	err error) {
+	if o, err = byID(ctx, tx, staffID); err != nil {
+		return o, false, err
+	}
+	allowed, err = session.AttemptOf(ctx, tx, attempts, o.Email, from)
+	return o, allowed, err
+}
+
+// SignInByProvider is [Service.SignIn] after the operator's OpenID provider instead of a password. It stores the
+// account at the provider, so that no other account can sign in as this member.
+func (s *Service) SignInByProvider(ctx context.Context, tx *db.Tx, o StaffMember, account, code string, at time.Time,
+	from netip.Addr) (token string, ok bool, err error) {
+	token, ok, err = s.signIn(ctx, tx, o, code, at, from, "single sign-on")
+	if err != nil || !ok {
+		return "", false, err
+	}
+	return token, true, setAccount(ctx, tx, o, account)
 }
 
 // Find returns the session of a token, or apierr.NotFoundErr if there is none or it has ended.

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-const columns = "staff_id, name, email, role, password_hash, secret, version, created_at"
+const columns = "staff_id, name, email, role, password_hash, secret, sso_subject, version, created_at"
 
 func insert(ctx context.Context, tx *db.Tx, o StaffMember) (first bool, err error) {
 	n, err := tx.Exec(ctx, `INSERT INTO staff (staff_id, name, email, email_key, role, password_hash, secret, last_step,
@@ -25,7 +25,7 @@ func insert(ctx context.Context, tx *db.Tx, o StaffMember) (first bool, err erro
 
 func scan(scan func(...any) error) (o StaffMember, err error) {
 	var created int64
-	err = scan(&o.ID, &o.Name, &o.Email, &o.Role, &o.hash, &o.secret, &o.version, &created)
+	err = scan(&o.ID, &o.Name, &o.Email, &o.Role, &o.hash, &o.secret, &o.account, &o.version, &created)
 	o.Created = db.Time(created)
 	return o, err
 }
@@ -38,6 +38,32 @@ func byEmail(ctx context.Context, tx *db.Tx, email string) (StaffMember, error) 
 		return StaffMember{}, nil
 	}
 	return o, err
+}
+
+// byAccount returns the active member of staff who has signed in with an account at the operator's OpenID provider. The
+// ID is empty if there is none.
+func byAccount(ctx context.Context, tx *db.Tx, account string) (StaffMember, error) {
+	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM staff WHERE sso_subject = $1 AND status = 'active'",
+		account).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		return StaffMember{}, nil
+	}
+	return o, err
+}
+
+// byID returns an active member of staff, or apierr.NotFoundErr.
+func byID(ctx context.Context, tx *db.Tx, id string) (StaffMember, error) {
+	o, err := scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM staff WHERE staff_id = $1 AND status = 'active'", id).Scan)
+	if errors.Is(err, db.ErrNoRows) {
+		err = apierr.NotFoundErr
+	}
+	return o, err
+}
+
+// setAccount returns db.ErrConflict if the member has signed in with another account.
+func setAccount(ctx context.Context, tx *db.Tx, o StaffMember, account string) error {
+	return changed(tx.Exec(ctx, `UPDATE staff SET sso_subject = $2
+		WHERE staff_id = $1 AND status = 'active' AND sso_subject IN ('', $2)`, o.ID, account))
 }
 
 // List returns the active members of staff, by email address.
@@ -54,7 +80,8 @@ func changed(n int64, err error) error {
 }
 
 func updateCredentials(ctx context.Context, tx *db.Tx, o StaffMember) error {
-	return changed(tx.Exec(ctx, `UPDATE staff SET password_hash = $3, secret = $4, last_step = 0, version = version + 1
+	return changed(tx.Exec(ctx, `UPDATE staff SET password_hash = $3, secret = $4, sso_subject = '', last_step = 0,
+			version = version + 1
 		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version, o.hash, o.secret))
 }
 
@@ -65,7 +92,7 @@ func updateRole(ctx context.Context, tx *db.Tx, o StaffMember, role Role) error 
 
 func remove(ctx context.Context, tx *db.Tx, o StaffMember) error {
 	if err := changed(tx.Exec(ctx, `UPDATE staff
-		SET status = 'removed', password_hash = '', secret = '', version = version + 1
+		SET status = 'removed', password_hash = '', secret = '', sso_subject = '', version = version + 1
 		WHERE staff_id = $1 AND version = $2 AND status = 'active'`, o.ID, o.version)); err != nil {
 		return err
 	}

@@ -285,6 +285,14 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 // address.
 func EmailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
 
+// EmailDomain returns the part of an email address after the last @, in lower case, or "".
+func EmailDomain(email string) string {
+	if at := strings.LastIndexByte(email, '@'); at >= 0 {
+		return EmailKey(strings.TrimSpace(email[at+1:]))
+	}
+	return ""
+}
+
 func userDetails(userID string) SealContext { return SealContext{"users", "details", userID} }
 
 // GetUser returns a user, or apierr.NotFoundErr. Without a sealer the details stay empty.

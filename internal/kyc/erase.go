@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/auth/sso"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/income"
@@ -141,5 +142,5 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 	}
 	known = append(known, userID, user.Email)
 	return known, errors.Join(destination.Erase(ctx, tx, userID), session.EndAll(ctx, tx, userID),
-		auth.Erase(ctx, tx, userID, user.Email), securitylog.Erase(ctx, tx, userID))
+		auth.Erase(ctx, tx, userID, user.Email), sso.Erase(ctx, tx, userID), securitylog.Erase(ctx, tx, userID))
 }

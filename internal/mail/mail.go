@@ -101,7 +101,8 @@ type (
 		Amount, Reference string
 	}
 
-	// DestinationChangedData notifies a payee of a changed payout destination, so that they notice an unintended change.
+	// DestinationChangedData notifies a payee of a changed payout destination, so that they notice an unintended
+	// change.
 	DestinationChangedData struct {
 		Name        string
 		Change      string // Added, Replaced, Removed or Reallocated
@@ -109,8 +110,8 @@ type (
 		At          time.Time
 	}
 
-	// DirectDebitData informs a company about a direct debit of its account, or about the mandate for it. The announcement
-	// of a debit is its pre-notification.
+	// DirectDebitData informs a company about a direct debit of its account, or about the mandate for it. The
+	// announcement of a debit is its pre-notification.
 	DirectDebitData struct {
 		Name       string
 		Change     string // one of the values below
@@ -288,8 +289,8 @@ type (
 		Expires             time.Time
 	}
 
-	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination or, if Correct
-	// is set, because one of their destinations cannot be paid.
+	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination or, if
+	// Correct is set, because one of their destinations cannot be paid.
 	PayeeReminderData struct {
 		Name, Company string
 		Correct       bool
@@ -359,6 +360,7 @@ const (
 	RoleChanged       = "role_changed"
 	WebhookAdded      = "webhook_added"
 	WebhookURLChanged = "webhook_url_changed"
+	SSOChanged        = "sso_changed"
 
 	PlatformFeeChanged   = "platform_fee_changed"
 	PlatformDisconnected = "platform_disconnected"
@@ -519,8 +521,8 @@ type Mailer struct {
 	Sandbox bool          // marks every mail as one of a sandbox
 	Name    string        // name of the service in the texts; "" means Stipend
 	Sealer  *identity.Sealer
-	// Verified reports whether a company or a person is verified. Other companies may send fewer mails, and names in the
-	// mails of others are made harmless. If Verified is nil, none is verified.
+	// Verified reports whether a company or a person is verified. Other companies may send fewer mails, and names in
+	// the mails of others are made harmless. If Verified is nil, none is verified.
 	Verified func(ctx context.Context, tx *db.Tx, id string) (bool, error)
 }
 

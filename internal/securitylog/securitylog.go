@@ -52,7 +52,7 @@ var categories = []struct {
 	{"/account/destinations", Money}, {"/account/invoices", Money}, {"/account/apps", Access}, {"/account/verification",
 		Settings},
 	{"/account/sign-out", SignIn}, {"/account/", Credentials}, {"/authorize", Access},
-	{"/settings/members", Members}, {"/settings/api", Access}, {"/settings/platform", Access},
+	{"/settings/members", Members}, {"/settings/sso", Access}, {"/settings/api", Access}, {"/settings/platform", Access},
 	{"/settings/webhooks", Access},
 	{"/settings/approvals", Money}, {"/payrolls", Money}, {"/proposals", Money},
 	{"/schedules", Money}, {"/wallets", Money}, {"/claims", Money},
@@ -93,7 +93,8 @@ func Record(ctx context.Context, tx *db.Tx, e Event, companies ...string) error 
 		e.Agent = strings.ToValidUTF8(e.Agent[:maxAgent], "")
 	}
 	e.Agent = strings.ReplaceAll(strings.ToValidUTF8(e.Agent, ""), "\x00", "")
-	e.Category = CategoryOf(strings.TrimPrefix(e.Action, "POST "))
+	_, route, _ := strings.Cut(e.Action, " ")
+	e.Category = CategoryOf(route)
 	return insert(ctx, tx, e, companies)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/auth/sso"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
@@ -15,6 +16,7 @@ type CompaniesCmd struct {
 	Frozen   CompaniesFrozenCmd   `cmd:"" help:"List the frozen companies."`
 	Freeze   CompaniesFreezeCmd   `cmd:"" help:"Freeze a company: it can read but not write, and its payouts stop."`
 	Unfreeze CompaniesUnfreezeCmd `cmd:"" help:"End a freeze, and resume what it held."`
+	Password CompaniesPasswordCmd `cmd:"" help:"No longer require single sign-on of the members of a company."`
 }
 
 // CompaniesFrozenCmd lists frozen companies.
@@ -69,4 +71,12 @@ type CompaniesUnfreezeCmd struct{ CompanyDecision }
 // Run ends the freeze.
 func (c CompaniesUnfreezeCmd) Run(ctx context.Context, std Streams) error {
 	return c.run(ctx, std, backoffice.Unfreeze, backoffice.UnfreezeCompany, "The company is not frozen any more.")
+}
+
+// CompaniesPasswordCmd ends the requirement of single sign-on, for a company whose provider is gone.
+type CompaniesPasswordCmd struct{ CompanyDecision }
+
+// Run ends the requirement.
+func (c CompaniesPasswordCmd) Run(ctx context.Context, std Streams) error {
+	return c.run(ctx, std, "company.sso_not_required", sso.Unrequire, "Members can sign in with a password again.")
 }

@@ -59,6 +59,7 @@ type Session struct {
 	Members []identity.Member // memberships in companies that are not closed, oldest first
 	Since   time.Time         // when the person signed in
 	Factor  time.Time         // last presentation of a second factor; zero means never
+	SSO     string            // the company whose OpenID provider authenticated the person; "" for another sign-in
 
 	digest   string
 	lastUsed time.Time
@@ -75,19 +76,61 @@ func (s Session) Manages() bool { return s.Company.ID != "" && identity.Manages(
 // Administers reports whether the person may change the company's members.
 func (s Session) Administers() bool { return s.Company.ID != "" && identity.Administers(s.Role) }
 
-// Start signs a user in and returns the token of the new session. The token itself is not stored.
+// ErrSSORequired is returned when a person starts a session without the OpenID provider that their company enforces.
+var ErrSSORequired = apierr.New(apierr.Forbidden, "sso_required",
+	"Your company requires single sign-on. Sign in with single sign-on instead.")
+
+// SSORequired reports whether a person must sign in by the OpenID provider of a company: they are its member, it
+// enforces single sign-on, and their address is in one of its verified domains.
+func SSORequired(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
+	u, err := identity.GetUser(ctx, tx, nil, userID)
+	if err != nil {
+		return false, err
+	}
+	return selectEnforced(ctx, tx, userID, identity.EmailDomain(u.Email))
+}
+
+// Start signs a user in and returns the token of the new session. The token itself is not stored. Like all functions
+// that start a session, it returns ErrSSORequired if the user must sign in by a company's OpenID provider.
 func Start(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
-	return insertSession(ctx, tx, userID, 0, false)
+	return insertSession(ctx, tx, userID, "", 0, false)
+}
+
+// StartSSO signs in a user whom a company's OpenID provider has authenticated. The session acts for that company. If
+// waits, the user must present a second factor first, as after [StartWaiting].
+func StartSSO(ctx context.Context, tx *db.Tx, userID, companyID string, waits bool) (token string, err error) {
+	return insertSession(ctx, tx, userID, companyID, 0, waits)
 }
 
 // StartWaiting starts a session that waits for a second factor. Only [FindWaiting] finds it.
 func StartWaiting(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
-	return insertSession(ctx, tx, userID, 0, true)
+	return insertSession(ctx, tx, userID, "", 0, true)
 }
 
-// StartProven signs in a user who has just presented a second factor.
-func StartProven(ctx context.Context, tx *db.Tx, userID string) (token string, err error) {
-	return insertSession(ctx, tx, userID, db.Micros(tx.Now()), false)
+// StartProven signs in a user who has just presented a second factor, and ends the session of the token previous. If
+// that was the user's own and an OpenID provider started it, the new session counts as started by the provider, too.
+func StartProven(ctx context.Context, tx *db.Tx, userID, previous string) (token string, err error) {
+	owner, sso, err := selectSSO(ctx, tx, identity.SessionDigest(previous))
+	if err != nil {
+		return "", err
+	}
+	if owner != userID {
+		sso = ""
+	}
+	if err := End(ctx, tx, previous); err != nil {
+		return "", err
+	}
+	return insertSession(ctx, tx, userID, sso, db.Micros(tx.Now()), false)
+}
+
+// EndWithoutSSO ends the sessions of a person that no OpenID provider started.
+func EndWithoutSSO(ctx context.Context, tx *db.Tx, userID string) error {
+	return deleteSessionsWithoutSSO(ctx, tx, userID)
+}
+
+// EndSSO ends the sessions that the OpenID provider of a company started.
+func EndSSO(ctx context.Context, tx *db.Tx, companyID string) error {
+	return deleteSSOSessions(ctx, tx, companyID)
 }
 
 // FindWaiting returns the user whose session waits for a second factor, or apierr.NotFoundErr.

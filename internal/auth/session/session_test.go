@@ -112,7 +112,9 @@ func TestSessions(t *testing.T) {
 		}
 
 		// A second factor counts for a while.
-		proven := start(session.StartProven)
+		proven := start(func(ctx context.Context, tx *db.Tx, userID string) (string, error) {
+			return session.StartProven(ctx, tx, userID, "")
+		})
 		if s, err = find(t, d, proven); err != nil || !s.ProvenFreshly(clock.Now()) ||
 			s.ProvenFreshly(clock.Now().Add(session.Fresh)) || !s.Proven() {
 			t.Errorf("%+v %v", s, err)

@@ -10,22 +10,66 @@ import (
 )
 
 // insertSession inserts a session with a new token and returns the token. factorAt is the time of a second factor in
-// microseconds, or 0. waits reports whether the session waits for one.
-func insertSession(ctx context.Context, tx *db.Tx, userID string, factorAt int64,
-	waits bool) (token string, err error) {
+// microseconds, or 0. waits reports whether the session waits for one. sso is the company whose OpenID provider
+// authenticated the user, or "". It returns ErrSSORequired if the user must sign in by such a provider and did not.
+func insertSession(ctx context.Context, tx *db.Tx, userID, sso string, factorAt int64, waits bool) (token string,
+	err error) {
+	if sso == "" {
+		required, err := SSORequired(ctx, tx, userID)
+		if err == nil && required {
+			err = ErrSSORequired
+		}
+		if err != nil {
+			return "", err
+		}
+	}
 	token = identity.NewSessionToken()
 	now := db.Micros(tx.Now())
 	return token, tx.Insert(ctx, "sessions", []string{"digest", "session_id", "user_id", "company_id", "created_at",
-		"last_used_at", "factor_at", "awaits_factor"},
-		[][]any{{identity.SessionDigest(token), tx.NewID("ses"), userID, "", now, now, factorAt, waits}})
+		"last_used_at", "factor_at", "awaits_factor", "sso_company_id"},
+		[][]any{{identity.SessionDigest(token), tx.NewID("ses"), userID, sso, now, now, factorAt, waits, sso}})
+}
+
+// selectEnforced reports whether a company enforces, for its member, single sign-on for a domain.
+func selectEnforced(ctx context.Context, tx *db.Tx, userID, domain string) (bool, error) {
+	var n int64
+	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM members m
+			JOIN sso_connections s ON s.company_id = m.company_id
+			JOIN sso_domains d ON d.company_id = m.company_id
+			JOIN companies c ON c.company_id = m.company_id
+		WHERE m.user_id = $1 AND d.domain = $2 AND d.verified_at > 0 AND s.enforced = TRUE AND c.status <> $3`,
+		userID, domain, identity.CompanyClosed).Scan(&n)
+	return n > 0, err
+}
+
+// selectSSO returns the user and the company of [Session.SSO] of a session, also of one that waits for a second factor.
+func selectSSO(ctx context.Context, tx *db.Tx, digest string) (userID, sso string, err error) {
+	err = tx.QueryRow(ctx, `SELECT user_id, sso_company_id FROM sessions
+		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3`, digest, db.Micros(tx.Now().Add(-Life)),
+		db.Micros(tx.Now().Add(-Idle))).Scan(&userID, &sso)
+	if errors.Is(err, db.ErrNoRows) {
+		return "", "", nil
+	}
+	return userID, sso, err
+}
+
+func deleteSessionsWithoutSSO(ctx context.Context, tx *db.Tx, userID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE user_id = $1 AND sso_company_id = ''", userID)
+	return err
+}
+
+func deleteSSOSessions(ctx context.Context, tx *db.Tx, companyID string) error {
+	_, err := tx.Exec(ctx, "DELETE FROM sessions WHERE sso_company_id = $1", companyID)
+	return err
 }
 
 func selectSession(ctx context.Context, tx *db.Tx, digest string) (s Session, userID, companyID string, err error) {
 	var created, used, factor int64
-	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, created_at, last_used_at, factor_at FROM sessions
+	err = tx.QueryRow(ctx, `SELECT session_id, user_id, company_id, created_at, last_used_at, factor_at, sso_company_id
+		FROM sessions
 		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3 AND awaits_factor = FALSE`,
 		digest, db.Micros(tx.Now().Add(-Life)), db.Micros(tx.Now().Add(-Idle))).
-		Scan(&s.ID, &userID, &companyID, &created, &used, &factor)
+		Scan(&s.ID, &userID, &companyID, &created, &used, &factor, &s.SSO)
 	s.digest, s.Since, s.lastUsed = digest, db.Time(created), db.Time(used)
 	if factor != 0 {
 		s.Factor = db.Time(factor)

@@ -509,6 +509,8 @@ CREATE TABLE sessions (
     factor_at     BIGINT  NOT NULL DEFAULT 0, -- when a second factor was last verified
     -- the password was right, the second factor is still missing; the session has no rights yet
     awaits_factor BOOLEAN NOT NULL DEFAULT FALSE,
+    -- the company whose OpenID provider authenticated the user, '' after another kind of sign-in
+    sso_company_id TEXT   NOT NULL DEFAULT '',
     -- a form that was posted without the second factor it requires, encrypted; '' if none
     kept_form     TEXT    NOT NULL DEFAULT '',
     kept_at       BIGINT  NOT NULL DEFAULT 0, -- when the form was stored
@@ -517,6 +519,57 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_of_user ON sessions (user_id);
 CREATE INDEX sessions_by_age ON sessions (created_at);
+
+-- OpenID providers of companies (single sign-on).
+-- Writer: internal/auth/sso
+CREATE TABLE sso_connections (
+    company_id    TEXT    NOT NULL,
+    issuer        TEXT    NOT NULL,
+    client_id     TEXT    NOT NULL,
+    client_secret TEXT    NOT NULL, -- encrypted
+    enforced      BOOLEAN NOT NULL, -- members with an address in a verified domain cannot sign in in another way
+    updated_at    BIGINT  NOT NULL,
+    created_at    BIGINT  NOT NULL,
+    PRIMARY KEY (company_id)
+);
+
+-- Email domains that companies bind to their OpenID providers.
+-- Shared: a person who signs in is found by the domain before the company is known.
+-- Writer: internal/auth/sso
+CREATE TABLE sso_domains (
+    company_id  TEXT   NOT NULL,
+    domain      TEXT   NOT NULL, -- in lower case
+    verified_at BIGINT NOT NULL, -- when the company proved by a DNS record that the domain is its own, 0 before
+    created_at  BIGINT NOT NULL,
+    PRIMARY KEY (company_id, domain)
+);
+-- A domain belongs to the one company that proved it.
+CREATE UNIQUE INDEX sso_domains_verified ON sso_domains (domain) WHERE verified_at > 0;
+
+-- Accounts at the OpenID provider of a company, as they first signed in.
+-- Writer: internal/auth/sso
+CREATE TABLE sso_identities (
+    company_id TEXT   NOT NULL,
+    user_id    TEXT   NOT NULL,
+    subject    TEXT   NOT NULL, -- the provider's ID of the account
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (company_id, user_id)
+);
+CREATE UNIQUE INDEX sso_identities_by_subject ON sso_identities (company_id, subject);
+
+-- Sign-ins that wait for the answer of an OpenID provider, or for the code of a member of staff after it. Each is used
+-- once, and is found by the digest of the cookie.
+-- Shared: also has those of staff.
+-- Writer: internal/auth/sso
+CREATE TABLE sso_attempts (
+    digest     TEXT   NOT NULL,
+    company_id TEXT   NOT NULL, -- '' for staff
+    subject    TEXT   NOT NULL, -- member of staff whom the provider authenticated, with the provider's ID; '' before
+    next_path  TEXT   NOT NULL, -- the page to continue with
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (digest)
+);
+CREATE INDEX sso_attempts_by_age ON sso_attempts (created_at);
 
 -- Recent sign-in attempts per account and per network address. throttle is a digest of either.
 -- Shared: counted before the user is known.
@@ -2820,12 +2873,15 @@ CREATE TABLE staff (
     password_hash TEXT   NOT NULL,
     secret        TEXT   NOT NULL, -- of the authenticator, sealed
     last_step     BIGINT NOT NULL, -- of the last accepted code
+    -- issuer and subject of the account at the OpenID provider, as it first signed in; '' for none
+    sso_subject   TEXT   NOT NULL DEFAULT '',
     status        TEXT   NOT NULL CHECK (status IN ('active', 'removed')),
     version       BIGINT NOT NULL,
     created_at    BIGINT NOT NULL,
     PRIMARY KEY (staff_id)
 );
 CREATE UNIQUE INDEX staff_by_email ON staff (email_key) WHERE status = 'active';
+CREATE UNIQUE INDEX staff_by_account ON staff (sso_subject) WHERE sso_subject <> '';
 
 -- Signed-in staff, found by the digest of the cookie.
 -- Shared: belongs to the operator, not to a company.

@@ -3,7 +3,9 @@ package auth
 import (
 	"context"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/session"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -16,8 +18,19 @@ func showEmail(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 			c.Field(ui.Field{Name: "new_email", Type: "email", Autocomplete: "email", Required: true, MaxLength: 254})}}), nil
 }
 
+// errEmailSSO prevents a member from leaving the single sign-on that the company requires.
+var errEmailSSO = apierr.New(apierr.Conflict, "sso_email",
+	"Your company requires single sign-on with this address. Ask an administrator to change it.")
+
 // requestEmail mails a link to the old and the new address.
 func requestEmail(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	required, err := session.SSORequired(ctx, tx, c.Session.User.ID)
+	if err == nil && required {
+		err = errEmailSSO.At("body", "/new_email")
+	}
+	if err != nil {
+		return ui.View{}, err
+	}
 	return ui.View{Redirect: "/account"}, auth.RequestEmailChange(ctx, tx, c.Sealer, signedInUser(c),
 		c.Form.Get("new_email"))
 }

@@ -120,10 +120,7 @@ func signInCode(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		if refusal, err = tryCode(ctx, c, tx, u); err != nil || refusal != nil {
 			return err
 		}
-		if err := session.End(ctx, tx, c.SessionToken()); err != nil {
-			return err
-		}
-		token, err = session.StartProven(ctx, tx, u.ID)
+		token, err = session.StartProven(ctx, tx, u.ID, c.SessionToken())
 		return err
 	})
 	switch {
@@ -147,6 +144,9 @@ func showProof(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if !codes && !keys {
 		if c.Session.SignedInFreshly(c.Time) {
 			return ui.View{Redirect: enrollPath(c)}, nil
+		}
+		if c.Session.SSO != "" {
+			return ui.View{Redirect: ui.SSOPath(enrollPath(c))}, nil
 		}
 		return ui.View{Template: "proof", Title: c.Text("proof.title"), Data: codePage{
 			Next: c.NextPath(), Password: true, Field: c.Field(

@@ -92,11 +92,8 @@ func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, err
 		if err != nil {
 			return err
 		}
-		if err := session.End(ctx, tx, c.SessionToken()); err != nil {
-			return err
-		}
-		if token, err = session.StartProven(ctx, tx, u.ID); err != nil || !before || c.Session.User.ID != u.ID ||
-			c.Session.Company.ID == "" {
+		token, err = session.StartProven(ctx, tx, u.ID, c.SessionToken())
+		if err != nil || !before || c.Session.User.ID != u.ID || c.Session.Company.ID == "" {
 			return err
 		}
 		s, err := session.Find(ctx, tx, token)

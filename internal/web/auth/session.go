@@ -25,6 +25,7 @@ type signInPage struct {
 	Next     string
 	Fields   []ui.Field
 	Passkeys bool // passkeys work at this address
+	SSO      bool // companies can set up single sign-on
 }
 
 // showSignIn renders the sign-in form, or redirects a signed-in user.
@@ -34,7 +35,7 @@ func showSignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{Redirect: c.NextPath()}, err
 	}
 	return ui.View{Template: "sign_in", Title: c.Text("sign_in.title"),
-		Data: signInPage{Next: c.NextPath(), Passkeys: passkeys(c) != nil, Fields: []ui.Field{
+		Data: signInPage{Next: c.NextPath(), Passkeys: passkeys(c) != nil, SSO: c.SSO != nil, Fields: []ui.Field{
 			c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, MaxLength: 254}),
 			c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true,
 				MaxLength: 1024}),
@@ -76,6 +77,9 @@ func signInByPassword(ctx context.Context, c *ui.Request, email, password string
 		token, to, err = startSession(ctx, c, tx, u)
 		return err
 	})
+	if errors.Is(err, session.ErrSSORequired) {
+		err = session.ErrSSORequired.At("body", "")
+	}
 	return token, to, err
 }
 

@@ -15,6 +15,7 @@ import (
 
 type membersPage struct {
 	Company     string
+	SSO         bool // the company can set up single sign-on
 	Members     []memberRow
 	Invitations []memberInvitationRow
 	Fields      []ui.Field
@@ -58,7 +59,7 @@ func showMembers(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := membersPage{Company: c.Session.Company.Name}
+	p := membersPage{Company: c.Session.Company.Name, SSO: c.SSO != nil && c.Session.Administers()}
 	for _, m := range members {
 		shown := memberRow{Member: m, RoleName: c.RoleName(m.Role), Self: m.UserID == c.Session.User.ID}
 		if c.Session.Administers() && (m.Role != identity.RoleOwner || c.Session.Role == identity.RoleOwner) {
@@ -113,6 +114,7 @@ type joinPage struct {
 	Company, Role, Email, Until string
 	Path                        string
 	As                          string     // the signed-in user, if that is not the invited one
+	SSO                         string     // path of single sign-on, if the company requires it of this address
 	Known                       bool       // the invited email has an account
 	Mine                        bool       // the invited user is signed in
 	Fields                      []ui.Field // for a new account
@@ -143,6 +145,14 @@ func showJoin(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	p := joinPage{Company: company.Name, Role: c.RoleName(v.Role), Email: v.Email, Until: ui.FormatDay(v.Expires),
 		Path: "/join/" + c.HTTP.PathValue("token"), Known: known, Mine: mine}
+	required, err := requiresSSO(ctx, tx, v.CompanyID, v.Email)
+	if err != nil {
+		return ui.View{}, err
+	}
+	if required {
+		p.SSO = ui.SSOPath("/overview")
+		return ui.View{Template: "join", Title: c.Text("join.title", company.Name), Data: p}, nil
+	}
 	if c.Session != nil && !mine {
 		p.As = c.Session.User.Email
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stipend/stipend/internal/approval"
 	"github.com/stipend/stipend/internal/auth"
+	"github.com/stipend/stipend/internal/auth/sso"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/claim"
@@ -111,6 +112,13 @@ func OpenSite(t *testing.T, h *Site, deps ui.Deps, extra ...ui.Route) *Site {
 		Owns: func(context.Context, *db.Tx, directdebit.Mandate) (bool, error) {
 			return true, nil
 		}}); err != nil {
+		t.Fatal(err)
+	}
+	if deps.SSO, err = sso.New(sso.Service{
+		Client: &sso.Client{HTTP: &http.Client{}, Now: h.Now}, Sealer: sealer, Reserved: true,
+		CheckIssuer: func(string) error { return nil },
+		LookupTXT:   func(context.Context, string) ([]string, error) { return nil, nil },
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(nil)

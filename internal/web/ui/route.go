@@ -59,8 +59,8 @@ type Route struct {
 	// Enrolls marks routes that set up a second factor. A user without one must have signed in recently, or enter the
 	// password again.
 	Enrolls bool
-	// Roles are the roles of staff that may use a route with access StaffOnly, besides administrators. New panics if such
-	// a route has none.
+	// Roles are the roles of staff that may use a route with access StaffOnly, besides administrators. New panics if
+	// such a route has none.
 	Roles []backoffice.Role
 	// FormPage renders the page again after its form was rejected, with each problem at its field. Without it, a
 	// rejected form gets an error page.
@@ -80,6 +80,8 @@ type Route struct {
 	DecidesKYC bool
 	// NeedsKYC marks pages that require Deps.KYC.
 	NeedsKYC bool
+	// NeedsSSO and NeedsStaffSSO mark pages that require Deps.SSO and Deps.StaffSSO.
+	NeedsSSO, NeedsStaffSSO bool
 	// Simulated marks forms that simulate deposits or advance the clock.
 	Simulated bool
 	// BeforeTerms marks pages that a user can use before accepting the legal texts.

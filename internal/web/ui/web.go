@@ -28,6 +28,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth/session"
+	"github.com/stipend/stipend/internal/auth/sso"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/claim"
@@ -72,6 +73,10 @@ type Deps struct {
 	Invoices *checkout.Service
 	// Backoffice authenticates staff and runs the back office. If nil, there are no staff pages.
 	Backoffice *backoffice.Service
+	// SSO signs members in by the OpenID providers of companies. If nil, there are no pages for it.
+	SSO *sso.Service
+	// StaffSSO signs staff in by the operator's OpenID provider. If nil, there are no pages for it.
+	StaffSSO *sso.Staff
 	// Proposals has the payrolls and claims that apps proposed.
 	Proposals *proposal.Service
 	// Schedules creates payrolls that repeat.
@@ -154,7 +159,8 @@ func New(d Deps, routes []Route) *Server {
 	}
 	for _, rt := range routes {
 		if rt.NeedsKYC && s.KYC == nil || rt.SandboxOnly && s.Env != identity.Sandbox || rt.DecidesKYC && !s.CanDecideKYC() ||
-			rt.Simulated && !s.CanSimulate() || (rt.Staff || rt.Access == StaffOnly) && s.Backoffice == nil {
+			rt.Simulated && !s.CanSimulate() || (rt.Staff || rt.Access == StaffOnly) && s.Backoffice == nil ||
+			rt.NeedsSSO && s.SSO == nil || rt.NeedsStaffSSO && s.StaffSSO == nil {
 			continue
 		}
 		if rt.Access == noAccess {

@@ -71,12 +71,27 @@ func newClient(
 	return &client{limit: limit, https: of(false), http: of(true), wall: wall}
 }
 
-// Client returns a client for servers that are not trusted. It connects over TLS to addresses that the policy permits,
-// and follows no redirects. A request takes at most limit. roots is nil except in tests.
+// Client returns a client for servers that are not trusted. It connects to addresses that the policy permits, over TLS
+// unless the policy permits http on this machine, and follows no redirects. A request takes at most limit. roots is nil
+// except in tests.
 func (p Policy) Client(limit time.Duration, roots *tls.Config) *http.Client {
-	c := newClient(p, limit, time.Now, roots, nil).https
+	all := newClient(p, limit, time.Now, roots, nil)
+	c := all.https
 	c.Timeout = limit
+	if p.Loopback {
+		c.Transport = byScheme{https: c.Transport, http: all.http.Transport}
+	}
 	return c
+}
+
+// byScheme sends a request by the transport of its scheme.
+type byScheme struct{ https, http http.RoundTripper }
+
+func (b byScheme) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == "http" {
+		return b.http.RoundTrip(r)
+	}
+	return b.https.RoundTrip(r)
 }
 
 // response is the result of an attempt.
