@@ -197,6 +197,13 @@ func Entry(code string) *Country { return registry[code] }
 // Exists reports whether a code is the two capital letters of a country.
 func Exists(code string) bool { return Find(code) != nil }
 
+// unitedStates are the codes of the United States and its territories.
+var unitedStates = []string{"US", "AS", "GU", "MP", "PR", "UM", "VI"}
+
+// InUnitedStates reports whether a code is that of the United States or one of its territories: for ACH, they are one
+// area.
+func InUnitedStates(code string) bool { return slices.Contains(unitedStates, code) }
+
 // Codes returns the codes of all countries, sorted.
 func Codes() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(registry)), func(code string) bool { return !Exists(code) })

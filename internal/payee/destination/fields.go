@@ -367,6 +367,11 @@ func (a *account) validate(problems *apierr.List, at string, fields []field, mem
 			problems.Add("invalid_parameter", pointer, a.quote(f.Field)+" is a country code of two letters.")
 			continue
 		}
+		if f.Key == "country" && a.scheme == "ach" && a.Country.Code == "US" && !country.InUnitedStates(s) {
+			problems.Add("invalid_parameter", pointer, a.quote(f.Field)+
+				" is the United States or one of its territories: ACH does not pay people or companies abroad. Use a wire.")
+			continue
+		}
 		clean[f.Key] = s
 	}
 	return clean

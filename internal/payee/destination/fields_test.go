@@ -147,6 +147,18 @@ func TestFiat(t *testing.T) {
 			"address":{"address_line1":"1 Main Street","city":"Springfield","postal_code":"62701","country":"XX","x":"y"}}`,
 			"missing_field /distribution_data/address/state, invalid_parameter /distribution_data/address/country, " +
 				"unknown_field /distribution_data/address/x"},
+		"ach of an account holder in Puerto Rico": {"USD", "US", `{` + holder +
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
+			"address":{"address_line1":"1 Main Street","city":"San Juan","state":"PR","postal_code":"00901","country":"PR"}}`,
+			"routing_number=110000000"},
+		"ach of an account holder abroad": {"USD", "US", `{` + holder +
+			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
+			"address":{"address_line1":"1 Main Street","city":"Zug","state":"ZG","postal_code":"6300","country":"CH"}}`,
+			"invalid_parameter /distribution_data/address/country"},
+		"a wire to an account holder abroad": {"USD", "US", `{` + holder +
+			`,"rail":"fedwire","routing_number":"021000021","account_number":"000123456789","bank_name":"First Bank",
+			"address":{"address_line1":"1 Main Street","city":"Zug","state":"ZG","postal_code":"6300","country":"CH"}}`,
+			"bank_name=First Bank"},
 		"ach in a wrong state": {"USD", "US", `{` + holder +
 			`,"routing_number":"110000000","account_number":"000123456789","account_type":"checking",
 			"address":{"address_line1":"1 Main Street","city":"Spring\u202efield","state":"Illinoise",

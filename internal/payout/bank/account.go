@@ -247,6 +247,9 @@ func (a *Account) prepare() error {
 		if !nacha.ValidRoutingNumber(a.Destination) {
 			bad("destination %q is not a routing number", a.Destination)
 		}
+		if a.Country != "" && !country.InUnitedStates(a.Country) {
+			bad("country %q: entries of an originator outside of the United States would be international (IAT)", a.Country)
+		}
 		if err := a.prepareSameDay(); err != nil {
 			bad("%w", err)
 		}
@@ -394,17 +397,18 @@ func (a Account) AllowsInstant(x money.Amount) bool {
 	return a.InstantLimit == "" || err == nil && x.Cmp(most) <= 0
 }
 
-// ChooseAccount returns the account from which a destination is paid by a company of a country: for ACH destinations in
-// the United States an account with an API or, if there is none, for NACHA files, otherwise an account for credit
-// transfers or, if there is none, at Wise. The payments of a company abroad would be international ACH transactions
-// (IAT), which neither files nor calls contain; they need an account for credit transfers.
-func ChooseAccount(accounts []Account, asset money.Asset, country, scheme, payerCountry string) (Account, bool) {
+// ChooseAccount returns the account from which a destination in a country is paid by a company of another: for ACH
+// destinations in the United States an account with an API or, if there is none, for NACHA files, otherwise an account
+// for credit transfers or, if there is none, at Wise. Payments with a party abroad, the company or the payee, would be
+// international ACH transactions (IAT), which neither files nor calls contain; they need an account for credit
+// transfers. party is the country of the party that is abroad or, if none is, of any; "" if it is unknown.
+func ChooseAccount(accounts []Account, asset money.Asset, to, scheme, party string) (Account, bool) {
 	formats := []string{FormatPain, FormatWise}
 	switch {
-	case asset == money.USD && country == "US" && scheme == "fedwire":
+	case asset == money.USD && to == "US" && scheme == "fedwire":
 		formats = []string{FormatIncrease, FormatColumn, FormatPain}
-	case asset == money.USD && country == "US" && scheme == "ach" && // it has all data for a credit transfer
-		(payerCountry == "" || slices.Contains(unitedStates, payerCountry)):
+	case asset == money.USD && to == "US" && scheme == "ach" && // it has all data for a credit transfer
+		(party == "" || country.InUnitedStates(party)):
 		formats = []string{FormatIncrease, FormatColumn, FormatNACHA, FormatPain, FormatWise}
 	}
 	for _, format := range formats {
@@ -417,15 +421,27 @@ func ChooseAccount(accounts []Account, asset money.Asset, country, scheme, payer
 	return Account{}, false
 }
 
-// unitedStates are the country codes of the United States with its territories, which are one area for ACH.
-var unitedStates = []string{"US", "AS", "GU", "MP", "PR", "UM", "VI"}
-
-// OnlyInternationalACH reports whether a destination cannot be paid because the paying company is abroad, and could be
-// paid otherwise.
-func OnlyInternationalACH(accounts []Account, asset money.Asset, country, scheme, payerCountry string) bool {
-	_, payable := ChooseAccount(accounts, asset, country, scheme, payerCountry)
-	_, otherwise := ChooseAccount(accounts, asset, country, scheme, "US")
+// OnlyInternationalACH reports whether a destination cannot be paid because a party is abroad, and could be paid
+// otherwise.
+func OnlyInternationalACH(accounts []Account, asset money.Asset, to, scheme, party string) bool {
+	_, payable := ChooseAccount(accounts, asset, to, scheme, party)
+	_, otherwise := ChooseAccount(accounts, asset, to, scheme, "US")
 	return !payable && otherwise
+}
+
+// party returns the country of the party of a payment that is outside of the United States: the payer or the payee, by
+// the address of the account's holder. If none is, it returns the payer's country.
+func (d Destination) party(payerCountry string) string {
+	var data struct {
+		Address struct {
+			Country string `json:"country"`
+		} `json:"address"`
+	}
+	if err := json.Unmarshal(d.Data, &data); err != nil || payerCountry != "" && !country.InUnitedStates(payerCountry) ||
+		data.Address.Country == "" || country.InUnitedStates(data.Address.Country) {
+		return payerCountry // a destination that cannot be read is refused when it is encoded
+	}
+	return data.Address.Country
 }
 
 // Day returns the date at the account's bank.

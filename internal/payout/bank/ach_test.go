@@ -158,13 +158,22 @@ func TestTheSimulatedBankRefusesAWrongFile(t *testing.T) {
 	})
 }
 
-// A company abroad is paid for by credit transfer. Without an account for credit transfers, the payment fails.
-func TestACompanyAbroadDoesNotPayByACH(t *testing.T) {
-	for country, want := range map[string]payout.State{"US": payout.Fulfilled, "PR": payout.Fulfilled,
-		"CA": payout.Failed} {
+// Payments of a company abroad or to a payee abroad are paid by credit transfer. Without an account for credit
+// transfers, the payment fails.
+func TestACompanyOrPayeeAbroadDoesNotPayByACH(t *testing.T) {
+	for _, c := range []struct {
+		country, home string
+		want          payout.State
+	}{{"US", "", payout.Fulfilled}, {"PR", "US", payout.Fulfilled}, {"US", "PR", payout.Fulfilled},
+		{"CA", "US", payout.Failed}, {"US", "CA", payout.Failed}, {"", "CA", payout.Failed}} {
+		country, want := c.country+" to "+c.home, c.want
 		runACH(t, func(b *achFixture) {
 			b.e.Config().Accounts = b.e.Config().Accounts[:1]
-			b.pay("out_1", "1000", "individual", 100, payout.Details{Payer: "Acme Research", PayerCountry: country})
+			b.details["out_1"] = payout.Details{Payer: "Acme Research", PayerCountry: c.country}
+			b.Queue(payout.Output{ID: "out_1", Rail: payout.RailBank, Amount: money.New(money.USD, 100),
+				Destination: fmt.Appendf(nil, `{"account_holder_name":"Ada","account_holder_type":"individual",
+					"routing_number":"091000019","account_number":"1000","account_type":"checking",
+					"address":{"city":"Springfield","country":%q}}`, c.home)})
 			b.prepare()
 			if want == payout.Fulfilled {
 				b.send()

@@ -88,7 +88,7 @@ const (
 const (
 	ReasonDestination = "destination_incomplete" // also the code of a transfer that an API refuses without a call
 	reasonTooLarge    = "amount_above_limit"
-	// The company is abroad, and the operator has no account for credit transfers.
+	// A party is abroad, and the operator has no account for credit transfers.
 	reasonInternational = "international_ach"
 )
 
@@ -234,8 +234,9 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		if err != nil {
 			return fmt.Errorf("output %s: %w", o.ID, err)
 		}
-		a, ok := ChooseAccount(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, details[o.ID].PayerCountry)
-		if !ok && OnlyInternationalACH(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, details[o.ID].PayerCountry) {
+		party := to.party(details[o.ID].PayerCountry)
+		a, ok := ChooseAccount(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, party)
+		if !ok && OnlyInternationalACH(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, party) {
 			if err := payout.Fail(ctx, tx, o, reasonInternational); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
@@ -251,6 +252,8 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 		return m, err
 	}
 	switch {
+	case !o.Kind.SEPA() && o.party() != "" && !country.InUnitedStates(o.party()):
+		return m, fmt.Errorf("direct debit %d would be international (IAT): a party is in %s", number, o.party())
 	case a.ByAPI():
 		m.Name = DebitReference(number) + apiSuffix
 		m.Body, err = json.Marshal(storedOrder{Units: o.Amount.Units(), Country: o.Country, Scheme: o.Scheme, Data: o.Data,
@@ -275,6 +278,9 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 	}
 	return m, err
 }
+
+// party returns the country of the party of an ACH debit that is abroad, see [Destination].
+func (o DebitOrder) party() string { return Destination{Data: o.Data}.party(o.Details.PayerCountry) }
 
 // LacksAddress reports whether a bank refuses the debit because the company's address is unknown.
 func (o DebitOrder) LacksAddress() bool {

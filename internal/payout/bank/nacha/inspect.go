@@ -55,6 +55,7 @@ type inspection struct {
 	entries      []Received
 	header       string // header record of the batch
 	batch        Received
+	first        int  // index of the first entry of the batch in entries
 	open         bool // an addenda record must follow
 	more         int  // number of addenda records of a CTX entry that must follow
 	trace        string
@@ -84,12 +85,13 @@ func (b *inspection) record(l string) error {
 		if l[1:4] != b.header[1:4] || l[44:54] != b.header[40:50] || l[79:] != b.header[79:] {
 			return errors.New("the batch control record does not match the header of its batch")
 		}
+		return b.batchEnd()
 	}
 	return nil
 }
 
 func (b *inspection) batchHeader(l string) error {
-	b.header, b.trace = l, ""
+	b.header, b.trace, b.first = l, "", len(b.entries)
 	b.batch = Received{Class: l[50:53], Description: strings.TrimSpace(l[53:63]), Company: strings.TrimSpace(l[4:20])}
 	class := l[1:4]
 	switch {
@@ -101,10 +103,10 @@ func (b *inspection) batchHeader(l string) error {
 		return errors.New("the company name or identification is missing")
 	case b.batch.Description == "":
 		return errors.New("the company entry description is missing")
-	case b.batch.Description == "PURCHASE":
-		return errors.New("the description PURCHASE is for debits of consumers' purchases on the internet (WEB)")
+	case b.batch.Description == purchase && b.batch.Class != string(WebDebit):
+		return errPurchase
 	case b.batch.Description == Payroll && b.batch.Class != "PPD":
-		return errors.New("the description PAYROLL is for PPD credits")
+		return errPayroll
 	}
 	day, err := time.Parse("060102", l[69:75])
 	if err != nil || !b.isBankingDay(day) {
@@ -119,6 +121,50 @@ func (b *inspection) batchHeader(l string) error {
 			return fmt.Errorf("the descriptive date %q asks for a window of same-day ACH that does not exist", window)
 		}
 		b.window = window
+	}
+	return nil
+}
+
+// Errors of batches whose description does not fit.
+var (
+	errPayroll  = errors.New("the description PAYROLL is for PPD credits")
+	errPurchase = errors.New("the description PURCHASE is for WEB debits of consumers' purchases on the internet")
+)
+
+// batchEnd returns an error unless the last entry of a batch, on an account at the originator's bank, balances all
+// others, which are in the other direction. A batch of prenotes has no such entry.
+func (b *inspection) batchEnd() error {
+	all := b.entries[b.first:]
+	prenotes := 0
+	for _, e := range all {
+		if e.Prenote {
+			prenotes++
+		}
+	}
+	switch {
+	case prenotes == len(all):
+		return nil
+	case prenotes > 0:
+		return errors.New("the batch has prenotes and payments")
+	}
+	own := all[len(all)-1]
+	sum := own.Cents
+	for _, e := range all[:len(all)-1] {
+		if sum -= e.Cents; e.Debit == own.Debit {
+			return errors.New("the batch has entries in the direction of the one that balances it")
+		}
+	}
+	switch {
+	case sum != 0:
+		return errors.New("the batch is not balanced by its last entry")
+	case own.Routing[:8] != b.header[79:87]:
+		return errors.New("the entry that balances the batch is on an account at another bank")
+	case b.batch.Description == Payroll && !own.Debit:
+		return errPayroll
+	case b.batch.Description == purchase && own.Debit:
+		return errPurchase
+	case b.batch.Class == string(WebDebit) && own.Debit:
+		return errors.New("a WEB credit is a payment between people, not of a company")
 	}
 	return nil
 }

@@ -81,9 +81,9 @@ const (
 const MaxCents = 99_999_999_99
 
 // Company entry descriptions. The field has ten characters. Nacha defines PAYROLL for PPD credits that pay wages,
-// salaries and similar compensation, RETRY PYMT for a debit that repeats a returned one, and PURCHASE for debits of
-// consumers' purchases on the internet, which this package does not write. Prenote describes prenotes, which pay
-// nothing.
+// salaries and similar compensation, RETRY PYMT for a debit that repeats a returned one, and PURCHASE for WEB debits of
+// consumers for goods that they bought on the internet. This package does not write PURCHASE: its debits fund accounts.
+// Prenote describes prenotes, which pay nothing.
 const (
 	Payroll = "PAYROLL"
 	Vendor  = "VENDOR PMT"
@@ -93,6 +93,8 @@ const (
 	Reversal = "REVERSAL"
 	Funding  = "FUNDING" // a debit that funds the account of a company
 	Retry    = "RETRY PYMT"
+
+	purchase = "PURCHASE"
 )
 
 // SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it: a credit or

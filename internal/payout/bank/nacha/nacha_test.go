@@ -114,6 +114,21 @@ func TestWriteRejectsInvalidFiles(t *testing.T) {
 		f(&e)
 		return file(e)
 	}
+	changed := func(e Entry, f func(*Entry)) Entry { f(&e); return e }
+	from := func(f func(*Originator)) File { all := file(entry(1, 100)); f(&all.Originator); return all }
+	check, back, order := entry(1, 0), entry(1, 100), entry(1, 100)
+	check.Prenote, check.Description = true, Prenote
+	back.Reversal, back.Description = true, Reversal
+	order.Company, order.CTX, order.Description, order.Addenda = true, true, Vendor, "x"
+	for name, e := range map[string]Entry{"a prenote": check, "a reversal": back, "an order": order,
+		"17 characters": changed(order, func(e *Entry) { e.Account = "12345678901234567" }),
+		"9,999 records": changed(order, func(e *Entry) { e.Addenda = strings.Repeat("x", addendaWidth*maxLines) }),
+		"the most":      changed(order, func(e *Entry) { e.Cents = MaxCents }),
+	} {
+		if _, err := file(e).Write(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	for name, f := range map[string]File{
 		"nothing":           file(),
 		"an amount of 0":    change(func(e *Entry) { e.Cents = 0 }),
@@ -133,9 +148,45 @@ func TestWriteRejectsInvalidFiles(t *testing.T) {
 		"a kind of debit":   file(debit(1, 1, "PPD")),
 		"a debit's addenda": file(func() Entry { e := debit(1, 1, WebDebit); e.Addenda = "NTE*PMT*x\\"; return e }()),
 		"a mixed file":      file(entry(1, 1), debit(2, 1, CompanyDebit)),
+
+		"a prenote with an addenda": file(changed(check, func(e *Entry) { e.Addenda = "NTE*PMT*x\\" })),
+		"a prenote of a debit":      file(changed(check, func(e *Entry) { e.Debit = CompanyDebit })),
+		"a reversal of a debit":     file(changed(back, func(e *Entry) { e.Debit = CompanyDebit })),
+		"a CTX prenote":             file(changed(check, func(e *Entry) { e.CTX, e.Company = true, true })),
+		"a CTX entry to a person":   file(changed(order, func(e *Entry) { e.Company = false })),
+		"an order of 10,000 records": file(changed(order, func(e *Entry) {
+			e.Addenda = strings.Repeat("x",
+				addendaWidth*maxLines+1)
+		})),
+		"a bank's routing number":      from(func(o *Originator) { o.ODFI = "091400607" }),
+		"a destination":                from(func(o *Originator) { o.Destination = "091400607" }),
+		"no account of the originator": from(func(o *Originator) { o.Account = "" }),
+		"a long account of the originator": from(func(o *Originator) {
+			o.Account = strings.Repeat("1", 18)
+		}),
+		"no identification":     from(func(o *Originator) { o.ID = "" }),
+		"a long identification": from(func(o *Originator) { o.ID = "12345678901" }),
 	} {
 		if b, err := f.Write(); err == nil {
 			t.Errorf("%s: %s", name, b)
+		}
+	}
+}
+
+// A batch has up to 9,999 entries; the next entry begins another batch.
+func TestBatchesAreSplitByNumber(t *testing.T) {
+	var entries []Entry
+	for n := range maxLines + 1 {
+		entries = append(entries, entry(n+1, 1))
+	}
+	for n, want := range map[int]int{maxLines: 1, maxLines + 1: 2} {
+		f := file(entries[:n]...)
+		parts := testkit.Must(f.Parts())
+		if parts[maxLines-1] != 1 || parts[n-1] != want {
+			t.Errorf("%d entries: the last is in batch %d, want %d", n, parts[n-1], want)
+		}
+		if got := testkit.Must(Inspect(testkit.Must(f.Write()), f.Created, isWeekday)); len(got) != n+want {
+			t.Errorf("%d entries: the bank reads %d", n, len(got))
 		}
 	}
 }
@@ -327,95 +378,6 @@ func TestBatchesKeepTheLimitOfAnEntry(t *testing.T) {
 	}
 }
 
-// The bank accepts what this package writes.
-func TestInspectReturnsTheEntriesOfAFile(t *testing.T) {
-	bill, fast := entry(1, 1234_05), entry(2, SameDayMaxCents)
-	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026-0017", "", 1234_05)
-	fast.Effective = fast.Effective.AddDate(0, 0, -1)
-	b := testkit.Must(file(bill, fast, entry(3, MaxCents)).Write())
-	got := testkit.Must(Inspect(b, time.Date(2026, 3, 2, 16, 45, 0, 0, time.UTC), isWeekday))
-	if len(got) != 6 || got[0].ID != bill.ID || got[0].Class != "CCD" || got[0].Addenda != bill.Addenda ||
-		got[0].Company != "Acme Research La" || got[0].Cents != bill.Cents || got[0].Debit || !got[1].Debit ||
-		got[2].Account != "100000002" || got[2].Description != Payroll || !got[2].Effective.Equal(fast.Effective) {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestInspectRefusesWhatABankRefuses(t *testing.T) {
-	bill := entry(1, 1234_05)
-	bill.Company, bill.Description, bill.Addenda = true, Vendor, Remittance("2026-0017", "", 1234_05)
-	tomorrow := entry(2, SameDayMaxCents+1)
-	text := func(entries ...Entry) string { return string(testkit.Must(file(entries...).Write())) }
-	// sameDay is a file whose entries settle on the day on which it arrives.
-	sameDay := func(entries ...Entry) string {
-		return strings.ReplaceAll(text(entries...), "260303260303", "260302260302")
-	}
-	pay, vendor := text(entry(1, 100)), text(bill)
-	day := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	at := func(hour, minute int) time.Time { return time.Date(2026, 3, 2, hour, minute, 0, 0, time.UTC) }
-	fast := tomorrow
-	fast.Cents--
-	fast.Effective = fast.Effective.AddDate(0, 0, -1)
-	other := fast
-	other.ID = "S00000012P00003"
-	sum := sameDay(entry(1, SameDayMaxCents-1), entry(2, 2))
-	first := fast
-	first.Window = SameDayWindows[0].Date
-	for name, c := range map[string]struct {
-		file, old, new, want string
-		at                   time.Time
-	}{
-		"PAYROLL to a company":       {vendor, "VENDOR PMT", "PAYROLL   ", "PAYROLL is for PPD credits", day},
-		"PURCHASE as a credit":       {pay, "PAYROLL   ", "PURCHASE  ", "PURCHASE is for debits", day},
-		"no description":             {pay, "PAYROLL   ", "          ", "description is missing", day},
-		"another class":              {pay, "PPDPAYROLL", "TELPAYROLL", `class "TEL"`, day},
-		"an international entry":     {pay, "PPDPAYROLL", "IATPAYROLL", `class "IAT"`, day},
-		"no company name":            {pay, "5200Acme Research La", "5200                ", "company name", day},
-		"a prenote with an amount":   {pay, "622011000015", "623011000015", "a prenote has one", day},
-		"a Sunday":                   {pay, "260303   1", "260301   1", "not a banking day", day},
-		"too large for today":        {sameDay(tomorrow), "", "", "limit of an entry that settles on the same day", day},
-		"too late for today":         {text(fast), "", "", "too late", at(16, 46)},
-		"too late for a window":      {text(first), "", "", `window "SD1300"`, at(10, 31)},
-		"an unknown window":          {text(first), "SD1300", "SD1200", "does not exist", at(9, 0)},
-		"too large for a window":     {text(tomorrow), "260303260303", "SD1300260303", "limit of an entry", at(9, 0)},
-		"too large a debit":          {sum, "", "", "limit of an entry", at(9, 0)},
-		"yesterday":                  {text(fast), "", "", "before the day on which the file arrived", at(24+9, 0)},
-		"an addenda without a mark":  {vendor, "Lukasz       1", "Lukasz       0", "indicator", day},
-		"a mark without an addenda":  {pay, "Lukasz       0", "Lukasz       1", "indicator", day},
-		"free text in an addenda":    {vendor, `RMR*IV*2026-0017**1234.05\`, "Invoice number 2026-0017  ", "X12", day},
-		"another entry's addenda":    {vendor, "00010000001\n", "00010000002\n", "not the first one", day},
-		"a check digit":              {pay, "622011000015", "622011000016", "routing number", day},
-		"an unknown kind of entry":   {pay, "622011000015", "621011000015", "transaction code", day},
-		"no name":                    {pay, "Zoe Muller-Lukasz", "                 ", "name is missing", day},
-		"traces that do not ascend":  {pay, "091400600000002", "091400600000001", "does not ascend", day},
-		"a control of another batch": {pay, "091400600000001\n9", "091400600000002\n9", "batch control", day},
-		"another service class":      {strings.ReplaceAll(pay, "\n5200", "\n5220"), "\n8200", "\n8220", "service class", day},
-		"records left out":           {pay, strings.Repeat("9", 94) + "\n", "", "multiple of ten", day},
-	} {
-		body := c.file
-		if c.old != "" {
-			if !strings.Contains(body, c.old) {
-				t.Fatalf("%s: the file has no %q:\n%s", name, c.old, body)
-			}
-			body = strings.Replace(body, c.old, c.new, 1)
-		}
-		if got, err := Inspect([]byte(body), c.at, isWeekday); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, %+v; want %q", name, err, got, c.want)
-		}
-	}
-	for name, c := range map[string]struct {
-		file string
-		at   time.Time
-	}{
-		"tomorrow": {pay, day}, "today": {text(fast), at(16, 45)}, "the first window": {text(first), at(10, 30)},
-		"two entries that are each within the limit": {text(fast, other), at(16, 45)},
-	} {
-		if _, err := Inspect([]byte(c.file), c.at, isWeekday); err != nil {
-			t.Errorf("the unchanged file, %s: %v", name, err)
-		}
-	}
-}
-
 // back returns a file with one returned entry, written by a third-party library.
 func back(t *testing.T, code, trace string) []byte {
 	t.Helper()
@@ -432,7 +394,8 @@ func back(t *testing.T, code, trace string) []byte {
 	if code[0] == 'C' {
 		h.StandardEntryClassCode, e.Amount = ach.COR, 0
 		a := ach.NewAddenda98()
-		a.ChangeCode, a.OriginalTrace, a.OriginalDFI, a.CorrectedData, a.TraceNumber = code, trace, "01100001", "1918171614",
+		a.ChangeCode, a.OriginalTrace, a.OriginalDFI, a.CorrectedData, a.TraceNumber = code, trace, "01100001",
+			"1918171614",
 			e.TraceNumber
 		e.Addenda98, e.Category = a, ach.CategoryNOC
 	} else {
@@ -508,7 +471,8 @@ func TestCorrectionReadsTheDataOfEachCode(t *testing.T) {
 		"C05": {Type: all.Type}, "C06": {Account: all.Account, Type: all.Type},
 		"C07": {Routing: all.Routing, Account: all.Account, Type: all.Type},
 	} {
-		written := testkit.Must(file().WriteResponses([]Response{{Code: code, ID: "S0000012P00001", Trace: "091400600000001",
+		written := testkit.Must(file().WriteResponses([]Response{{Code: code, ID: "S0000012P00001",
+			Trace:     "091400600000001",
 			Name:      "Zoe",
 			Corrected: all.Corrected(code)}}))
 		got := testkit.Must(Read(bytes.NewReader(written)))
