@@ -41,6 +41,7 @@ const (
 // continues. In the end the chains and the bank's files, not Stipend's own tables, must show that every payee was paid
 // once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	btcdtest.Each(t, func(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		dbtest.RunURL(t, func(t *testing.T, url string) { killedAtAnyMoment(t, binary, url, node(t)) })

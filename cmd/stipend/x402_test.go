@@ -39,6 +39,7 @@ type x402Payment struct {
 // authorization, before and after the broadcast of the transfer, and after its block. The payer repeats the request, or
 // does not. The chain shows that each payment was made once, and each claim ends as paid.
 func TestKilledAtAnyMomentAnX402PaymentIsMadeOnce(t *testing.T) {
+	t.Parallel()
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		node := evmtest.Start(t)
