@@ -49,7 +49,7 @@ var sections = []struct {
 		"platforms", "mcp"}},
 	{"Concepts", []string{"authentication", "money-and-time", "idempotency", "errors", "pagination", "rate-limits",
 		"versions"}},
-	{"Reference", []string{"events", "error-codes", "changelog"}},
+	{"Reference", []string{"events", "error-codes", "sdk-methods", "changelog"}},
 }
 
 // Page is one page. Its path is /docs/ and its name.

@@ -157,6 +157,9 @@ func (t *transport) send(ctx context.Context, r request) ([]byte, error) {
 		if body, err = json.Marshal(r.body); err != nil {
 			return nil, fmt.Errorf("stipend: encode the request: %w", err)
 		}
+		if string(body) == "null" { // nil parameters
+			body = []byte("{}")
+		}
 	}
 	target := t.base + r.path
 	if len(r.query) > 0 {

@@ -235,3 +235,14 @@ func TestDecimalKeepsEveryDigit(t *testing.T) {
 		t.Error("12,50 is taken for a number")
 	}
 }
+
+// Nil parameters of a write are sent as an object without members.
+func TestNilParameters(t *testing.T) {
+	s := serve(t, answer(200, `{"access_token":"stp_1"}`))
+	if _, err := New(s.URL, APIKey("key")).Platforms.CreateToken(t.Context(), "com_1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if s.bodies[0] != "{}" {
+		t.Errorf("%q", s.bodies[0])
+	}
+}

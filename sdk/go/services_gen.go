@@ -83,7 +83,7 @@ func (s *ClaimsService) GetBranding(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *ClaimsService) ChangeBranding(
-	ctx context.Context, params *MerchantBrandingParams, options ...RequestOption,
+	ctx context.Context, params *ClaimChangeBrandingParams, options ...RequestOption,
 ) (*MerchantBranding, error) {
 	return call[MerchantBranding](ctx, s.t, request{"POST", "/api/merchant/branding", nil, params, options})
 }
@@ -151,7 +151,7 @@ func (s *ClaimsService) Refund(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) CancelRefund(
-	ctx context.Context, params *RefundRefParams, options ...RequestOption,
+	ctx context.Context, params *ClaimCancelRefundParams, options ...RequestOption,
 ) (*ClaimRefund, error) {
 	return call[ClaimRefund](ctx, s.t, request{"POST", "/api/merchant/claim/refund/cancel", nil, params, options})
 }
@@ -244,7 +244,7 @@ func (s *ClaimsService) AllPaymentLinks(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) CreatePaymentLink(
-	ctx context.Context, params *LinkCreateParams, options ...RequestOption,
+	ctx context.Context, params *ClaimCreatePaymentLinkParams, options ...RequestOption,
 ) (*PaymentLink, error) {
 	return call[PaymentLink](ctx, s.t, request{"POST", "/api/merchant/payment-links", nil, params, options})
 }
@@ -266,7 +266,7 @@ func (s *ClaimsService) GetPaymentLink(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *ClaimsService) UpdatePaymentLink(
-	ctx context.Context, paymentLinkID string, params *LinkChangeParams, options ...RequestOption,
+	ctx context.Context, paymentLinkID string, params *ClaimUpdatePaymentLinkParams, options ...RequestOption,
 ) (*PaymentLink, error) {
 	return call[PaymentLink](ctx, s.t, request{"PATCH", "/api/merchant/payment-links/" + url.PathEscape(paymentLinkID), nil, params, options})
 }
@@ -290,7 +290,7 @@ func (s *ClaimsService) GetSettings(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *ClaimsService) ChangeSettings(
-	ctx context.Context, params *MerchantSettingsParams, options ...RequestOption,
+	ctx context.Context, params *ClaimChangeSettingsParams, options ...RequestOption,
 ) (*MerchantSettings, error) {
 	return call[MerchantSettings](ctx, s.t, request{"POST", "/api/merchant/settings", nil, params, options})
 }
@@ -335,7 +335,7 @@ func (s *ClaimsService) AllSettlements(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *ClaimsService) Settle(
-	ctx context.Context, params *SettleParams, options ...RequestOption,
+	ctx context.Context, params *ClaimSettleParams, options ...RequestOption,
 ) (*Settlement, error) {
 	return call[Settlement](ctx, s.t, request{"POST", "/api/merchant/settlements", nil, params, options})
 }
@@ -378,7 +378,7 @@ type CompaniesService struct{ t *transport }
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) Onboard(
-	ctx context.Context, params *OnboardParams, options ...RequestOption,
+	ctx context.Context, params *CompanyOnboardParams, options ...RequestOption,
 ) (*CompanyVerification, error) {
 	return call[CompanyVerification](ctx, s.t, request{"POST", "/api/companies", nil, params, options})
 }
@@ -392,7 +392,7 @@ func (s *CompaniesService) Onboard(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) UploadDocument(
-	ctx context.Context, companyID string, params *CompanyUploadParams, options ...RequestOption,
+	ctx context.Context, companyID string, params *CompanyUploadDocumentParams, options ...RequestOption,
 ) (*Succeeded, error) {
 	return call[Succeeded](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/documents", nil, params, options})
 }
@@ -419,7 +419,7 @@ func (s *CompaniesService) InitiateKYB(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) AddUBO(
-	ctx context.Context, companyID string, params *OwnerParams, options ...RequestOption,
+	ctx context.Context, companyID string, params *CompanyAddUBOParams, options ...RequestOption,
 ) (*OwnerStatus, error) {
 	return call[OwnerStatus](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/ubo", nil, params, options})
 }
@@ -432,7 +432,7 @@ func (s *CompaniesService) AddUBO(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) InitiateUBOKYC(
-	ctx context.Context, companyID string, params *OwnerKYCParams, options ...RequestOption,
+	ctx context.Context, companyID string, params *CompanyInitiateUBOKYCParams, options ...RequestOption,
 ) (*OwnerStatus, error) {
 	return call[OwnerStatus](ctx, s.t, request{"POST", "/api/companies/" + url.PathEscape(companyID) + "/ubo/kyc", nil, params, options})
 }
@@ -469,7 +469,7 @@ func (s *CompaniesService) ListApprovals(
 //
 // Requires the scope `c_company_approve`.
 func (s *CompaniesService) Approve(
-	ctx context.Context, params *ApprovalParams, options ...RequestOption,
+	ctx context.Context, params *CompanyApproveParams, options ...RequestOption,
 ) (*ApprovalAnswer, error) {
 	return call[ApprovalAnswer](ctx, s.t, request{"POST", "/api/company/approvals/approve", nil, params, options})
 }
@@ -481,7 +481,7 @@ func (s *CompaniesService) Approve(
 //
 // Requires the scope `c_company_approve`.
 func (s *CompaniesService) Decline(
-	ctx context.Context, params *DeclineParams, options ...RequestOption,
+	ctx context.Context, params *CompanyDeclineParams, options ...RequestOption,
 ) (*ApprovalAnswer, error) {
 	return call[ApprovalAnswer](ctx, s.t, request{"POST", "/api/company/approvals/decline", nil, params, options})
 }
@@ -493,7 +493,7 @@ func (s *CompaniesService) Decline(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *CompaniesService) CreateBill(
-	ctx context.Context, params *BillCreateParams, options ...RequestOption,
+	ctx context.Context, params *CompanyCreateBillParams, options ...RequestOption,
 ) (*CompanyInvoice, error) {
 	return call[CompanyInvoice](ctx, s.t, request{"POST", "/api/company/bills", nil, params, options})
 }
@@ -504,7 +504,7 @@ func (s *CompaniesService) CreateBill(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *CompaniesService) VoidBill(
-	ctx context.Context, params *BillRefParams, options ...RequestOption,
+	ctx context.Context, params *CompanyVoidBillParams, options ...RequestOption,
 ) (*CompanyInvoice, error) {
 	return call[CompanyInvoice](ctx, s.t, request{"POST", "/api/company/bills/void", nil, params, options})
 }
@@ -559,7 +559,7 @@ func (s *CompaniesService) ListMembers(
 //
 // Requires the scope `c_company_members`.
 func (s *CompaniesService) RevokeMemberInvitation(
-	ctx context.Context, params *MemberRevokeParams, options ...RequestOption,
+	ctx context.Context, params *CompanyRevokeMemberInvitationParams, options ...RequestOption,
 ) (*MemberAll, error) {
 	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/invitations/revoke", nil, params, options})
 }
@@ -572,7 +572,7 @@ func (s *CompaniesService) RevokeMemberInvitation(
 //
 // Requires the scope `c_company_members`.
 func (s *CompaniesService) InviteMember(
-	ctx context.Context, params *MemberInviteParams, options ...RequestOption,
+	ctx context.Context, params *CompanyInviteMemberParams, options ...RequestOption,
 ) (*MemberAll, error) {
 	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/invite", nil, params, options})
 }
@@ -584,7 +584,7 @@ func (s *CompaniesService) InviteMember(
 //
 // Requires the scope `c_company_members`.
 func (s *CompaniesService) RemoveMember(
-	ctx context.Context, params *MemberRemoveParams, options ...RequestOption,
+	ctx context.Context, params *CompanyRemoveMemberParams, options ...RequestOption,
 ) (*MemberAll, error) {
 	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/remove", nil, params, options})
 }
@@ -596,7 +596,7 @@ func (s *CompaniesService) RemoveMember(
 //
 // Requires the scope `c_company_members`.
 func (s *CompaniesService) SetMemberRole(
-	ctx context.Context, params *MemberRoleParams, options ...RequestOption,
+	ctx context.Context, params *CompanySetMemberRoleParams, options ...RequestOption,
 ) (*MemberAll, error) {
 	return call[MemberAll](ctx, s.t, request{"POST", "/api/company/members/role", nil, params, options})
 }
@@ -665,7 +665,7 @@ func (s *CompaniesService) ListJournalAccounts(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *CompaniesService) SetJournalAccounts(
-	ctx context.Context, params *JournalAccountsParams, options ...RequestOption,
+	ctx context.Context, params *CompanySetJournalAccountsParams, options ...RequestOption,
 ) (*JournalAccounts, error) {
 	return call[JournalAccounts](ctx, s.t, request{"POST", "/api/company/reports/accounts", nil, params, options})
 }
@@ -772,7 +772,7 @@ type DestinationsService struct{ t *transport }
 //
 // Requires the scope `u_user_distribution_update`.
 func (s *DestinationsService) Delete(
-	ctx context.Context, params *UserDestinationDeleteParams, options ...RequestOption,
+	ctx context.Context, params *DestinationDeleteParams, options ...RequestOption,
 ) (*DestinationDeleted, error) {
 	return call[DestinationDeleted](ctx, s.t, request{"DELETE", "/api/user/distribution", nil, params, options})
 }
@@ -784,7 +784,7 @@ func (s *DestinationsService) Delete(
 //
 // Requires the scope `u_user_distribution_create`.
 func (s *DestinationsService) Create(
-	ctx context.Context, params *UserDestinationCreateParams, options ...RequestOption,
+	ctx context.Context, params *DestinationCreateParams, options ...RequestOption,
 ) (*UserDestinationCreated, error) {
 	return call[UserDestinationCreated](ctx, s.t, request{"POST", "/api/user/distribution", nil, params, options})
 }
@@ -795,7 +795,7 @@ func (s *DestinationsService) Create(
 //
 // Requires the scope `u_user_distribution_update`.
 func (s *DestinationsService) SetAllocations(
-	ctx context.Context, params *UserAllocationsParams, options ...RequestOption,
+	ctx context.Context, params *DestinationSetAllocationsParams, options ...RequestOption,
 ) (*UserAllocationsUpdated, error) {
 	return call[UserAllocationsUpdated](ctx, s.t, request{"PATCH", "/api/user/distribution/allocations", nil, params, options})
 }
@@ -808,7 +808,7 @@ func (s *DestinationsService) SetAllocations(
 //
 // Requires the scope `u_user_distribution_update`.
 func (s *DestinationsService) Confirm(
-	ctx context.Context, params *UserDestinationConfirmParams, options ...RequestOption,
+	ctx context.Context, params *DestinationConfirmParams, options ...RequestOption,
 ) (*UserDestination, error) {
 	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/confirm", nil, params, options})
 }
@@ -906,7 +906,7 @@ func (s *DestinationsService) List(
 //
 // Requires the scope `u_user_distribution_update`.
 func (s *DestinationsService) Update(
-	ctx context.Context, params *UserDestinationUpdateParams, options ...RequestOption,
+	ctx context.Context, params *DestinationUpdateParams, options ...RequestOption,
 ) (*UserDestination, error) {
 	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/update", nil, params, options})
 }
@@ -946,7 +946,7 @@ func (s *DocumentsService) ListTypes(
 //
 // Requires the scope `u_user_update_doc`.
 func (s *DocumentsService) Upload(
-	ctx context.Context, params *UploadParams, options ...RequestOption,
+	ctx context.Context, params *DocumentUploadParams, options ...RequestOption,
 ) (*Succeeded, error) {
 	return call[Succeeded](ctx, s.t, request{"POST", "/api/user/document/upload", nil, params, options})
 }
@@ -1006,7 +1006,7 @@ func (s *FundingAccountsService) List(
 //
 // Requires the scope `u_user_bank_details`.
 func (s *FundingAccountsService) Open(
-	ctx context.Context, params *FundingOpenParams, options ...RequestOption,
+	ctx context.Context, params *FundingAccountOpenParams, options ...RequestOption,
 ) (*FundingAccount, error) {
 	return call[FundingAccount](ctx, s.t, request{"POST", "/api/user/funding/account", nil, params, options})
 }
@@ -1192,7 +1192,7 @@ func (s *PayersService) Create(
 //
 // Requires the scope `u_user_payer_update`.
 func (s *PayersService) Delete(
-	ctx context.Context, params *PayerRefParams, options ...RequestOption,
+	ctx context.Context, params *PayerDeleteParams, options ...RequestOption,
 ) (*PayerDeleted, error) {
 	return call[PayerDeleted](ctx, s.t, request{"POST", "/api/user/payer/delete", nil, params, options})
 }
@@ -1267,7 +1267,7 @@ func (s *PayrollsService) Create(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) PayInvoices(
-	ctx context.Context, params *PayInvoicesParams, options ...RequestOption,
+	ctx context.Context, params *PayrollPayInvoicesParams, options ...RequestOption,
 ) (*PayrollCreated, error) {
 	return call[PayrollCreated](ctx, s.t, request{"POST", "/api/company/payroll/pay-invoices", nil, params, options})
 }
@@ -1328,7 +1328,7 @@ func (s *PayrollsService) GetPaymentReceipt(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) CreateSchedule(
-	ctx context.Context, params *ScheduleTerms, options ...RequestOption,
+	ctx context.Context, params *PayrollCreateScheduleParams, options ...RequestOption,
 ) (*ScheduleDetail, error) {
 	return call[ScheduleDetail](ctx, s.t, request{"POST", "/api/company/payroll/schedule/create", nil, params, options})
 }
@@ -1339,7 +1339,7 @@ func (s *PayrollsService) CreateSchedule(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) ChangeScheduleRun(
-	ctx context.Context, params *ScheduleRunParams, options ...RequestOption,
+	ctx context.Context, params *PayrollChangeScheduleRunParams, options ...RequestOption,
 ) (*ScheduleRunChanged, error) {
 	return call[ScheduleRunChanged](ctx, s.t, request{"POST", "/api/company/payroll/schedule/run", nil, params, options})
 }
@@ -1352,7 +1352,7 @@ func (s *PayrollsService) ChangeScheduleRun(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) UpdateSchedule(
-	ctx context.Context, params *ScheduleUpdateParams, options ...RequestOption,
+	ctx context.Context, params *PayrollUpdateScheduleParams, options ...RequestOption,
 ) (*ScheduleDetail, error) {
 	return call[ScheduleDetail](ctx, s.t, request{"POST", "/api/company/payroll/schedule/update", nil, params, options})
 }
@@ -1468,7 +1468,7 @@ func (s *PayrollsService) Get(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) CreateForVendors(
-	ctx context.Context, params *VendorPayrollParams, options ...RequestOption,
+	ctx context.Context, params *PayrollCreateForVendorsParams, options ...RequestOption,
 ) (*VendorPayrollCreated, error) {
 	return call[VendorPayrollCreated](ctx, s.t, request{"POST", "/api/vendor/payroll", nil, params, options})
 }
@@ -1479,7 +1479,7 @@ func (s *PayrollsService) CreateForVendors(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) UploadVendorDocument(
-	ctx context.Context, params *VendorUploadParams, options ...RequestOption,
+	ctx context.Context, params *PayrollUploadVendorDocumentParams, options ...RequestOption,
 ) (*VendorDocument, error) {
 	return call[VendorDocument](ctx, s.t, request{"POST", "/api/vendor/payroll/documents", nil, params, options})
 }
@@ -1491,7 +1491,7 @@ func (s *PayrollsService) UploadVendorDocument(
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *PayrollsService) QuoteForVendors(
-	ctx context.Context, params *VendorQuoteParams, options ...RequestOption,
+	ctx context.Context, params *PayrollQuoteForVendorsParams, options ...RequestOption,
 ) (*PayrollPreview, error) {
 	return call[PayrollPreview](ctx, s.t, request{"POST", "/api/vendor/payroll/quotes", nil, params, options})
 }
@@ -1539,7 +1539,7 @@ func (s *PlatformsService) AllCompanies(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *PlatformsService) CreateCompany(
-	ctx context.Context, params *PlatformCreateParams, options ...RequestOption,
+	ctx context.Context, params *PlatformCreateCompanyParams, options ...RequestOption,
 ) (*PlatformCompany, error) {
 	return call[PlatformCompany](ctx, s.t, request{"POST", "/api/platform/companies", nil, params, options})
 }
@@ -1567,7 +1567,7 @@ func (s *PlatformsService) GetCompany(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *PlatformsService) SetFee(
-	ctx context.Context, company string, params *PlatformFeeParams, options ...RequestOption,
+	ctx context.Context, company string, params *PlatformSetFeeParams, options ...RequestOption,
 ) (*PlatformCompany, error) {
 	return call[PlatformCompany](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/fee", nil, params, options})
 }
@@ -1581,7 +1581,7 @@ func (s *PlatformsService) SetFee(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *PlatformsService) InviteOwner(
-	ctx context.Context, company string, params *PlatformInviteParams, options ...RequestOption,
+	ctx context.Context, company string, params *PlatformInviteOwnerParams, options ...RequestOption,
 ) (*PlatformInvitation, error) {
 	return call[PlatformInvitation](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/invite", nil, params, options})
 }
@@ -1596,7 +1596,7 @@ func (s *PlatformsService) InviteOwner(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *PlatformsService) CreateOnboardingLink(
-	ctx context.Context, company string, params *OnboardingLinkParams, options ...RequestOption,
+	ctx context.Context, company string, params *PlatformCreateOnboardingLinkParams, options ...RequestOption,
 ) (*OnboardingLink, error) {
 	return call[OnboardingLink](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/onboarding-link", nil, params, options})
 }
@@ -1611,7 +1611,7 @@ func (s *PlatformsService) CreateOnboardingLink(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *PlatformsService) CreateToken(
-	ctx context.Context, company string, params *PlatformTokenParams, options ...RequestOption,
+	ctx context.Context, company string, params *PlatformCreateTokenParams, options ...RequestOption,
 ) (*PlatformToken, error) {
 	return call[PlatformToken](ctx, s.t, request{"POST", "/api/platform/companies/" + url.PathEscape(company) + "/token", nil, params, options})
 }
@@ -1654,7 +1654,7 @@ func (s *ProposalsService) All(
 //
 // Requires the scope `c_company_propose`.
 func (s *ProposalsService) Cancel(
-	ctx context.Context, params *ProposalRefParams, options ...RequestOption,
+	ctx context.Context, params *ProposalCancelParams, options ...RequestOption,
 ) (*ProposalDetail, error) {
 	return call[ProposalDetail](ctx, s.t, request{"POST", "/api/company/proposals/cancel", nil, params, options})
 }
@@ -1667,7 +1667,7 @@ func (s *ProposalsService) Cancel(
 //
 // Requires the scope `c_company_propose`.
 func (s *ProposalsService) ProposeClaim(
-	ctx context.Context, params *ClaimProposeParams, options ...RequestOption,
+	ctx context.Context, params *ProposalProposeClaimParams, options ...RequestOption,
 ) (*ProposalDetail, error) {
 	return call[ProposalDetail](ctx, s.t, request{"POST", "/api/company/proposals/claim", nil, params, options})
 }
@@ -1681,7 +1681,7 @@ func (s *ProposalsService) ProposeClaim(
 //
 // Requires the scope `c_company_propose`.
 func (s *ProposalsService) ProposePayroll(
-	ctx context.Context, params *PayrollProposeParams, options ...RequestOption,
+	ctx context.Context, params *ProposalProposePayrollParams, options ...RequestOption,
 ) (*ProposalDetail, error) {
 	return call[ProposalDetail](ctx, s.t, request{"POST", "/api/company/proposals/payroll", nil, params, options})
 }
@@ -1738,7 +1738,7 @@ func (s *RecipientsService) All(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) Remind(
-	ctx context.Context, params *ReminderParams, options ...RequestOption,
+	ctx context.Context, params *RecipientRemindParams, options ...RequestOption,
 ) (*Reminded, error) {
 	return call[Reminded](ctx, s.t, request{"POST", "/api/company/recipients/remind", nil, params, options})
 }
@@ -1819,7 +1819,7 @@ func (s *RecipientsService) Deactivate(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) DeleteDestination(
-	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationDeleteParams, options ...RequestOption,
+	ctx context.Context, companyID string, recipientID string, params *RecipientDeleteDestinationParams, options ...RequestOption,
 ) (*DestinationDeleted, error) {
 	return call[DestinationDeleted](ctx, s.t, request{"DELETE", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
 }
@@ -1844,7 +1844,7 @@ func (s *RecipientsService) ListDestinations(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) CreateDestination(
-	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationCreateParams, options ...RequestOption,
+	ctx context.Context, companyID string, recipientID string, params *RecipientCreateDestinationParams, options ...RequestOption,
 ) (*RecipientDestinationCreated, error) {
 	return call[RecipientDestinationCreated](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution", nil, params, options})
 }
@@ -1857,7 +1857,7 @@ func (s *RecipientsService) CreateDestination(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) SetAllocations(
-	ctx context.Context, companyID string, recipientID string, params *RecipientAllocationsParams, options ...RequestOption,
+	ctx context.Context, companyID string, recipientID string, params *RecipientSetAllocationsParams, options ...RequestOption,
 ) (*RecipientAllocationsUpdated, error) {
 	return call[RecipientAllocationsUpdated](ctx, s.t, request{"PATCH", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/allocations", nil, params, options})
 }
@@ -1951,7 +1951,7 @@ func (s *RecipientsService) AllDestinationChanges(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *RecipientsService) UpdateDestination(
-	ctx context.Context, companyID string, recipientID string, params *RecipientDestinationUpdateParams, options ...RequestOption,
+	ctx context.Context, companyID string, recipientID string, params *RecipientUpdateDestinationParams, options ...RequestOption,
 ) (*RecipientDestination, error) {
 	return call[RecipientDestination](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/update", nil, params, options})
 }
@@ -2010,7 +2010,7 @@ type SandboxService struct{ t *transport }
 //
 // Available in the sandbox only.
 func (s *SandboxService) BankDeposit(
-	ctx context.Context, params *BankDepositParams, options ...RequestOption,
+	ctx context.Context, params *SandboxBankDepositParams, options ...RequestOption,
 ) (*BankDeposited, error) {
 	return call[BankDeposited](ctx, s.t, request{"POST", "/api/sandbox/bank-deposit", nil, params, options})
 }
@@ -2023,7 +2023,7 @@ func (s *SandboxService) BankDeposit(
 //
 // Available in the sandbox only.
 func (s *SandboxService) BankReturn(
-	ctx context.Context, params *SandboxReturnParams, options ...RequestOption,
+	ctx context.Context, params *SandboxBankReturnParams, options ...RequestOption,
 ) (*SandboxFailure, error) {
 	return call[SandboxFailure](ctx, s.t, request{"POST", "/api/sandbox/bank-return", nil, params, options})
 }
@@ -2063,7 +2063,7 @@ func (s *SandboxService) Deposit(
 //
 // Available in the sandbox only.
 func (s *SandboxService) DirectDebitReturn(
-	ctx context.Context, params *SandboxDebitReturnParams, options ...RequestOption,
+	ctx context.Context, params *SandboxDirectDebitReturnParams, options ...RequestOption,
 ) (*SandboxDebitReturn, error) {
 	return call[SandboxDebitReturn](ctx, s.t, request{"POST", "/api/sandbox/direct-debit-return", nil, params, options})
 }
@@ -2076,7 +2076,7 @@ func (s *SandboxService) DirectDebitReturn(
 //
 // Available in the sandbox only.
 func (s *SandboxService) FeeRate(
-	ctx context.Context, params *SandboxFeeParams, options ...RequestOption,
+	ctx context.Context, params *SandboxFeeRateParams, options ...RequestOption,
 ) (*SandboxFee, error) {
 	return call[SandboxFee](ctx, s.t, request{"POST", "/api/sandbox/fee-rate", nil, params, options})
 }
@@ -2141,7 +2141,7 @@ func (s *SandboxService) Mandate(
 //
 // Available in the sandbox only.
 func (s *SandboxService) PayoutFailure(
-	ctx context.Context, params *SandboxFailureParams, options ...RequestOption,
+	ctx context.Context, params *SandboxPayoutFailureParams, options ...RequestOption,
 ) (*SandboxFailure, error) {
 	return call[SandboxFailure](ctx, s.t, request{"POST", "/api/sandbox/payout-failure", nil, params, options})
 }
@@ -2179,7 +2179,7 @@ func (s *UsersService) Get(
 //
 // Requires the scope `u_user_kyc_initiate`.
 func (s *UsersService) InitiateKYC(
-	ctx context.Context, params *KycInitiateParams, options ...RequestOption,
+	ctx context.Context, params *UserInitiateKYCParams, options ...RequestOption,
 ) (*KycInitiated, error) {
 	return call[KycInitiated](ctx, s.t, request{"POST", "/api/user/kyc-initiate", nil, params, options})
 }
@@ -2191,7 +2191,7 @@ func (s *UsersService) InitiateKYC(
 //
 // Requires the scope `c_company_approve` or `c_company_members`.
 func (s *UsersService) PresentSecondFactor(
-	ctx context.Context, params *SecondFactorParams, options ...RequestOption,
+	ctx context.Context, params *UserPresentSecondFactorParams, options ...RequestOption,
 ) (*SecondFactorAnswer, error) {
 	return call[SecondFactorAnswer](ctx, s.t, request{"POST", "/api/user/second-factor", nil, params, options})
 }
@@ -2215,7 +2215,7 @@ func (s *UsersService) GetTaxForm(
 //
 // Requires the scope `u_user_update`.
 func (s *UsersService) SignTaxForm(
-	ctx context.Context, params *TaxFormParams, options ...RequestOption,
+	ctx context.Context, params *UserSignTaxFormParams, options ...RequestOption,
 ) (*TaxForm, error) {
 	return call[TaxForm](ctx, s.t, request{"POST", "/api/user/tax-form", nil, params, options})
 }
@@ -2326,7 +2326,7 @@ func (s *WalletsService) AllDirectDebits(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) CreateDirectDebit(
-	ctx context.Context, params *DebitParams, options ...RequestOption,
+	ctx context.Context, params *WalletCreateDirectDebitParams, options ...RequestOption,
 ) (*DebitAnswer, error) {
 	return call[DebitAnswer](ctx, s.t, request{"POST", "/api/wallets/direct-debits", nil, params, options})
 }
@@ -2389,7 +2389,7 @@ func (s *WalletsService) ListMandates(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) RevokeMandate(
-	ctx context.Context, params *MandateRevokeParams, options ...RequestOption,
+	ctx context.Context, params *WalletRevokeMandateParams, options ...RequestOption,
 ) (*MandateAnswer, error) {
 	return call[MandateAnswer](ctx, s.t, request{"POST", "/api/wallets/mandates/revoke", nil, params, options})
 }
@@ -2481,7 +2481,7 @@ func (s *WalletsService) AllTransactions(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) Withdraw(
-	ctx context.Context, params *WithdrawParams, options ...RequestOption,
+	ctx context.Context, params *WalletWithdrawParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
 	return call[WithdrawalAnswer](ctx, s.t, request{"POST", "/api/wallets/withdraw", nil, params, options})
 }
@@ -2523,7 +2523,7 @@ func (s *WalletsService) AllWithdrawals(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WalletsService) CancelWithdrawal(
-	ctx context.Context, params *WithdrawalCancelParams, options ...RequestOption,
+	ctx context.Context, params *WalletCancelWithdrawalParams, options ...RequestOption,
 ) (*WithdrawalAnswer, error) {
 	return call[WithdrawalAnswer](ctx, s.t, request{"POST", "/api/wallets/withdrawals/cancel", nil, params, options})
 }
@@ -2693,7 +2693,7 @@ func (s *WebhooksService) Enable(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) RedeliverRange(
-	ctx context.Context, webhookID string, params *RedeliverParams, options ...RequestOption,
+	ctx context.Context, webhookID string, params *WebhookRedeliverRangeParams, options ...RequestOption,
 ) (*RedeliverStarted, error) {
 	return call[RedeliverStarted](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/redeliver", nil, params, options})
 }
@@ -2707,7 +2707,7 @@ func (s *WebhooksService) RedeliverRange(
 //
 // Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 func (s *WebhooksService) RotateSecret(
-	ctx context.Context, webhookID string, params *WebhookRotateParams, options ...RequestOption,
+	ctx context.Context, webhookID string, params *WebhookRotateSecretParams, options ...RequestOption,
 ) (*WebhookSecret, error) {
 	return call[WebhookSecret](ctx, s.t, request{"POST", "/api/webhooks/" + url.PathEscape(webhookID) + "/rotate", nil, params, options})
 }
@@ -2764,7 +2764,7 @@ func (s *WorkersService) AllInvitations(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *WorkersService) Invite(
-	ctx context.Context, params *InviteParams, options ...RequestOption,
+	ctx context.Context, params *WorkerInviteParams, options ...RequestOption,
 ) (*InvitationItem, error) {
 	return call[InvitationItem](ctx, s.t, request{"POST", "/api/company/worker/invite", nil, params, options})
 }
@@ -2776,7 +2776,7 @@ func (s *WorkersService) Invite(
 //
 // Requires the scope `c_company_workers_invite`.
 func (s *WorkersService) InviteMany(
-	ctx context.Context, params *InviteManyParams, options ...RequestOption,
+	ctx context.Context, params *WorkerInviteManyParams, options ...RequestOption,
 ) (*InvitedMany, error) {
 	return call[InvitedMany](ctx, s.t, request{"POST", "/api/company/worker/invite/bulk", nil, params, options})
 }

@@ -172,6 +172,7 @@ func readModel() (*model, error) {
 		}
 		m.events = append(m.events, event{named{name, op.Summary}, data})
 	}
+	m.nameBodies()
 	m.markDecimals()
 	return m, nil
 }
@@ -228,6 +229,43 @@ func jsonBody(op operation) *schema {
 		return nil
 	}
 	return op.RequestBody.Content["application/json"].Schema
+}
+
+// nameBodies names the body of each operation after its method, as the parameters of a query are, unless the body is
+// used in another place, too.
+func (m *model) nameBodies() {
+	users := map[string]int{}
+	endpoints := func(do func(e *endpoint)) {
+		for _, s := range m.services {
+			for _, e := range s.endpoints {
+				if e.body != nil && e.body.kind == record {
+					do(e)
+				}
+			}
+		}
+	}
+	endpoints(func(e *endpoint) { users[e.body.object]++ })
+	var count func(s *shape)
+	count = func(s *shape) {
+		if s != nil && s.kind == record {
+			users[s.object]++
+		} else if s != nil {
+			count(s.item)
+		}
+	}
+	for _, o := range m.objects {
+		for _, f := range o.fields {
+			count(f.shape)
+		}
+	}
+	endpoints(func(e *endpoint) {
+		o := m.objects[e.body.object]
+		if name := e.paramsName(); users[o.name] == 1 && m.objects[name] == nil {
+			delete(m.objects, o.name)
+			o.name, e.body.object = name, name
+			m.objects[name] = o
+		}
+	})
 }
 
 // addEndpoint adds an operation to its service.

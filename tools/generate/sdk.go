@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 )
 
-// writeSDKs writes the generated files of all SDKs. Their names end in _gen before the extension.
+// writeSDKs writes the generated files of all SDKs, whose names end in _gen before the extension, and the page of their
+// methods.
 func writeSDKs() error {
 	m, err := readModel()
 	if err != nil {
@@ -25,5 +26,6 @@ func writeSDKs() error {
 			}
 		}
 	}
-	return nil
+	//nolint:gosec // a file of the repository
+	return os.WriteFile(filepath.FromSlash(methodsFile), []byte(methodsPage(m)), 0o644)
 }

@@ -140,7 +140,7 @@ func tsServices(m *model) string {
 			}
 			classes.WriteString(tsMethod(m, e))
 			if e.paging != "" {
-				classes.WriteString("\n" + tsIterator(e))
+				classes.WriteString("\n" + tsIterator(m, e))
 			}
 		}
 		classes.WriteString("}\n")
@@ -157,10 +157,10 @@ export class Stipend {
 }
 
 // tsParams returns the type of the argument params, or an empty string, and whether it can be omitted.
-func tsParams(e *endpoint) (params string, optional bool) {
+func tsParams(m *model, e *endpoint) (params string, optional bool) {
 	switch {
 	case e.body != nil && e.body.kind == record:
-		return e.body.object, false
+		return e.body.object, !slices.ContainsFunc(m.objects[e.body.object].fields, func(f field) bool { return f.required })
 	case len(e.query) > 0:
 		return e.paramsName(), !slices.ContainsFunc(e.query, func(f field) bool { return f.required })
 	}
@@ -168,11 +168,11 @@ func tsParams(e *endpoint) (params string, optional bool) {
 }
 
 // tsArgs returns the parameters of an endpoint's method.
-func tsArgs(e *endpoint) (args []string) {
+func tsArgs(m *model, e *endpoint) (args []string) {
 	for _, p := range e.params {
 		args = append(args, camelName(p)+": string")
 	}
-	if params, optional := tsParams(e); optional {
+	if params, optional := tsParams(m, e); optional {
 		args = append(args, "params: T."+params+" = {}")
 	} else if params != "" {
 		args = append(args, "params: T."+params)
@@ -219,7 +219,7 @@ func tsMethod(m *model, e *endpoint) string {
 	if e.description != "" {
 		doc += "\n\n" + e.description
 	}
-	return tsComment(doc, "\t") + tsDeclare(camelName(e.name), tsArgs(e), "Promise<"+result+">") +
+	return tsComment(doc, "\t") + tsDeclare(camelName(e.name), tsArgs(m, e), "Promise<"+result+">") +
 		"\t\treturn this.t." + run + strings.Join(call, ", ") + ");\n\t}\n"
 }
 
@@ -228,13 +228,13 @@ func tsDeclare(name string, args []string, result string) string {
 	return fmt.Sprintf("\t%s(%s): %s {\n", name, strings.Join(args, ", "), result)
 }
 
-func tsIterator(e *endpoint) string {
+func tsIterator(m *model, e *endpoint) string {
 	call := ""
 	for _, p := range e.params {
 		call += camelName(p) + ", "
 	}
 	return tsComment(fmt.Sprintf("Iterates over the items of all pages of `%s`.", camelName(e.name)), "\t") +
-		tsDeclare(camelName(e.all()), tsArgs(e), "AsyncGenerator<T."+tsType(e.item)+", void, undefined>") +
+		tsDeclare(camelName(e.all()), tsArgs(m, e), "AsyncGenerator<T."+tsType(e.item)+", void, undefined>") +
 		fmt.Sprintf("\t\treturn each((next) => this.%s(%s{ ...params, ...next }, options));\n\t}\n", camelName(e.name), call)
 }
 

@@ -72,7 +72,7 @@ class ClaimsService(Service):
         """
         return self._call(t.MerchantBranding, "GET", "/api/merchant/branding", query=params)
 
-    def change_branding(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MerchantBrandingParams]) -> t.MerchantBranding:
+    def change_branding(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimChangeBrandingParams]) -> t.MerchantBranding:
         """Update the merchant branding.
 
         Absent fields stay unchanged, empty ones are removed. A change applies to all pages at once, also of
@@ -135,7 +135,7 @@ class ClaimsService(Service):
         """
         return self._call(t.ClaimRefunded, "POST", "/api/merchant/claim/refund", body=params, key=idempotency_key)
 
-    def cancel_refund(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RefundRefParams]) -> t.ClaimRefund:
+    def cancel_refund(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimCancelRefundParams]) -> t.ClaimRefund:
         """Cancel a refund.
 
         Cancels a refund of a paid claim that the payer has not accepted. Its coins are exchanged back at the
@@ -189,7 +189,7 @@ class ClaimsService(Service):
         """Iterates over the items of all pages of `list_payment_links`."""
         return self._each(self.list_payment_links, **params)
 
-    def create_payment_link(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.LinkCreateParams]) -> t.PaymentLink:
+    def create_payment_link(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimCreatePaymentLinkParams]) -> t.PaymentLink:
         """Create a payment link.
 
         Creates a reusable link, `url`. Each payer who opens it to pay gets a claim, with the fixed `amount` or
@@ -209,7 +209,7 @@ class ClaimsService(Service):
         """
         return self._call(t.PaymentLink, "GET", self._path("/api/merchant/payment-links/{payment_link_id}", payment_link_id=payment_link_id))
 
-    def update_payment_link(self, payment_link_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.LinkChangeParams]) -> t.PaymentLink:
+    def update_payment_link(self, payment_link_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimUpdatePaymentLinkParams]) -> t.PaymentLink:
         """Update a payment link.
 
         Absent fields stay unchanged. Claims that are already open keep their terms and places.
@@ -227,7 +227,7 @@ class ClaimsService(Service):
         """
         return self._call(t.MerchantSettings, "GET", "/api/merchant/settings", query=params)
 
-    def change_settings(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MerchantSettingsParams]) -> t.MerchantSettings:
+    def change_settings(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimChangeSettingsParams]) -> t.MerchantSettings:
         """Update the merchant settings.
 
         Absent fields stay unchanged. A change applies to claims created after it.
@@ -251,7 +251,7 @@ class ClaimsService(Service):
         """Iterates over the items of all pages of `list_settlements`."""
         return self._each(self.list_settlements, **params)
 
-    def settle(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SettleParams]) -> t.Settlement:
+    def settle(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimSettleParams]) -> t.Settlement:
         """Settle claims.
 
         Credits the proceeds of claims to the company's balance at once, where they can fund payrolls. If the
@@ -291,7 +291,7 @@ class ClaimsService(Service):
 class CompaniesService(Service):
     """The operations on companies."""
 
-    def onboard(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OnboardParams]) -> t.CompanyVerification:
+    def onboard(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyOnboardParams]) -> t.CompanyVerification:
         """Submit the company's details.
 
         Stores the details that the verification of the company requires. Can be repeated until the verification
@@ -303,7 +303,7 @@ class CompaniesService(Service):
         """
         return self._call(t.CompanyVerification, "POST", "/api/companies", body=params, key=idempotency_key)
 
-    def upload_document(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyUploadParams]) -> t.Succeeded:
+    def upload_document(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyUploadDocumentParams]) -> t.Succeeded:
         """Upload a document of the company.
 
         Stores an image of a document of the company or of one of its owners, or sets a tax ID. Possible until
@@ -326,7 +326,7 @@ class CompaniesService(Service):
         """
         return self._call(t.CompanyVerification, "POST", self._path("/api/companies/{company_id}/kyb", company_id=company_id), body={}, key=idempotency_key)
 
-    def add_ubo(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OwnerParams]) -> t.OwnerStatus:
+    def add_ubo(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyAddUBOParams]) -> t.OwnerStatus:
         """Add a beneficial owner.
 
         Adds a beneficial owner or control person to the company. An owner of 25 percent or more and a control
@@ -338,7 +338,7 @@ class CompaniesService(Service):
         """
         return self._call(t.OwnerStatus, "POST", self._path("/api/companies/{company_id}/ubo", company_id=company_id), body=params, key=idempotency_key)
 
-    def initiate_ubo_kyc(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OwnerKYCParams]) -> t.OwnerStatus:
+    def initiate_ubo_kyc(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyInitiateUBOKYCParams]) -> t.OwnerStatus:
         """Start the verification of an owner.
 
         Submits an owner's details and documents to the verification provider.
@@ -369,7 +369,7 @@ class CompaniesService(Service):
         """
         return self._call(t.ApprovalAll, "GET", "/api/company/approvals", query=params)
 
-    def approve(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ApprovalParams]) -> t.ApprovalAnswer:
+    def approve(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyApproveParams]) -> t.ApprovalAnswer:
         """Approve a payment.
 
         Approves a payroll, withdrawal or refund in the name of the member who granted the access token. The
@@ -380,7 +380,7 @@ class CompaniesService(Service):
         """
         return self._call(t.ApprovalAnswer, "POST", "/api/company/approvals/approve", body=params, key=idempotency_key)
 
-    def decline(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DeclineParams]) -> t.ApprovalAnswer:
+    def decline(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyDeclineParams]) -> t.ApprovalAnswer:
         """Decline a payment.
 
         Declines a payroll, withdrawal or refund that waits for an approval. Its money goes back to where it came
@@ -390,7 +390,7 @@ class CompaniesService(Service):
         """
         return self._call(t.ApprovalAnswer, "POST", "/api/company/approvals/decline", body=params, key=idempotency_key)
 
-    def create_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.BillCreateParams]) -> t.CompanyInvoice:
+    def create_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyCreateBillParams]) -> t.CompanyInvoice:
         """Create a bill.
 
         Records an amount that the company owes to a vendor. A vendor's number is used once. A document is
@@ -400,7 +400,7 @@ class CompaniesService(Service):
         """
         return self._call(t.CompanyInvoice, "POST", "/api/company/bills", body=params, key=idempotency_key)
 
-    def void_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.BillRefParams]) -> t.CompanyInvoice:
+    def void_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyVoidBillParams]) -> t.CompanyInvoice:
         """Void a bill.
 
         A bill that is paid, in part or in full, or is in a payroll cannot be voided.
@@ -435,7 +435,7 @@ class CompaniesService(Service):
         """
         return self._call(t.MemberAll, "GET", "/api/company/members", query=params)
 
-    def revoke_member_invitation(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberRevokeParams]) -> t.MemberAll:
+    def revoke_member_invitation(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyRevokeMemberInvitationParams]) -> t.MemberAll:
         """Revoke a member's invitation.
 
         Revokes an invitation to become a member, as the person who granted the access token and has presented a
@@ -445,7 +445,7 @@ class CompaniesService(Service):
         """
         return self._call(t.MemberAll, "POST", "/api/company/members/invitations/revoke", body=params, key=idempotency_key)
 
-    def invite_member(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberInviteParams]) -> t.MemberAll:
+    def invite_member(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyInviteMemberParams]) -> t.MemberAll:
         """Invite a member.
 
         Mails a person an invitation to become a member, valid for 7 days, in the name of the owner or
@@ -456,7 +456,7 @@ class CompaniesService(Service):
         """
         return self._call(t.MemberAll, "POST", "/api/company/members/invite", body=params, key=idempotency_key)
 
-    def remove_member(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberRemoveParams]) -> t.MemberAll:
+    def remove_member(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyRemoveMemberParams]) -> t.MemberAll:
         """Remove a member.
 
         Removes a member, ends their sessions and revokes what they granted to apps, as the person who granted the
@@ -466,7 +466,7 @@ class CompaniesService(Service):
         """
         return self._call(t.MemberAll, "POST", "/api/company/members/remove", body=params, key=idempotency_key)
 
-    def set_member_role(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MemberRoleParams]) -> t.MemberAll:
+    def set_member_role(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanySetMemberRoleParams]) -> t.MemberAll:
         """Change a member's role.
 
         Changes the role of a member, as the person who granted the access token and has presented a second
@@ -512,7 +512,7 @@ class CompaniesService(Service):
         """
         return self._call(t.JournalAccounts, "GET", "/api/company/reports/accounts")
 
-    def set_journal_accounts(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.JournalAccountsParams]) -> t.JournalAccounts:
+    def set_journal_accounts(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanySetJournalAccountsParams]) -> t.JournalAccounts:
         """Set the accounts of the journal.
 
         Sets codes and names of accounts, as in the company's accounting software. An absent code or name becomes
@@ -599,7 +599,7 @@ class CredentialService(Service):
 class DestinationsService(Service):
     """The operations on destinations."""
 
-    def delete(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationDeleteParams]) -> t.DestinationDeleted:
+    def delete(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationDeleteParams]) -> t.DestinationDeleted:
         """Delete a destination of a user.
 
         The destination's allocation must be 0.
@@ -608,7 +608,7 @@ class DestinationsService(Service):
         """
         return self._call(t.DestinationDeleted, "DELETE", "/api/user/distribution", body=params, key=idempotency_key)
 
-    def create(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationCreateParams]) -> t.UserDestinationCreated:
+    def create(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationCreateParams]) -> t.UserDestinationCreated:
         """Create a destination of a user.
 
         The first destination gets the whole allocation, later ones 0 until the allocations are set. A user can
@@ -618,7 +618,7 @@ class DestinationsService(Service):
         """
         return self._call(t.UserDestinationCreated, "POST", "/api/user/distribution", body=params, key=idempotency_key)
 
-    def set_allocations(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserAllocationsParams]) -> t.UserAllocationsUpdated:
+    def set_allocations(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationSetAllocationsParams]) -> t.UserAllocationsUpdated:
         """Set the allocations of a user.
 
         Sets how each payment is split between the user's destinations. Applies to payments that are released
@@ -628,7 +628,7 @@ class DestinationsService(Service):
         """
         return self._call(t.UserAllocationsUpdated, "PATCH", "/api/user/distribution/allocations", body=params, key=idempotency_key)
 
-    def confirm(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationConfirmParams]) -> t.UserDestination:
+    def confirm(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationConfirmParams]) -> t.UserDestination:
         """Confirm a bank account of a user.
 
         Confirms an account whose check a bank did not pass or did not answer (`account_check`), so that the
@@ -699,7 +699,7 @@ class DestinationsService(Service):
         """
         return self._call(t.UserDestinationList, "GET", "/api/user/distribution/list", query=params)
 
-    def update(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserDestinationUpdateParams]) -> t.UserDestination:
+    def update(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationUpdateParams]) -> t.UserDestination:
         """Update a destination of a user.
 
         Replaces all details of the destination. Payments to a changed destination may be held for a cool-down.
@@ -732,7 +732,7 @@ class DocumentsService(Service):
         """
         return self._call(t.DocumentTypes, "GET", "/api/user/document/types", query=params)
 
-    def upload(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UploadParams]) -> t.Succeeded:
+    def upload(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DocumentUploadParams]) -> t.Succeeded:
         """Upload a document.
 
         Stores an image of an identity document, a proof of address or a selfie, or sets the tax ID. Replaces a
@@ -774,7 +774,7 @@ class FundingAccountsService(Service):
         """
         return self._call(t.FundingList, "GET", "/api/user/funding/account", query=params)
 
-    def open(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.FundingOpenParams]) -> t.FundingAccount:
+    def open(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.FundingAccountOpenParams]) -> t.FundingAccount:
         """Open a funding account.
 
         Requests a virtual bank account in a currency, or accepts its terms. The owner must be verified. Transfers
@@ -916,7 +916,7 @@ class PayersService(Service):
         """
         return self._call(t.PayerDetail, "POST", "/api/user/payer/create", body=params, key=idempotency_key)
 
-    def delete(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayerRefParams]) -> t.PayerDeleted:
+    def delete(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayerDeleteParams]) -> t.PayerDeleted:
         """Delete a payer.
 
         A deleted payer cannot be used for invoices. Past payments keep its name.
@@ -979,7 +979,7 @@ class PayrollsService(Service):
         """
         return self._call(t.PayrollCreated, "POST", "/api/company/payroll/create", body=params, key=idempotency_key)
 
-    def pay_invoices(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayInvoicesParams]) -> t.PayrollCreated:
+    def pay_invoices(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollPayInvoicesParams]) -> t.PayrollCreated:
         """Create a payroll from invoices.
 
         Creates a payroll that pays open invoices and bills, each in full. They have one currency. None of them
@@ -1028,7 +1028,7 @@ class PayrollsService(Service):
         """
         return self._bytes("GET", self._path("/api/company/payroll/receipts/{payroll_id}/{subpayroll_id}", payroll_id=payroll_id, subpayroll_id=subpayroll_id), query=params)
 
-    def create_schedule(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ScheduleTermsParams]) -> t.ScheduleDetail:
+    def create_schedule(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollCreateScheduleParams]) -> t.ScheduleDetail:
         """Create a schedule of payrolls.
 
         Creates a payroll for each day of the schedule, `days_ahead` days before its pay date: one that waits for
@@ -1039,7 +1039,7 @@ class PayrollsService(Service):
         """
         return self._call(t.ScheduleDetail, "POST", "/api/company/payroll/schedule/create", body=params, key=idempotency_key)
 
-    def change_schedule_run(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ScheduleRunParams]) -> t.ScheduleRunChanged:
+    def change_schedule_run(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollChangeScheduleRunParams]) -> t.ScheduleRunChanged:
         """Change or skip a run of a schedule.
 
         Skips one run, plans it again, or gives it other payees and amounts. Possible until its payroll is
@@ -1049,7 +1049,7 @@ class PayrollsService(Service):
         """
         return self._call(t.ScheduleRunChanged, "POST", "/api/company/payroll/schedule/run", body=params, key=idempotency_key)
 
-    def update_schedule(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ScheduleUpdateParams]) -> t.ScheduleDetail:
+    def update_schedule(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollUpdateScheduleParams]) -> t.ScheduleDetail:
         """Update a schedule.
 
         Changes the given members, or pauses, resumes or ends the schedule. Payrolls that exist stay as they are.
@@ -1126,7 +1126,7 @@ class PayrollsService(Service):
         """
         return self._call(t.PayrollDetail, "GET", self._path("/api/company/payrolls/{payroll_id}", payroll_id=payroll_id), query=params)
 
-    def create_for_vendors(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.VendorPayrollParams]) -> t.VendorPayrollCreated:
+    def create_for_vendors(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollCreateForVendorsParams]) -> t.VendorPayrollCreated:
         """Create a vendor payroll.
 
         Creates a payroll that pays vendors, each against an uploaded invoice.
@@ -1135,7 +1135,7 @@ class PayrollsService(Service):
         """
         return self._call(t.VendorPayrollCreated, "POST", "/api/vendor/payroll", body=params, key=idempotency_key)
 
-    def upload_vendor_document(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.VendorUploadParams]) -> t.VendorDocument:
+    def upload_vendor_document(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollUploadVendorDocumentParams]) -> t.VendorDocument:
         """Upload a vendor's invoice.
 
         Stores a PDF or an image. Each document can be paid by one payroll.
@@ -1144,7 +1144,7 @@ class PayrollsService(Service):
         """
         return self._call(t.VendorDocument, "POST", "/api/vendor/payroll/documents", body=params, key=idempotency_key)
 
-    def quote_for_vendors(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.VendorQuoteParams]) -> t.PayrollPreview:
+    def quote_for_vendors(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollQuoteForVendorsParams]) -> t.PayrollPreview:
         """Preview a vendor payroll.
 
         Returns the amounts and fees of paying vendors, but creates nothing. `blockers` lists the problems for
@@ -1173,7 +1173,7 @@ class PlatformsService(Service):
         """Iterates over the items of all pages of `list_companies`."""
         return self._each(self.list_companies, **params)
 
-    def create_company(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateParams]) -> t.PlatformCompany:
+    def create_company(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateCompanyParams]) -> t.PlatformCompany:
         """Create a company.
 
         Creates a company that is connected to your platform, and mails an invitation to its first owner. You act
@@ -1196,7 +1196,7 @@ class PlatformsService(Service):
         """
         return self._call(t.PlatformCompany, "GET", self._path("/api/platform/companies/{company}", company=company))
 
-    def set_fee(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformFeeParams]) -> t.PlatformCompany:
+    def set_fee(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformSetFeeParams]) -> t.PlatformCompany:
         """Set the fee of a platform.
 
         Sets your fee on the payrolls that the company creates from now on, on top of its own. What you earn is
@@ -1209,7 +1209,7 @@ class PlatformsService(Service):
         """
         return self._call(t.PlatformCompany, "POST", self._path("/api/platform/companies/{company}/fee", company=company), body=params, key=idempotency_key)
 
-    def invite_owner(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformInviteParams]) -> t.PlatformInvitation:
+    def invite_owner(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformInviteOwnerParams]) -> t.PlatformInvitation:
         """Invite the first owner again.
 
         Sends the invitation again, to the same or another address. Earlier ones stop working. Possible until the
@@ -1221,7 +1221,7 @@ class PlatformsService(Service):
         """
         return self._call(t.PlatformInvitation, "POST", self._path("/api/platform/companies/{company}/invite", company=company), body=params, key=idempotency_key)
 
-    def create_onboarding_link(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.OnboardingLinkParams]) -> t.OnboardingLink:
+    def create_onboarding_link(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateOnboardingLinkParams]) -> t.OnboardingLink:
         """Get a link to the onboarding pages.
 
         Returns a link, valid for 24 hours, to pages on which a member verifies the company, invites members and
@@ -1233,7 +1233,7 @@ class PlatformsService(Service):
         """
         return self._call(t.OnboardingLink, "POST", self._path("/api/platform/companies/{company}/onboarding-link", company=company), body=params, key=idempotency_key)
 
-    def create_token(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformTokenParams]) -> t.PlatformToken:
+    def create_token(self, company: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PlatformCreateTokenParams]) -> t.PlatformToken:
         """Get a token for a company.
 
         Returns a token with which you act for the company for an hour: send it as `Authorization: Bearer`. It can
@@ -1263,7 +1263,7 @@ class ProposalsService(Service):
         """Iterates over the items of all pages of `list`."""
         return self._each(self.list, **params)
 
-    def cancel(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ProposalRefParams]) -> t.ProposalDetail:
+    def cancel(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ProposalCancelParams]) -> t.ProposalDetail:
         """Cancel a proposal.
 
         Withdraws an open proposal of the app. Members can no longer confirm it.
@@ -1272,7 +1272,7 @@ class ProposalsService(Service):
         """
         return self._call(t.ProposalDetail, "POST", "/api/company/proposals/cancel", body=params, key=idempotency_key)
 
-    def propose_claim(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimProposeParams]) -> t.ProposalDetail:
+    def propose_claim(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ProposalProposeClaimParams]) -> t.ProposalDetail:
         """Propose a claim.
 
         Stores a claim for a member of the company to review, and returns the address of the page. Nothing is
@@ -1284,7 +1284,7 @@ class ProposalsService(Service):
         """
         return self._call(t.ProposalDetail, "POST", "/api/company/proposals/claim", body=params, key=idempotency_key)
 
-    def propose_payroll(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollProposeParams]) -> t.ProposalDetail:
+    def propose_payroll(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ProposalProposePayrollParams]) -> t.ProposalDetail:
         """Propose a payroll.
 
         Stores a payroll for a member of the company to review, and returns the address of the page. Nothing is
@@ -1323,7 +1323,7 @@ class RecipientsService(Service):
         """Iterates over the items of all pages of `list`."""
         return self._each(self.list, **params)
 
-    def remind(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ReminderParams]) -> t.Reminded:
+    def remind(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientRemindParams]) -> t.Reminded:
         """Remind recipients who cannot be paid yet.
 
         Mails every recipient who cannot be paid yet, and sends open and expired invitations again, to at most 500
@@ -1391,7 +1391,7 @@ class RecipientsService(Service):
         """
         return self._call(t.RecipientDetail, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/deactivate", company_id=company_id, recipient_id=recipient_id), key=idempotency_key)
 
-    def delete_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDestinationDeleteParams]) -> t.DestinationDeleted:
+    def delete_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDeleteDestinationParams]) -> t.DestinationDeleted:
         """Delete a destination of a recipient.
 
         The destination's allocation must be 0.
@@ -1409,7 +1409,7 @@ class RecipientsService(Service):
         """
         return self._call(t.RecipientDestinationList, "GET", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution", company_id=company_id, recipient_id=recipient_id))
 
-    def create_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDestinationCreateParams]) -> t.RecipientDestinationCreated:
+    def create_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientCreateDestinationParams]) -> t.RecipientDestinationCreated:
         """Create a destination of a recipient.
 
         The first destination gets the whole allocation, later ones 0 until the allocations are set. A recipient
@@ -1419,7 +1419,7 @@ class RecipientsService(Service):
         """
         return self._call(t.RecipientDestinationCreated, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
 
-    def set_allocations(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientAllocationsParams]) -> t.RecipientAllocationsUpdated:
+    def set_allocations(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientSetAllocationsParams]) -> t.RecipientAllocationsUpdated:
         """Set the allocations of a recipient.
 
         Sets how each payment is split between the recipient's destinations. Applies to payments that are released
@@ -1480,7 +1480,7 @@ class RecipientsService(Service):
         """Iterates over the items of all pages of `list_destination_changes`."""
         return self._each(self.list_destination_changes, company_id, recipient_id, **params)
 
-    def update_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDestinationUpdateParams]) -> t.RecipientDestination:
+    def update_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientUpdateDestinationParams]) -> t.RecipientDestination:
         """Update a destination of a recipient.
 
         Replaces all details of the destination. Payments to a changed destination may be held for a cool-down.
@@ -1533,7 +1533,7 @@ class ReferenceService(Service):
 class SandboxService(Service):
     """The operations on sandbox."""
 
-    def bank_deposit(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.BankDepositParams]) -> t.BankDeposited:
+    def bank_deposit(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxBankDepositParams]) -> t.BankDeposited:
         """Simulate a bank transfer.
 
         Simulates a bank transfer to a funding account.
@@ -1544,7 +1544,7 @@ class SandboxService(Service):
         """
         return self._call(t.BankDeposited, "POST", "/api/sandbox/bank-deposit", body=params, key=idempotency_key)
 
-    def bank_return(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxReturnParams]) -> t.SandboxFailure:
+    def bank_return(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxBankReturnParams]) -> t.SandboxFailure:
         """Return a payment.
 
         Makes the bank return the payouts of a payment.
@@ -1579,7 +1579,7 @@ class SandboxService(Service):
         """
         return self._call(t.SandboxPaid, "POST", "/api/sandbox/deposit", body=params, key=idempotency_key)
 
-    def direct_debit_return(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxDebitReturnParams]) -> t.SandboxDebitReturn:
+    def direct_debit_return(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxDirectDebitReturnParams]) -> t.SandboxDebitReturn:
         """Return a direct debit.
 
         Makes the bank return a direct debit that it collected.
@@ -1590,7 +1590,7 @@ class SandboxService(Service):
         """
         return self._call(t.SandboxDebitReturn, "POST", "/api/sandbox/direct-debit-return", body=params, key=idempotency_key)
 
-    def fee_rate(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxFeeParams]) -> t.SandboxFee:
+    def fee_rate(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxFeeRateParams]) -> t.SandboxFee:
         """Set the fee rate.
 
         Sets the fee rate of the simulated chain. Payouts wait while it is above 150 satoshis per virtual byte.
@@ -1645,7 +1645,7 @@ class SandboxService(Service):
         """
         return self._call(t.MandateAnswer, "POST", "/api/sandbox/mandate", body=params, key=idempotency_key)
 
-    def payout_failure(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxFailureParams]) -> t.SandboxFailure:
+    def payout_failure(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxPayoutFailureParams]) -> t.SandboxFailure:
         """Fail a payment.
 
         Makes the payouts of a payment fail.
@@ -1679,7 +1679,7 @@ class UsersService(Service):
         """
         return self._call(t.UserDetail, "GET", "/api/user/detail", query=params)
 
-    def initiate_kyc(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.KycInitiateParams]) -> t.KycInitiated:
+    def initiate_kyc(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserInitiateKYCParams]) -> t.KycInitiated:
         """Start the verification of a user.
 
         Submits the profile and the documents to the verification provider. The profile and the required documents
@@ -1689,7 +1689,7 @@ class UsersService(Service):
         """
         return self._call(t.KycInitiated, "POST", "/api/user/kyc-initiate", body=params, key=idempotency_key)
 
-    def present_second_factor(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SecondFactorParams]) -> t.SecondFactorAnswer:
+    def present_second_factor(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserPresentSecondFactorParams]) -> t.SecondFactorAnswer:
         """Present a second factor.
 
         Checks a code of the person's authenticator. The access token may then approve payments and change members
@@ -1708,7 +1708,7 @@ class UsersService(Service):
         """
         return self._call(t.TaxForm, "GET", "/api/user/tax-form", query=params)
 
-    def sign_tax_form(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.TaxFormParams]) -> t.TaxForm:
+    def sign_tax_form(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserSignTaxFormParams]) -> t.TaxForm:
         """Certify a tax form.
 
         Stores the data of a W-9 or W-8BEN that the user certifies. A W-8BEN is valid until the end of the third
@@ -1779,7 +1779,7 @@ class WalletsService(Service):
         """Iterates over the items of all pages of `list_direct_debits`."""
         return self._each(self.list_direct_debits, **params)
 
-    def create_direct_debit(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DebitParams]) -> t.DebitAnswer:
+    def create_direct_debit(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WalletCreateDirectDebitParams]) -> t.DebitAnswer:
         """Create a direct debit.
 
         Debits the company's bank account under a mandate. The money is credited to the balance, from which
@@ -1834,7 +1834,7 @@ class WalletsService(Service):
         """
         return self._call(t.Mandates, "GET", "/api/wallets/mandates", query=params)
 
-    def revoke_mandate(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.MandateRevokeParams]) -> t.MandateAnswer:
+    def revoke_mandate(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WalletRevokeMandateParams]) -> t.MandateAnswer:
         """Revoke a mandate.
 
         Direct debits under it that were not sent are cancelled.
@@ -1899,7 +1899,7 @@ class WalletsService(Service):
         """Iterates over the items of all pages of `list_transactions`."""
         return self._each(self.list_transactions, **params)
 
-    def withdraw(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WithdrawParams]) -> t.WithdrawalAnswer:
+    def withdraw(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WalletWithdrawParams]) -> t.WithdrawalAnswer:
         """Create a withdrawal.
 
         Debits the balance and sends the amount to one of the company's own destinations. Depending on the
@@ -1924,7 +1924,7 @@ class WalletsService(Service):
         """Iterates over the items of all pages of `list_withdrawals`."""
         return self._each(self.list_withdrawals, **params)
 
-    def cancel_withdrawal(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WithdrawalCancelParams]) -> t.WithdrawalAnswer:
+    def cancel_withdrawal(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WalletCancelWithdrawalParams]) -> t.WithdrawalAnswer:
         """Cancel a withdrawal.
 
         Possible until the withdrawal is sent. The amount is credited to the balance again.
@@ -2056,7 +2056,7 @@ class WebhooksService(Service):
         """
         return self._call(t.WebhookEndpoint, "POST", self._path("/api/webhooks/{webhook_id}/enable", webhook_id=webhook_id), key=idempotency_key)
 
-    def redeliver_range(self, webhook_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RedeliverParams]) -> t.RedeliverStarted:
+    def redeliver_range(self, webhook_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WebhookRedeliverRangeParams]) -> t.RedeliverStarted:
         """Redeliver events of a period.
 
         Queues the events of a period, of the last 30 days by default, in the background. Only deliveries that did
@@ -2068,7 +2068,7 @@ class WebhooksService(Service):
         """
         return self._call(t.RedeliverStarted, "POST", self._path("/api/webhooks/{webhook_id}/redeliver", webhook_id=webhook_id), body=params, key=idempotency_key)
 
-    def rotate_secret(self, webhook_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WebhookRotateParams]) -> t.WebhookSecret:
+    def rotate_secret(self, webhook_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WebhookRotateSecretParams]) -> t.WebhookSecret:
         """Rotate a webhook endpoint's secret.
 
         Returns a new signing secret, which is not shown again. Until the overlap ends, each delivery is signed
@@ -2108,7 +2108,7 @@ class WorkersService(Service):
         """Iterates over the items of all pages of `list_invitations`."""
         return self._each(self.list_invitations, **params)
 
-    def invite(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.InviteParams]) -> t.InvitationItem:
+    def invite(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WorkerInviteParams]) -> t.InvitationItem:
         """Invite a worker.
 
         Sends an invitation by email. The person becomes a worker of the company when they accept. An address with
@@ -2118,7 +2118,7 @@ class WorkersService(Service):
         """
         return self._call(t.InvitationItem, "POST", "/api/company/worker/invite", body=params, key=idempotency_key)
 
-    def invite_many(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.InviteManyParams]) -> t.InvitedMany:
+    def invite_many(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.WorkerInviteManyParams]) -> t.InvitedMany:
         """Invite many workers.
 
         Sends up to 100 invitations. The result lists, in the same order, the invitation of each address or why it

@@ -76,7 +76,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	changeBranding(params: T.MerchantBrandingParams, options?: RequestOptions): Promise<T.MerchantBranding> {
+	changeBranding(params: T.ClaimChangeBrandingParams = {}, options?: RequestOptions): Promise<T.MerchantBranding> {
 		return this.t.call("POST", "/api/merchant/branding", { body: params }, options);
 	}
 
@@ -144,7 +144,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	cancelRefund(params: T.RefundRefParams, options?: RequestOptions): Promise<T.ClaimRefund> {
+	cancelRefund(params: T.ClaimCancelRefundParams, options?: RequestOptions): Promise<T.ClaimRefund> {
 		return this.t.call("POST", "/api/merchant/claim/refund/cancel", { body: params }, options);
 	}
 
@@ -211,8 +211,8 @@ export class ClaimsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	createPaymentLink(params: T.LinkCreateParams, options?: RequestOptions): Promise<T.PaymentLink> {
-		return this.t.call("POST", "/api/merchant/payment-links", { body: params, shape: "LinkCreateParams" }, options);
+	createPaymentLink(params: T.ClaimCreatePaymentLinkParams, options?: RequestOptions): Promise<T.PaymentLink> {
+		return this.t.call("POST", "/api/merchant/payment-links", { body: params, shape: "ClaimCreatePaymentLinkParams" }, options);
 	}
 
 	/**
@@ -233,7 +233,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	updatePaymentLink(paymentLinkId: string, params: T.LinkChangeParams, options?: RequestOptions): Promise<T.PaymentLink> {
+	updatePaymentLink(paymentLinkId: string, params: T.ClaimUpdatePaymentLinkParams = {}, options?: RequestOptions): Promise<T.PaymentLink> {
 		return this.t.call("PATCH", path`/api/merchant/payment-links/${paymentLinkId}`, { body: params }, options);
 	}
 
@@ -257,7 +257,7 @@ export class ClaimsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	changeSettings(params: T.MerchantSettingsParams, options?: RequestOptions): Promise<T.MerchantSettings> {
+	changeSettings(params: T.ClaimChangeSettingsParams = {}, options?: RequestOptions): Promise<T.MerchantSettings> {
 		return this.t.call("POST", "/api/merchant/settings", { body: params }, options);
 	}
 
@@ -289,8 +289,8 @@ export class ClaimsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	settle(params: T.SettleParams, options?: RequestOptions): Promise<T.Settlement> {
-		return this.t.call("POST", "/api/merchant/settlements", { body: params, shape: "SettleParams" }, options);
+	settle(params: T.ClaimSettleParams, options?: RequestOptions): Promise<T.Settlement> {
+		return this.t.call("POST", "/api/merchant/settlements", { body: params, shape: "ClaimSettleParams" }, options);
 	}
 
 	/**
@@ -330,7 +330,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	onboard(params: T.OnboardParams, options?: RequestOptions): Promise<T.CompanyVerification> {
+	onboard(params: T.CompanyOnboardParams, options?: RequestOptions): Promise<T.CompanyVerification> {
 		return this.t.call("POST", "/api/companies", { body: params }, options);
 	}
 
@@ -344,7 +344,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	uploadDocument(companyId: string, params: T.CompanyUploadParams, options?: RequestOptions): Promise<T.Succeeded> {
+	uploadDocument(companyId: string, params: T.CompanyUploadDocumentParams, options?: RequestOptions): Promise<T.Succeeded> {
 		return this.t.call("POST", path`/api/companies/${companyId}/documents`, { body: params }, options);
 	}
 
@@ -371,8 +371,8 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	addUbo(companyId: string, params: T.OwnerParams, options?: RequestOptions): Promise<T.OwnerStatus> {
-		return this.t.call("POST", path`/api/companies/${companyId}/ubo`, { body: params, shape: "OwnerParams" }, options);
+	addUbo(companyId: string, params: T.CompanyAddUBOParams, options?: RequestOptions): Promise<T.OwnerStatus> {
+		return this.t.call("POST", path`/api/companies/${companyId}/ubo`, { body: params, shape: "CompanyAddUBOParams" }, options);
 	}
 
 	/**
@@ -384,7 +384,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	initiateUboKyc(companyId: string, params: T.OwnerKYCParams, options?: RequestOptions): Promise<T.OwnerStatus> {
+	initiateUboKyc(companyId: string, params: T.CompanyInitiateUBOKYCParams, options?: RequestOptions): Promise<T.OwnerStatus> {
 		return this.t.call("POST", path`/api/companies/${companyId}/ubo/kyc`, { body: params }, options);
 	}
 
@@ -421,7 +421,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_approve`.
 	 */
-	approve(params: T.ApprovalParams, options?: RequestOptions): Promise<T.ApprovalAnswer> {
+	approve(params: T.CompanyApproveParams, options?: RequestOptions): Promise<T.ApprovalAnswer> {
 		return this.t.call("POST", "/api/company/approvals/approve", { body: params }, options);
 	}
 
@@ -433,7 +433,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_approve`.
 	 */
-	decline(params: T.DeclineParams, options?: RequestOptions): Promise<T.ApprovalAnswer> {
+	decline(params: T.CompanyDeclineParams, options?: RequestOptions): Promise<T.ApprovalAnswer> {
 		return this.t.call("POST", "/api/company/approvals/decline", { body: params }, options);
 	}
 
@@ -445,8 +445,8 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	createBill(params: T.BillCreateParams, options?: RequestOptions): Promise<T.CompanyInvoice> {
-		return this.t.call("POST", "/api/company/bills", { body: params, shape: "BillCreateParams" }, options, "CompanyInvoice");
+	createBill(params: T.CompanyCreateBillParams, options?: RequestOptions): Promise<T.CompanyInvoice> {
+		return this.t.call("POST", "/api/company/bills", { body: params, shape: "CompanyCreateBillParams" }, options, "CompanyInvoice");
 	}
 
 	/**
@@ -456,7 +456,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	voidBill(params: T.BillRefParams, options?: RequestOptions): Promise<T.CompanyInvoice> {
+	voidBill(params: T.CompanyVoidBillParams, options?: RequestOptions): Promise<T.CompanyInvoice> {
 		return this.t.call("POST", "/api/company/bills/void", { body: params }, options, "CompanyInvoice");
 	}
 
@@ -498,7 +498,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_members`.
 	 */
-	revokeMemberInvitation(params: T.MemberRevokeParams, options?: RequestOptions): Promise<T.MemberAll> {
+	revokeMemberInvitation(params: T.CompanyRevokeMemberInvitationParams, options?: RequestOptions): Promise<T.MemberAll> {
 		return this.t.call("POST", "/api/company/members/invitations/revoke", { body: params }, options);
 	}
 
@@ -511,7 +511,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_members`.
 	 */
-	inviteMember(params: T.MemberInviteParams, options?: RequestOptions): Promise<T.MemberAll> {
+	inviteMember(params: T.CompanyInviteMemberParams, options?: RequestOptions): Promise<T.MemberAll> {
 		return this.t.call("POST", "/api/company/members/invite", { body: params }, options);
 	}
 
@@ -523,7 +523,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_members`.
 	 */
-	removeMember(params: T.MemberRemoveParams, options?: RequestOptions): Promise<T.MemberAll> {
+	removeMember(params: T.CompanyRemoveMemberParams, options?: RequestOptions): Promise<T.MemberAll> {
 		return this.t.call("POST", "/api/company/members/remove", { body: params }, options);
 	}
 
@@ -535,7 +535,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires the scope `c_company_members`.
 	 */
-	setMemberRole(params: T.MemberRoleParams, options?: RequestOptions): Promise<T.MemberAll> {
+	setMemberRole(params: T.CompanySetMemberRoleParams, options?: RequestOptions): Promise<T.MemberAll> {
 		return this.t.call("POST", "/api/company/members/role", { body: params }, options);
 	}
 
@@ -591,7 +591,7 @@ export class CompaniesService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	setJournalAccounts(params: T.JournalAccountsParams, options?: RequestOptions): Promise<T.JournalAccounts> {
+	setJournalAccounts(params: T.CompanySetJournalAccountsParams, options?: RequestOptions): Promise<T.JournalAccounts> {
 		return this.t.call("POST", "/api/company/reports/accounts", { body: params }, options);
 	}
 
@@ -687,7 +687,7 @@ export class DestinationsService extends Service {
 	 *
 	 * Requires the scope `u_user_distribution_update`.
 	 */
-	delete(params: T.UserDestinationDeleteParams, options?: RequestOptions): Promise<T.DestinationDeleted> {
+	delete(params: T.DestinationDeleteParams, options?: RequestOptions): Promise<T.DestinationDeleted> {
 		return this.t.call("DELETE", "/api/user/distribution", { body: params }, options);
 	}
 
@@ -699,7 +699,7 @@ export class DestinationsService extends Service {
 	 *
 	 * Requires the scope `u_user_distribution_create`.
 	 */
-	create(params: T.UserDestinationCreateParams, options?: RequestOptions): Promise<T.UserDestinationCreated> {
+	create(params: T.DestinationCreateParams, options?: RequestOptions): Promise<T.UserDestinationCreated> {
 		return this.t.call("POST", "/api/user/distribution", { body: params }, options);
 	}
 
@@ -710,8 +710,8 @@ export class DestinationsService extends Service {
 	 *
 	 * Requires the scope `u_user_distribution_update`.
 	 */
-	setAllocations(params: T.UserAllocationsParams, options?: RequestOptions): Promise<T.UserAllocationsUpdated> {
-		return this.t.call("PATCH", "/api/user/distribution/allocations", { body: params, shape: "UserAllocationsParams" }, options, "UserAllocationsUpdated");
+	setAllocations(params: T.DestinationSetAllocationsParams, options?: RequestOptions): Promise<T.UserAllocationsUpdated> {
+		return this.t.call("PATCH", "/api/user/distribution/allocations", { body: params, shape: "DestinationSetAllocationsParams" }, options, "UserAllocationsUpdated");
 	}
 
 	/**
@@ -723,7 +723,7 @@ export class DestinationsService extends Service {
 	 *
 	 * Requires the scope `u_user_distribution_update`.
 	 */
-	confirm(params: T.UserDestinationConfirmParams, options?: RequestOptions): Promise<T.UserDestination> {
+	confirm(params: T.DestinationConfirmParams, options?: RequestOptions): Promise<T.UserDestination> {
 		return this.t.call("POST", "/api/user/distribution/confirm", { body: params }, options, "UserDestination");
 	}
 
@@ -807,7 +807,7 @@ export class DestinationsService extends Service {
 	 *
 	 * Requires the scope `u_user_distribution_update`.
 	 */
-	update(params: T.UserDestinationUpdateParams, options?: RequestOptions): Promise<T.UserDestination> {
+	update(params: T.DestinationUpdateParams, options?: RequestOptions): Promise<T.UserDestination> {
 		return this.t.call("POST", "/api/user/distribution/update", { body: params }, options, "UserDestination");
 	}
 }
@@ -845,7 +845,7 @@ export class DocumentsService extends Service {
 	 *
 	 * Requires the scope `u_user_update_doc`.
 	 */
-	upload(params: T.UploadParams, options?: RequestOptions): Promise<T.Succeeded> {
+	upload(params: T.DocumentUploadParams, options?: RequestOptions): Promise<T.Succeeded> {
 		return this.t.call("POST", "/api/user/document/upload", { body: params }, options);
 	}
 }
@@ -892,7 +892,7 @@ export class FundingAccountsService extends Service {
 	 *
 	 * Requires the scope `u_user_bank_details`.
 	 */
-	open(params: T.FundingOpenParams, options?: RequestOptions): Promise<T.FundingAccount> {
+	open(params: T.FundingAccountOpenParams, options?: RequestOptions): Promise<T.FundingAccount> {
 		return this.t.call("POST", "/api/user/funding/account", { body: params }, options, "FundingAccount");
 	}
 
@@ -1055,7 +1055,7 @@ export class PayersService extends Service {
 	 *
 	 * Requires the scope `u_user_payer_update`.
 	 */
-	delete(params: T.PayerRefParams, options?: RequestOptions): Promise<T.PayerDeleted> {
+	delete(params: T.PayerDeleteParams, options?: RequestOptions): Promise<T.PayerDeleted> {
 		return this.t.call("POST", "/api/user/payer/delete", { body: params }, options);
 	}
 
@@ -1130,7 +1130,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	payInvoices(params: T.PayInvoicesParams, options?: RequestOptions): Promise<T.PayrollCreated> {
+	payInvoices(params: T.PayrollPayInvoicesParams, options?: RequestOptions): Promise<T.PayrollCreated> {
 		return this.t.call("POST", "/api/company/payroll/pay-invoices", { body: params }, options, "PayrollCreated");
 	}
 
@@ -1190,8 +1190,8 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	createSchedule(params: T.ScheduleTerms, options?: RequestOptions): Promise<T.ScheduleDetail> {
-		return this.t.call("POST", "/api/company/payroll/schedule/create", { body: params, shape: "ScheduleTerms" }, options, "ScheduleDetail");
+	createSchedule(params: T.PayrollCreateScheduleParams, options?: RequestOptions): Promise<T.ScheduleDetail> {
+		return this.t.call("POST", "/api/company/payroll/schedule/create", { body: params, shape: "PayrollCreateScheduleParams" }, options, "ScheduleDetail");
 	}
 
 	/**
@@ -1201,8 +1201,8 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	changeScheduleRun(params: T.ScheduleRunParams, options?: RequestOptions): Promise<T.ScheduleRunChanged> {
-		return this.t.call("POST", "/api/company/payroll/schedule/run", { body: params, shape: "ScheduleRunParams" }, options);
+	changeScheduleRun(params: T.PayrollChangeScheduleRunParams, options?: RequestOptions): Promise<T.ScheduleRunChanged> {
+		return this.t.call("POST", "/api/company/payroll/schedule/run", { body: params, shape: "PayrollChangeScheduleRunParams" }, options);
 	}
 
 	/**
@@ -1214,8 +1214,8 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	updateSchedule(params: T.ScheduleUpdateParams, options?: RequestOptions): Promise<T.ScheduleDetail> {
-		return this.t.call("POST", "/api/company/payroll/schedule/update", { body: params, shape: "ScheduleUpdateParams" }, options, "ScheduleDetail");
+	updateSchedule(params: T.PayrollUpdateScheduleParams, options?: RequestOptions): Promise<T.ScheduleDetail> {
+		return this.t.call("POST", "/api/company/payroll/schedule/update", { body: params, shape: "PayrollUpdateScheduleParams" }, options, "ScheduleDetail");
 	}
 
 	/**
@@ -1304,8 +1304,8 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	createForVendors(params: T.VendorPayrollParams, options?: RequestOptions): Promise<T.VendorPayrollCreated> {
-		return this.t.call("POST", "/api/vendor/payroll", { body: params, shape: "VendorPayrollParams" }, options, "VendorPayrollCreated");
+	createForVendors(params: T.PayrollCreateForVendorsParams, options?: RequestOptions): Promise<T.VendorPayrollCreated> {
+		return this.t.call("POST", "/api/vendor/payroll", { body: params, shape: "PayrollCreateForVendorsParams" }, options, "VendorPayrollCreated");
 	}
 
 	/**
@@ -1315,7 +1315,7 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	uploadVendorDocument(params: T.VendorUploadParams, options?: RequestOptions): Promise<T.VendorDocument> {
+	uploadVendorDocument(params: T.PayrollUploadVendorDocumentParams, options?: RequestOptions): Promise<T.VendorDocument> {
 		return this.t.call("POST", "/api/vendor/payroll/documents", { body: params }, options);
 	}
 
@@ -1327,8 +1327,8 @@ export class PayrollsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_pay`.
 	 */
-	quoteForVendors(params: T.VendorQuoteParams, options?: RequestOptions): Promise<T.PayrollPreview> {
-		return this.t.call("POST", "/api/vendor/payroll/quotes", { body: params, shape: "VendorQuoteParams" }, options, "PayrollPreview");
+	quoteForVendors(params: T.PayrollQuoteForVendorsParams, options?: RequestOptions): Promise<T.PayrollPreview> {
+		return this.t.call("POST", "/api/vendor/payroll/quotes", { body: params, shape: "PayrollQuoteForVendorsParams" }, options, "PayrollPreview");
 	}
 }
 
@@ -1362,7 +1362,7 @@ export class PlatformsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	createCompany(params: T.PlatformCreateParams, options?: RequestOptions): Promise<T.PlatformCompany> {
+	createCompany(params: T.PlatformCreateCompanyParams, options?: RequestOptions): Promise<T.PlatformCompany> {
 		return this.t.call("POST", "/api/platform/companies", { body: params }, options);
 	}
 
@@ -1389,7 +1389,7 @@ export class PlatformsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	setFee(company: string, params: T.PlatformFeeParams, options?: RequestOptions): Promise<T.PlatformCompany> {
+	setFee(company: string, params: T.PlatformSetFeeParams, options?: RequestOptions): Promise<T.PlatformCompany> {
 		return this.t.call("POST", path`/api/platform/companies/${company}/fee`, { body: params }, options);
 	}
 
@@ -1403,7 +1403,7 @@ export class PlatformsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	inviteOwner(company: string, params: T.PlatformInviteParams, options?: RequestOptions): Promise<T.PlatformInvitation> {
+	inviteOwner(company: string, params: T.PlatformInviteOwnerParams, options?: RequestOptions): Promise<T.PlatformInvitation> {
 		return this.t.call("POST", path`/api/platform/companies/${company}/invite`, { body: params }, options);
 	}
 
@@ -1417,7 +1417,7 @@ export class PlatformsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	createOnboardingLink(company: string, params: T.OnboardingLinkParams, options?: RequestOptions): Promise<T.OnboardingLink> {
+	createOnboardingLink(company: string, params: T.PlatformCreateOnboardingLinkParams = {}, options?: RequestOptions): Promise<T.OnboardingLink> {
 		return this.t.call("POST", path`/api/platform/companies/${company}/onboarding-link`, { body: params }, options);
 	}
 
@@ -1431,7 +1431,7 @@ export class PlatformsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	createToken(company: string, params: T.PlatformTokenParams, options?: RequestOptions): Promise<T.PlatformToken> {
+	createToken(company: string, params: T.PlatformCreateTokenParams = {}, options?: RequestOptions): Promise<T.PlatformToken> {
 		return this.t.call("POST", path`/api/platform/companies/${company}/token`, { body: params }, options);
 	}
 }
@@ -1461,7 +1461,7 @@ export class ProposalsService extends Service {
 	 *
 	 * Requires the scope `c_company_propose`.
 	 */
-	cancel(params: T.ProposalRefParams, options?: RequestOptions): Promise<T.ProposalDetail> {
+	cancel(params: T.ProposalCancelParams, options?: RequestOptions): Promise<T.ProposalDetail> {
 		return this.t.call("POST", "/api/company/proposals/cancel", { body: params }, options, "ProposalDetail");
 	}
 
@@ -1474,8 +1474,8 @@ export class ProposalsService extends Service {
 	 *
 	 * Requires the scope `c_company_propose`.
 	 */
-	proposeClaim(params: T.ClaimProposeParams, options?: RequestOptions): Promise<T.ProposalDetail> {
-		return this.t.call("POST", "/api/company/proposals/claim", { body: params, shape: "ClaimProposeParams" }, options, "ProposalDetail");
+	proposeClaim(params: T.ProposalProposeClaimParams, options?: RequestOptions): Promise<T.ProposalDetail> {
+		return this.t.call("POST", "/api/company/proposals/claim", { body: params, shape: "ProposalProposeClaimParams" }, options, "ProposalDetail");
 	}
 
 	/**
@@ -1488,8 +1488,8 @@ export class ProposalsService extends Service {
 	 *
 	 * Requires the scope `c_company_propose`.
 	 */
-	proposePayroll(params: T.PayrollProposeParams, options?: RequestOptions): Promise<T.ProposalDetail> {
-		return this.t.call("POST", "/api/company/proposals/payroll", { body: params, shape: "PayrollProposeParams" }, options, "ProposalDetail");
+	proposePayroll(params: T.ProposalProposePayrollParams, options?: RequestOptions): Promise<T.ProposalDetail> {
+		return this.t.call("POST", "/api/company/proposals/payroll", { body: params, shape: "ProposalProposePayrollParams" }, options, "ProposalDetail");
 	}
 
 	/**
@@ -1532,7 +1532,7 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	remind(params: T.ReminderParams, options?: RequestOptions): Promise<T.Reminded> {
+	remind(params: T.RecipientRemindParams = {}, options?: RequestOptions): Promise<T.Reminded> {
 		return this.t.call("POST", "/api/company/recipients/remind", { body: params }, options);
 	}
 
@@ -1556,7 +1556,7 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	create(companyId: string, params: T.RecipientCreateParams, options?: RequestOptions): Promise<T.RecipientCreated> {
+	create(companyId: string, params: T.RecipientCreateParams = {}, options?: RequestOptions): Promise<T.RecipientCreated> {
 		return this.t.call("POST", path`/api/company/${companyId}/recipients/create`, { body: params }, options);
 	}
 
@@ -1612,7 +1612,7 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	deleteDestination(companyId: string, recipientId: string, params: T.RecipientDestinationDeleteParams, options?: RequestOptions): Promise<T.DestinationDeleted> {
+	deleteDestination(companyId: string, recipientId: string, params: T.RecipientDeleteDestinationParams, options?: RequestOptions): Promise<T.DestinationDeleted> {
 		return this.t.call("DELETE", path`/api/company/${companyId}/recipients/${recipientId}/distribution`, { body: params }, options);
 	}
 
@@ -1635,7 +1635,7 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	createDestination(companyId: string, recipientId: string, params: T.RecipientDestinationCreateParams, options?: RequestOptions): Promise<T.RecipientDestinationCreated> {
+	createDestination(companyId: string, recipientId: string, params: T.RecipientCreateDestinationParams, options?: RequestOptions): Promise<T.RecipientDestinationCreated> {
 		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution`, { body: params }, options);
 	}
 
@@ -1647,8 +1647,8 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	setAllocations(companyId: string, recipientId: string, params: T.RecipientAllocationsParams, options?: RequestOptions): Promise<T.RecipientAllocationsUpdated> {
-		return this.t.call("PATCH", path`/api/company/${companyId}/recipients/${recipientId}/distribution/allocations`, { body: params, shape: "RecipientAllocationsParams" }, options, "RecipientAllocationsUpdated");
+	setAllocations(companyId: string, recipientId: string, params: T.RecipientSetAllocationsParams, options?: RequestOptions): Promise<T.RecipientAllocationsUpdated> {
+		return this.t.call("PATCH", path`/api/company/${companyId}/recipients/${recipientId}/distribution/allocations`, { body: params, shape: "RecipientSetAllocationsParams" }, options, "RecipientAllocationsUpdated");
 	}
 
 	/**
@@ -1720,7 +1720,7 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	updateDestination(companyId: string, recipientId: string, params: T.RecipientDestinationUpdateParams, options?: RequestOptions): Promise<T.RecipientDestination> {
+	updateDestination(companyId: string, recipientId: string, params: T.RecipientUpdateDestinationParams, options?: RequestOptions): Promise<T.RecipientDestination> {
 		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution/update`, { body: params }, options, "RecipientDestination");
 	}
 
@@ -1742,7 +1742,7 @@ export class RecipientsService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	update(companyId: string, recipientId: string, params: T.RecipientUpdateParams, options?: RequestOptions): Promise<T.RecipientDetail> {
+	update(companyId: string, recipientId: string, params: T.RecipientUpdateParams = {}, options?: RequestOptions): Promise<T.RecipientDetail> {
 		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/update`, { body: params }, options);
 	}
 }
@@ -1783,8 +1783,8 @@ export class SandboxService extends Service {
 	 *
 	 * Available in the sandbox only.
 	 */
-	bankDeposit(params: T.BankDepositParams, options?: RequestOptions): Promise<T.BankDeposited> {
-		return this.t.call("POST", "/api/sandbox/bank-deposit", { body: params, shape: "BankDepositParams" }, options, "BankDeposited");
+	bankDeposit(params: T.SandboxBankDepositParams, options?: RequestOptions): Promise<T.BankDeposited> {
+		return this.t.call("POST", "/api/sandbox/bank-deposit", { body: params, shape: "SandboxBankDepositParams" }, options, "BankDeposited");
 	}
 
 	/**
@@ -1796,7 +1796,7 @@ export class SandboxService extends Service {
 	 *
 	 * Available in the sandbox only.
 	 */
-	bankReturn(params: T.SandboxReturnParams, options?: RequestOptions): Promise<T.SandboxFailure> {
+	bankReturn(params: T.SandboxBankReturnParams, options?: RequestOptions): Promise<T.SandboxFailure> {
 		return this.t.call("POST", "/api/sandbox/bank-return", { body: params }, options);
 	}
 
@@ -1836,7 +1836,7 @@ export class SandboxService extends Service {
 	 *
 	 * Available in the sandbox only.
 	 */
-	directDebitReturn(params: T.SandboxDebitReturnParams, options?: RequestOptions): Promise<T.SandboxDebitReturn> {
+	directDebitReturn(params: T.SandboxDirectDebitReturnParams, options?: RequestOptions): Promise<T.SandboxDebitReturn> {
 		return this.t.call("POST", "/api/sandbox/direct-debit-return", { body: params }, options);
 	}
 
@@ -1849,7 +1849,7 @@ export class SandboxService extends Service {
 	 *
 	 * Available in the sandbox only.
 	 */
-	feeRate(params: T.SandboxFeeParams, options?: RequestOptions): Promise<T.SandboxFee> {
+	feeRate(params: T.SandboxFeeRateParams, options?: RequestOptions): Promise<T.SandboxFee> {
 		return this.t.call("POST", "/api/sandbox/fee-rate", { body: params }, options);
 	}
 
@@ -1914,7 +1914,7 @@ export class SandboxService extends Service {
 	 *
 	 * Available in the sandbox only.
 	 */
-	payoutFailure(params: T.SandboxFailureParams, options?: RequestOptions): Promise<T.SandboxFailure> {
+	payoutFailure(params: T.SandboxPayoutFailureParams, options?: RequestOptions): Promise<T.SandboxFailure> {
 		return this.t.call("POST", "/api/sandbox/payout-failure", { body: params }, options);
 	}
 }
@@ -1952,7 +1952,7 @@ export class UsersService extends Service {
 	 *
 	 * Requires the scope `u_user_kyc_initiate`.
 	 */
-	initiateKyc(params: T.KycInitiateParams, options?: RequestOptions): Promise<T.KycInitiated> {
+	initiateKyc(params: T.UserInitiateKYCParams = {}, options?: RequestOptions): Promise<T.KycInitiated> {
 		return this.t.call("POST", "/api/user/kyc-initiate", { body: params }, options);
 	}
 
@@ -1964,7 +1964,7 @@ export class UsersService extends Service {
 	 *
 	 * Requires the scope `c_company_approve` or `c_company_members`.
 	 */
-	presentSecondFactor(params: T.SecondFactorParams, options?: RequestOptions): Promise<T.SecondFactorAnswer> {
+	presentSecondFactor(params: T.UserPresentSecondFactorParams, options?: RequestOptions): Promise<T.SecondFactorAnswer> {
 		return this.t.call("POST", "/api/user/second-factor", { body: params }, options);
 	}
 
@@ -1988,7 +1988,7 @@ export class UsersService extends Service {
 	 *
 	 * Requires the scope `u_user_update`.
 	 */
-	signTaxForm(params: T.TaxFormParams, options?: RequestOptions): Promise<T.TaxForm> {
+	signTaxForm(params: T.UserSignTaxFormParams, options?: RequestOptions): Promise<T.TaxForm> {
 		return this.t.call("POST", "/api/user/tax-form", { body: params }, options);
 	}
 
@@ -2073,8 +2073,8 @@ export class WalletsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	createDirectDebit(params: T.DebitParams, options?: RequestOptions): Promise<T.DebitAnswer> {
-		return this.t.call("POST", "/api/wallets/direct-debits", { body: params, shape: "DebitParams" }, options, "DebitAnswer");
+	createDirectDebit(params: T.WalletCreateDirectDebitParams, options?: RequestOptions): Promise<T.DebitAnswer> {
+		return this.t.call("POST", "/api/wallets/direct-debits", { body: params, shape: "WalletCreateDirectDebitParams" }, options, "DebitAnswer");
 	}
 
 	/**
@@ -2136,7 +2136,7 @@ export class WalletsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	revokeMandate(params: T.MandateRevokeParams, options?: RequestOptions): Promise<T.MandateAnswer> {
+	revokeMandate(params: T.WalletRevokeMandateParams, options?: RequestOptions): Promise<T.MandateAnswer> {
 		return this.t.call("POST", "/api/wallets/mandates/revoke", { body: params }, options);
 	}
 
@@ -2215,8 +2215,8 @@ export class WalletsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	withdraw(params: T.WithdrawParams, options?: RequestOptions): Promise<T.WithdrawalAnswer> {
-		return this.t.call("POST", "/api/wallets/withdraw", { body: params, shape: "WithdrawParams" }, options, "WithdrawalAnswer");
+	withdraw(params: T.WalletWithdrawParams, options?: RequestOptions): Promise<T.WithdrawalAnswer> {
+		return this.t.call("POST", "/api/wallets/withdraw", { body: params, shape: "WalletWithdrawParams" }, options, "WithdrawalAnswer");
 	}
 
 	/**
@@ -2244,7 +2244,7 @@ export class WalletsService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	cancelWithdrawal(params: T.WithdrawalCancelParams, options?: RequestOptions): Promise<T.WithdrawalAnswer> {
+	cancelWithdrawal(params: T.WalletCancelWithdrawalParams, options?: RequestOptions): Promise<T.WithdrawalAnswer> {
 		return this.t.call("POST", "/api/wallets/withdrawals/cancel", { body: params }, options, "WithdrawalAnswer");
 	}
 
@@ -2320,7 +2320,7 @@ export class WebhooksService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	update(webhookId: string, params: T.WebhookUpdateParams, options?: RequestOptions): Promise<T.WebhookEndpoint> {
+	update(webhookId: string, params: T.WebhookUpdateParams = {}, options?: RequestOptions): Promise<T.WebhookEndpoint> {
 		return this.t.call("PATCH", path`/api/webhooks/${webhookId}`, { body: params }, options);
 	}
 
@@ -2401,7 +2401,7 @@ export class WebhooksService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	redeliverRange(webhookId: string, params: T.RedeliverParams, options?: RequestOptions): Promise<T.RedeliverStarted> {
+	redeliverRange(webhookId: string, params: T.WebhookRedeliverRangeParams = {}, options?: RequestOptions): Promise<T.RedeliverStarted> {
 		return this.t.call("POST", path`/api/webhooks/${webhookId}/redeliver`, { body: params }, options);
 	}
 
@@ -2415,7 +2415,7 @@ export class WebhooksService extends Service {
 	 *
 	 * Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
 	 */
-	rotateSecret(webhookId: string, params: T.WebhookRotateParams, options?: RequestOptions): Promise<T.WebhookSecret> {
+	rotateSecret(webhookId: string, params: T.WebhookRotateSecretParams = {}, options?: RequestOptions): Promise<T.WebhookSecret> {
 		return this.t.call("POST", path`/api/webhooks/${webhookId}/rotate`, { body: params }, options);
 	}
 
@@ -2459,7 +2459,7 @@ export class WorkersService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	invite(params: T.InviteParams, options?: RequestOptions): Promise<T.InvitationItem> {
+	invite(params: T.WorkerInviteParams, options?: RequestOptions): Promise<T.InvitationItem> {
 		return this.t.call("POST", "/api/company/worker/invite", { body: params }, options);
 	}
 
@@ -2471,7 +2471,7 @@ export class WorkersService extends Service {
 	 *
 	 * Requires the scope `c_company_workers_invite`.
 	 */
-	inviteMany(params: T.InviteManyParams, options?: RequestOptions): Promise<T.InvitedMany> {
+	inviteMany(params: T.WorkerInviteManyParams, options?: RequestOptions): Promise<T.InvitedMany> {
 		return this.t.call("POST", "/api/company/worker/invite/bulk", { body: params }, options);
 	}
 
