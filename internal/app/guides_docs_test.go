@@ -45,6 +45,7 @@ func TestTheCommandsOfTheGuides(t *testing.T) {
 			s := boot(t, dbtest.SQLite(t))
 			script := "set -eu\ncurl() { command curl -sS --fail-with-body \"$@\"; echo; }\n" + strings.Join(commands, "\n")
 			run := exec.CommandContext(t.Context(), "bash", "-c", script)
+			run.Dir = t.TempDir()
 			run.Env = append(os.Environ(), "STIPEND_URL="+s.Ready().BaseURL, "STIPEND_KEY="+s.Ready().Seed.APIKey)
 			if out, err := run.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
