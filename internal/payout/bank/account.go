@@ -194,7 +194,7 @@ func (a *Account) prepare() error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if _, known := money.Lookup(string(a.Currency)); !known || a.Currency.IsCrypto() {
-		bad("%q is not a currency", a.Currency)
+		bad("currency %q is not a currency", a.Currency)
 	}
 	if a.ID == "" || a.Name == "" || a.Number == "" {
 		bad("id, name and number are required")
@@ -236,10 +236,17 @@ func (a *Account) prepare() error {
 	}
 	switch a.Format {
 	case FormatNACHA:
-		if a.Currency != money.USD || !nacha.ValidRoutingNumber(a.Routing) || a.CompanyID == "" || len(a.CompanyID) > 10 ||
-			len(a.Number) > 17 {
-			bad("a NACHA account must be in USD and have a valid routing number, " +
-				"a company_id of up to 10 characters and a number of up to 17")
+		if a.Currency != money.USD {
+			bad("currency %q: a NACHA account must be in USD", a.Currency)
+		}
+		if !nacha.ValidRoutingNumber(a.Routing) {
+			bad("routing %q is not a routing number", a.Routing)
+		}
+		if a.CompanyID == "" || len(a.CompanyID) > 10 {
+			bad("company_id %q must have 1 to 10 characters", a.CompanyID)
+		}
+		if len(a.Number) > 17 {
+			bad("number %q of a NACHA account has over 17 characters", a.Number)
 		}
 		if a.Destination == "" {
 			a.Destination = a.Routing
@@ -255,7 +262,7 @@ func (a *Account) prepare() error {
 		}
 	case FormatPain:
 		if a.BIC != "" && !iso20022.IsBIC(a.BIC) {
-			bad("%q is not a BIC", a.BIC)
+			bad("bic %q is not a BIC", a.BIC)
 		}
 		if a.Currency == money.EUR && !isSEPA(a.Number) {
 			bad("the number of an account in EUR must be an IBAN of a country in SEPA")
@@ -271,7 +278,7 @@ func (a *Account) prepare() error {
 		}
 	case FormatIncrease, FormatColumn:
 		if a.Currency != money.USD {
-			bad("an account at %s must be in USD", a.Format)
+			bad("currency %q: an account at %s must be in USD", a.Currency, a.Format)
 		}
 		if _, err := money.Parse(a.Currency, cmp.Or(a.InstantLimit, "0")); err != nil {
 			bad("instant_limit %q is not an amount such as 25000.00", a.InstantLimit)
@@ -282,7 +289,7 @@ func (a *Account) prepare() error {
 		}
 		for _, x := range a.Pays {
 			if _, known := money.Lookup(string(x)); !known || x.IsCrypto() {
-				bad("%q in pays is not a currency", x)
+				bad("pays: %q is not a currency", x)
 			}
 		}
 	default:

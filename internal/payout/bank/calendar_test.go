@@ -70,32 +70,6 @@ func TestFilesAreExecutedOnBusinessDays(t *testing.T) {
 	}
 }
 
-func TestReadAccountsReportsEachProblem(t *testing.T) {
-	with := func(old, replacement string) string { return strings.Replace(accountsJSON, old, replacement, 1) }
-	for text, want := range map[string]string{
-		`{}`:                                    "bank accounts",
-		`[{"unknown":1}]`:                       "unknown field",
-		`[{"currency":"BTC"}]`:                  `"BTC" is not a currency`,
-		`[{"currency":"EUR"}]`:                  `format "" is neither`,
-		with("target", "moon"):                  `unknown calendar "moon"`,
-		with("15:00", "15 Uhr"):                 "cut_off",
-		with("Europe/Berlin", "Europe/Nowhere"): "zone",
-		with("091400606", "091400607"):          "routing number",
-		with("DE89370400440532013000", "DE8937040044053"):                "must be an IBAN",
-		with("DE89370400440532013000", "MU43BOMM0101123456789101000MUR"): "of a country in SEPA",
-		with(`"town":"Berlin",`, ""):                                     "town is missing",
-		with(`"country":"DE",`, ""):                                      `country "" is not`,
-		with(`"DE",`, `"Germany",`):                                      `country "Germany" is not`,
-		with(`"DE",`, `"DE","version":"pain.001.001.03",`):               `version "pain.001.001.03"`,
-		with(`"DE",`, `"DE","ctx":true,`):                                "ctx is only for accounts with format nacha",
-		with(`"id":"usd"`, `"id":"eur"`):                                 "another account has this id",
-	} {
-		if _, err := ReadAccounts(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-}
-
 func TestFindReference(t *testing.T) {
 	for text, want := range map[string]Reference{
 		"S0000012":                       {File: 12},

@@ -107,7 +107,8 @@ func (a *Account) prepareDebits() error {
 			return fmt.Errorf("debits.schemes: an account in %s with format %s has no scheme %q", a.Currency, a.Format, scheme)
 		}
 		if t.Notice < 0 || t.Notice > 60 || t.Hold < 0 || t.Hold > 400 {
-			return fmt.Errorf("debits.schemes: the days of %s are out of range", scheme)
+			return fmt.Errorf("debits.schemes: notice_days of %s must be between 0 and 60, and hold_days between 0 and 400",
+				scheme)
 		}
 		d.Schemes[scheme] = DebitTerms{cmp.Or(t.Notice, std.Notice), cmp.Or(t.Hold, std.Hold), std.calendarHold}
 	}

@@ -102,8 +102,10 @@ func refuseCollection(message, group, debit *element, earliest, now time.Time) (
 		return amount, refusal{"FF01", "the version of the message is not supported"}
 	case !validID(message.text("GrpHdr/MsgId")) || !validID(group.text("PmtInfId")):
 		return amount, refusal{"FF01", "the identification of the message or of the group is not valid"}
-	case err != nil || amount.Asset() != money.EUR || amount.Sign() <= 0:
-		return amount, refusal{"AM03", "a SEPA direct debit must be of a positive amount in euros"}
+	case err != nil || amount.Asset() != money.EUR:
+		return amount, refusal{"AM03", "a SEPA direct debit must be of an amount in euros"}
+	case amount.Sign() <= 0:
+		return amount, refusal{"AM01", "the amount is zero"}
 	case message.text("GrpHdr/NbOfTxs")+" "+message.text("GrpHdr/CtrlSum") != sum ||
 		group.text("NbOfTxs")+" "+group.text("CtrlSum") != sum:
 		return amount, refusal{"AM10", "the number of debits or the control sum is wrong"}
@@ -127,7 +129,7 @@ func refuseCollection(message, group, debit *element, earliest, now time.Time) (
 		return amount, refusal{"BE17", "the creditor identifier is not valid"}
 	case !validID(debit.text("DrctDbtTx/MndtRltdInf/MndtId")) || signedErr != nil || signed.After(today):
 		return amount, refusal{"MD02", "the reference of the mandate or its date is not valid"}
-	case !validID(debit.text("PmtId/EndToEndId")):
+	case !validID(debit.text("PmtId/EndToEndId")) || !validID(debit.text("PmtId/InstrId")):
 		return amount, refusal{"RF01", "the identification of the debit is not valid"}
 	case len(debtor) != 1 || debtor[0].text("Nm") == "" || !isSEPA(iban) || !isSEPA(group.text("CdtrAcct/Id/IBAN")):
 		return amount, refusal{"AC03", "the debtor's name or an IBAN is not valid"}

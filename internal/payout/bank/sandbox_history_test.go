@@ -117,9 +117,25 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 	abroad.Version, abroad.Debits[0].Address = iso20022.Collection02, iso20022.Address{}
 	abroad.Debits[0].Debtor.Account = "NL91ABNA0417164300"
 	old := string(testkit.Must(abroad.Write()))
-	for name, body := range map[string]string{"EEA": body, "version 02": old, "abroad": home} {
+	for name, body := range map[string]string{"EEA": body, "version 02": old, "abroad": home,
+		"the last debit": strings.Replace(body, "FRST", "FNAL", 1), "the only debit": strings.Replace(body, "FRST",
+			"OOFF", 1),
+		"due in 14 days": strings.Replace(body, "<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-11-30<", 1),
+		"the most":       strings.ReplaceAll(body, ">5.00<", ">999999999.99<"),
+		"signed today":   strings.Replace(body, "<DtOfSgntr>2026-10-16<", "<DtOfSgntr>2026-11-16<", 1),
+		"140 characters": strings.Replace(body, "</DrctDbtTxInf>", "<RmtInf><Ustrd>"+strings.Repeat("x", 140)+
+			"</Ustrd></RmtInf></DrctDbtTxInf>", 1),
+		"70 characters": strings.Replace(body, "<Nm>Rose<", "<Nm>"+strings.Repeat("x", 70)+"<", 1),
+		"a hybrid address": strings.Replace(body, "<TwnNm>Berlin</TwnNm>",
+			"<TwnNm>Berlin</TwnNm><AdrLine>1 Main St</AdrLine>", 1),
+	} {
 		if got := answer(body); got != "ACSP" {
 			t.Errorf("the unchanged file, %s: %s", name, got)
+		}
+	}
+	for amount, want := range map[string]string{"0.00": "AM01", "1000000000.00": "AM02"} {
+		if got := answer(strings.ReplaceAll(body, ">5.00<", ">"+amount+"<")); got != "RJCT "+want {
+			t.Errorf("%s euros: %s, want %s", amount, got, want)
 		}
 	}
 	morning := now
@@ -132,7 +148,8 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 	now = morning
 	from, to := strings.LastIndex(home, "<PstlAdr>"), strings.LastIndex(home, "</PstlAdr>")+len("</PstlAdr>")
 	for name, replacement := range map[string]string{"no address": "", "no town": "<PstlAdr><Ctry>CH</Ctry></PstlAdr>",
-		"no country": "<PstlAdr><TwnNm>Zug</TwnNm></PstlAdr>", "unstructured": "<PstlAdr><AdrLine>Zug</AdrLine></PstlAdr>"} {
+		"no country":   "<PstlAdr><TwnNm>Zug</TwnNm></PstlAdr>",
+		"unstructured": "<PstlAdr><AdrLine>Zug</AdrLine></PstlAdr>"} {
 		if got := answer(home[:from] + replacement + home[to:]); got != "RJCT BE07" {
 			t.Errorf("a debtor abroad with %s: %s", name, got)
 		}
@@ -148,19 +165,34 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 		"an unknown sequence":   {"FRST", "NEXT", "FF01"},
 		"a Sunday":              {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-11-22<", "DT01"},
 		"due today":             {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-11-16<", "DT01"},
-		"due in three weeks":    {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-12-07<", "DT04"},
-		"an old version":        {"pain.008.001.08", "pain.008.001.01", "FF01"},
-		"another message":       {"pain.008.001.08", "pain.001.001.09", "FF01"},
-		"a wrong message ID":    {"<MsgId>D0000012<", "<MsgId>/D0000012<", "FF01"},
-		"a long group ID":       {"<PmtInfId>D0000012<", "<PmtInfId>" + strings.Repeat("D", 36) + "<", "FF01"},
-		"no creditor":           {"<Cdtr>\n    <Nm>Example</Nm>", "<Cdtr>", "BE04"},
-		"no town":               {"<TwnNm>Berlin</TwnNm>", "", "BE04"},
-		"no country":            {"<Ctry>DE</Ctry>", "", "BE04"},
-		"an unstructured one":   {"<TwnNm>Berlin</TwnNm>", "<AdrLine>10115 Berlin</AdrLine>", "BE04"},
-		"another identifier":    {"<Prtry>SEPA</Prtry>", "<Prtry>OWN</Prtry>", "BE17"},
-		"a creditor's accent":   {"<Cdtr>\n    <Nm>Example<", "<Cdtr><Nm>Exämple<", "RR10"},
-		"a long name":           {"<Nm>Rose<", "<Nm>" + strings.Repeat("x", 71) + "<", "RR10"},
-		"a long text": {"</DrctDbtTxInf>", "<RmtInf><Ustrd>" + strings.Repeat("x", 141) + "</Ustrd></RmtInf></DrctDbtTxInf>",
+		"due in 15 days":        {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>2026-12-01<", "DT04"},
+		"no due date":           {"<ReqdColltnDt>2026-11-18<", "<ReqdColltnDt>soon<", "DT01"},
+		"a group's sum": {"</BtchBookg>\n   <NbOfTxs>1</NbOfTxs>\n   <CtrlSum>5.00<",
+			"</BtchBookg><NbOfTxs>1</NbOfTxs><CtrlSum>6.00<", "AM10"},
+		"a creditor's account": {"<IBAN>DE89370400440532013000<", "<IBAN>DE88370400440532013000<", "AC03"},
+		"a creditor elsewhere": {"<IBAN>DE89370400440532013000<", "<IBAN>AE070331234567890123456<", "AC03"},
+		"a debtor elsewhere":   {"NL91ABNA0417164300", "AE070331234567890123456", "AC03"},
+		"half a BIC":           {"ABNANL2A", "ABNANL", "RC01"},
+		"an instruction ID":    {"<InstrId>D0000012P00001<", "<InstrId>/D0000012P00001<", "RF01"},
+		"a long ID":            {"<EndToEndId>D0000012P00001<", "<EndToEndId>" + strings.Repeat("D", 36) + "<", "RF01"},
+		"a long mandate":       {"<MndtId>M-1<", "<MndtId>" + strings.Repeat("M", 36) + "<", "MD02"},
+		"no signature":         {"<DtOfSgntr>2026-10-16<", "<DtOfSgntr>2026<", "MD02"},
+		"three lines": {"<TwnNm>Berlin</TwnNm>",
+			"<TwnNm>Berlin</TwnNm>" + strings.Repeat("<AdrLine>x</AdrLine>", 3), "BE04"},
+		"another reference":   {"<MsgId>D0000012<", "<MsgId>X0000012<", "FF01"},
+		"an old version":      {"pain.008.001.08", "pain.008.001.01", "FF01"},
+		"another message":     {"pain.008.001.08", "pain.001.001.09", "FF01"},
+		"a wrong message ID":  {"<MsgId>D0000012<", "<MsgId>/D0000012<", "FF01"},
+		"a long group ID":     {"<PmtInfId>D0000012<", "<PmtInfId>" + strings.Repeat("D", 36) + "<", "FF01"},
+		"no creditor":         {"<Cdtr>\n    <Nm>Example</Nm>", "<Cdtr>", "BE04"},
+		"no town":             {"<TwnNm>Berlin</TwnNm>", "", "BE04"},
+		"no country":          {"<Ctry>DE</Ctry>", "", "BE04"},
+		"an unstructured one": {"<TwnNm>Berlin</TwnNm>", "<AdrLine>10115 Berlin</AdrLine>", "BE04"},
+		"another identifier":  {"<Prtry>SEPA</Prtry>", "<Prtry>OWN</Prtry>", "BE17"},
+		"a creditor's accent": {"<Cdtr>\n    <Nm>Example<", "<Cdtr><Nm>Exämple<", "RR10"},
+		"a long name":         {"<Nm>Rose<", "<Nm>" + strings.Repeat("x", 71) + "<", "RR10"},
+		"a long text": {"</DrctDbtTxInf>", "<RmtInf><Ustrd>" + strings.Repeat("x",
+			141) + "</Ustrd></RmtInf></DrctDbtTxInf>",
 			"RR07"},
 		"a creditor identifier": {"DE98ZZZ09999999999", "DE97ZZZ09999999999", "BE17"},
 		"signed tomorrow":       {"<DtOfSgntr>2026-10-16<", "<DtOfSgntr>2026-11-17<", "MD02"},

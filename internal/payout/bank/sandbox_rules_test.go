@@ -89,6 +89,41 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"a debtor's number": {euros, "<DbtrAcct>\n    <Id>\n     <IBAN>DE89370400440532013000<",
 			"<DbtrAcct><Id><IBAN>DE88370400440532013000<", "RJCT AC02"},
 
+		"a group's ID":      {euros, "<PmtInfId>S0000012<", "<PmtInfId>S0000012/<", "RJCT FF01"},
+		"a group's long ID": {euros, "<PmtInfId>S0000012<", "<PmtInfId>" + strings.Repeat("S", 36) + "<", "RJCT FF01"},
+		"a long ID":         {euros, "<MsgId>S0000012<", "<MsgId>" + strings.Repeat("S", 36) + "<", "RJCT FF01"},
+		"a group's count":   {euros, "</BtchBookg>\n   <NbOfTxs>2<", "</BtchBookg><NbOfTxs>1<", "RJCT AM10"},
+		"a group's sum":     {euros, "</NbOfTxs>\n   <CtrlSum>10.00<", "</NbOfTxs><CtrlSum>9.99<", "RJCT AM10"},
+		"a hybrid address":  {euros, town, town + "<AdrLine>" + strings.Repeat("x", 70) + "</AdrLine>", "ACSP"},
+		"two lines":         {euros, town, town + strings.Repeat("<AdrLine>x</AdrLine>", 2), "ACSP"},
+		"a debtor's 70": {euros, "<Nm>Stipend Sandbox</Nm>\n    <PstlAdr>", "<Nm>" + strings.Repeat("x",
+			70) + "</Nm><PstlAdr>", "ACSP"},
+		"a debtor's 71": {euros, "<Nm>Stipend Sandbox</Nm>\n    <PstlAdr>", "<Nm>" + strings.Repeat("x",
+			71) + "</Nm><PstlAdr>", "RJCT RR10"},
+		"a debtor's 141": {francs, "<Nm>Stipend Sandbox</Nm>\n    <PstlAdr>", "<Nm>" + strings.Repeat("x",
+			141) + "</Nm><PstlAdr>", "RJCT RR10"},
+		"a debtor's elsewhere": {euros, "<DbtrAcct>\n    <Id>\n     <IBAN>DE89370400440532013000<",
+			"<DbtrAcct><Id><IBAN>AE070331234567890123456<", "RJCT AC02"},
+
+		"an instruction ID": {euros, "<InstrId>S0000012P00001<", "<InstrId>/S0000012P00001<", "PART 1:RF01"},
+		"no instruction ID": {euros, "<InstrId>S0000012P00001<", "<InstrId><", "PART 1:RF01"},
+		"a long instruction ID": {euros, "<InstrId>S0000012P00001<", "<InstrId>" + strings.Repeat("S", 36) + "<",
+			"PART 1:RF01"},
+		"35 characters": {euros, "<InstrId>S0000012P00001<", "<InstrId>" + strings.Repeat("S", 35) + "<", "ACSP"},
+		"a payment's long ID": {euros, "<EndToEndId>S0000012P00001<", "<EndToEndId>" + strings.Repeat("S", 36) + "<",
+			"PART S:RF01"},
+		"a payee's hybrid one":   {euros, "<TwnNm>Bonn</TwnNm>", "<TwnNm>Bonn</TwnNm><AdrLine>1 Main St</AdrLine>", "ACSP"},
+		"a payee's unstructured": {euros, "<TwnNm>Bonn</TwnNm>", "<AdrLine>53111 Bonn</AdrLine>", "PART 1:BE04"},
+		"no country of a payee":  {euros, "Bonn</TwnNm>\n      <Ctry>DE</Ctry>", "Bonn</TwnNm>", "PART 1:BE04"},
+		"a payer's hybrid one":   {francs, "<TwnNm>Zug</TwnNm>", "<TwnNm>Zug</TwnNm><AdrLine>1 Main St</AdrLine>", "ACSP"},
+		"a payer's unstructured": {francs, "<TwnNm>Zug</TwnNm>", "<AdrLine>6300 Zug</AdrLine>", "PART 1:RR02"},
+		"140 characters":         {euros, "<Ustrd>November wages<", "<Ustrd>" + strings.Repeat("x", 140) + "<", "ACSP"},
+		"70 characters":          {euros, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 70) + "<", "ACSP"},
+		"140, in francs":         {francs, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 140) + "<", "ACSP"},
+		"a number of 34":         {kenya, "<Id>0123456789<", "<Id>" + strings.Repeat("1", 34) + "<", "ACSP"},
+		"a whole BIC":            {euros, "<BICFI>COBADEFF<", "<BICFI>COBADEFF123<", "ACSP"},
+		"a long BIC":             {euros, "<BICFI>COBADEFF<", "<BICFI>COBADEFF12<", "PART 1:RC04"},
+
 		"an opt-out": {euros, "<ChrgBr>", "<InstrForDbtrAgt>VOP OPT-OUT</InstrForDbtrAgt><ChrgBr>", "ACSP"},
 
 		"no payee":             {euros, "<Cdtr>\n     <Nm>Ada</Nm>", "<Cdtr>", "PART 1:BE22"},
@@ -99,7 +134,8 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"a payer without name": {euros, "<Nm>Example AG</Nm>", "", "PART 1:RR02"},
 		"a payer's LEI":        {euros, "506700GE1G29325QX363", "506700GE1G29325QX364", "PART 1:RR02"},
 		"a payer's town":       {francs, "<TwnNm>Zug</TwnNm>", "", "PART 1:RR02"},
-		"check digits":         {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89", "<CdtrAcct><Id><IBAN>DE88", "PART 1:AC03"},
+		"check digits": {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89", "<CdtrAcct><Id><IBAN>DE88",
+			"PART 1:AC03"},
 		"not in SEPA": {euros, "<CdtrAcct>\n     <Id>\n      <IBAN>DE89370400440532013000<",
 			"<CdtrAcct><Id><IBAN>AE070331234567890123456<", "PART 1:AC03"},
 		"half a BIC":         {euros, "<BICFI>COBADEFF<", "<BICFI>COBADE<", "PART 1:RC04"},
@@ -136,11 +172,18 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 	for name, c := range map[string]struct{ units, sum, want string }{
 		"nothing":       {"0.00", "5.00", "PART 1:AM01"},
 		"over the most": {"1000000000.00", "1000000005.00", "PART 1:AM02"},
+		"the most":      {"999999999.99", "1000000004.99", "ACSP"},
+		"a negative":    {"-5.00", "0.00", "RJCT AM12"},
+		"three digits":  {"5.001", "10.001", "RJCT AM12"},
 	} {
 		body := strings.Replace(euros, ">5.00<", ">"+c.units+"<", 1)
 		if got := answer(strings.ReplaceAll(body, ">10.00<", ">"+c.sum+"<")); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+	order := testkit.Must(readOrder([]byte(euros)))
+	if got := refuseOrder(order, nil, now); got.code != "AM03" {
+		t.Errorf("no account in the currency: %v", got)
 	}
 	if got := answer(strings.ReplaceAll(euros, `Ccy="EUR"`, `Ccy="USD"`)); got != "PART 1:AM03 2:AM03" {
 		t.Errorf("dollars in SEPA: %s", got)

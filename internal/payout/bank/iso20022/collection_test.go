@@ -86,6 +86,18 @@ func TestCollectionsThatNoBankAcceptsAreNotWritten(t *testing.T) {
 		"mandate too long":       func(c *Collection) { c.Debits[0].Mandate = strings.Repeat("M", 36) },
 		"no date of signature":   func(c *Collection) { c.Debits[0].Signed = time.Time{} },
 		"a foreign character":    func(c *Collection) { c.Debits[0].Debtor.Name = "Пример" },
+		"no creditor":            func(c *Collection) { c.Creditor.Name = "" },
+		"no due date":            func(c *Collection) { c.Due = time.Time{} },
+		"no creation time":       func(c *Collection) { c.Created = time.Time{} },
+		"creditor without IBAN":  func(c *Collection) { c.Creditor.Account = "12345678" },
+		"creditor with half BIC": func(c *Collection) { c.Creditor.Bank = "COBADE" },
+		"no country":             func(c *Collection) { c.Address.Country = "" },
+		"too long an ID":         func(c *Collection) { c.ID = strings.Repeat("D", 36) },
+		"no ID of a debit":       func(c *Collection) { c.Debits[0].ID = "" },
+		"too much":               func(c *Collection) { c.Debits[0].Amount = eur(1_000_000_000_00) },
+		"no debtor":              func(c *Collection) { c.Debits[0].Debtor.Name = "" },
+		"half a BIC":             func(c *Collection) { c.Debits[0].Debtor.Bank = "ABNANL" },
+		"an umlaut in the text":  func(c *Collection) { c.Debits[0].Remittance = "Löhne" },
 		"two with one ID":        func(c *Collection) { c.Debits = append(c.Debits, c.Debits[0]) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +107,26 @@ func TestCollectionsThatNoBankAcceptsAreNotWritten(t *testing.T) {
 				t.Errorf("it was written:\n%s", b)
 			}
 		})
+	}
+}
+
+func TestBICs(t *testing.T) {
+	for bic, want := range map[string]bool{"COBADEFF": true, "COBADEFFXXX": true, "COBADEFF123": true, "NDEAFIHH": true,
+		"": false, "COBADEF": false, "COBADEFF1": false, "COBADEFF12": false, "COBADEFF1234": false, "cobadeff": false,
+		"COBA1EFF": false, "COBAD2FF": false, "1OBADEFF": false, "COBADE-F": false, "COBADEFF ": false, "COBADEÄF": false} {
+		if IsBIC(bic) != want {
+			t.Errorf("%q is a BIC: %v", bic, IsBIC(bic))
+		}
+	}
+	for _, c := range []struct {
+		bic, iban string
+		want      bool
+	}{{"COBADEFF", "DE89370400440532013000", true}, {"COBADEFF", "NL91ABNA0417164300", false},
+		{"MIDLJESH", "GB29NWBK60161331926819", true}, {"BNPARERX", "FR1420041010050500013M02606", true},
+		{"NWBKGB2L", "JE29NWBK60161331926819", false}} {
+		if got := SameCountry(c.bic, c.iban); got != c.want {
+			t.Errorf("%s and %s are of one country: %v", c.bic, c.iban, got)
+		}
 	}
 }
 

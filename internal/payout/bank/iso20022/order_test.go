@@ -159,6 +159,11 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 		"an amount of 0":              order(transfer(1, eur(0))),
 		"no day":                      whole(func(o *Order) { o.Execute = time.Time{} }),
 		"a long ID":                   whole(func(o *Order) { o.ID = strings.Repeat("x", 36) }),
+		"no ID":                       whole(func(o *Order) { o.ID = "" }),
+		"no creation time":            whole(func(o *Order) { o.Created = time.Time{} }),
+		"no account of the debtor":    whole(func(o *Order) { o.Debtor.Account = "" }),
+		"a payment without an ID":     whole(func(o *Order) { o.Transfers[0].ID = "" }),
+		"a payment's long ID":         whole(func(o *Order) { o.Transfers[0].ID = strings.Repeat("x", 36) }),
 		"no name":                     whole(func(o *Order) { o.Debtor.Name = "" }),
 		"another version":             whole(func(o *Order) { o.Version = "pain.001.001.03" }),
 		"no address of the debtor":    whole(func(o *Order) { o.Address = Address{} }),
@@ -172,6 +177,7 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 		"a country in words":          sepa(func(p *Transfer) { p.Address = Address{Town: "Utrecht", Country: "Holland"} }),
 		"dollars in SEPA":             sepa(func(p *Transfer) { *p = dollars }),
 		"a number in SEPA":            sepa(func(p *Transfer) { p.Creditor.Account = "12345" }),
+		"an address line alone":       sepa(func(p *Transfer) { p.Address = Address{Line: "3500 Utrecht", Country: "NL"} }),
 		"too much for SEPA":           sepa(func(p *Transfer) { p.Amount = eur(1_000_000_000_00) }),
 		"BIC of another country":      sepa(func(p *Transfer) { p.Creditor.Bank = "COBADEFF" }),
 		"a character of no SEPA name": sepa(func(p *Transfer) { p.Creditor.Name = "Ada & Co" }),
@@ -221,6 +227,19 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for name, o := range map[string]Order{
+		"the most": sepa(func(p *Transfer) { p.Amount = eur(999_999_999_99) }),
+		"a cent":   sepa(func(p *Transfer) { p.Amount = eur(1) }),
+		"a hybrid address": sepa(func(p *Transfer) {
+			p.Address = Address{Line: "1 Main St", Town: "Utrecht",
+				Country: "NL"}
+		}),
+		"35 characters": sepa(func(p *Transfer) { p.ID, p.TaxID = strings.Repeat("x", 35), strings.Repeat("1", 35) }),
+	} {
+		if _, err := o.Write(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	territory := sepa(func(p *Transfer) { p.Creditor.Bank, p.Creditor.Account = "MIDLJESH", "GB29NWBK60161331926819" })
 	if _, err := territory.Write(); err != nil {
 		t.Errorf("a bank in Jersey has IBANs of the United Kingdom: %v", err)
@@ -229,7 +248,8 @@ func TestWriteRejectsInvalidOrders(t *testing.T) {
 
 // Every reason of the published list has a text and can be read from a report that conforms to the schema.
 func TestReadStatusReadsEveryReason(t *testing.T) {
-	list := regexp.MustCompile(`enumeration value="([A-Z]{2}[0-9]{2}|NARR)"`).FindAllSubmatch(schema(t, "pain.002.002.02"),
+	list := regexp.MustCompile(`enumeration value="([A-Z]{2}[0-9]{2}|NARR)"`).FindAllSubmatch(schema(t,
+		"pain.002.002.02"),
 		-1)
 	codes := map[string]bool{}
 	for _, m := range list {
@@ -275,6 +295,13 @@ func TestReadStatusReadsGroupsAndPayments(t *testing.T) {
 		Payments: []PaymentStatus{{ID: "S00000012P00001", Code: "RJCT", Reasons: []Reason{{Code: "AC04"}}}}}
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
+	}
+	for code, want := range map[string]Verification{"RCVC": Match, "RVMC": CloseMatch, "RVNM": NoMatch,
+		"RVNA": NotPossible,
+		"RVCM": "", "RVNC": "", "ACSP": "", "RJCT": "", "": ""} {
+		if got := VerificationOf(code); got != want {
+			t.Errorf("%q is the result %q, want %q", code, got, want)
+		}
 	}
 	for code, want := range map[string]Outcome{"ACTC": Accepted, "ACSP": Accepted, "PDNG": Accepted, "ACSC": Paid,
 		"ACCC": Paid, "RJCT": Rejected, "CANC": Rejected, "PART": Mixed, "": Unknown, "XXXX": Unknown} {
