@@ -54,6 +54,24 @@ func TestSchedulePagesInABrowser(t *testing.T) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	o.says(o.Follow(o.Submit(o.Get(run), run, "amount.0", "650", "act", "all")), "650.00\u00a0USD")
+	edit := o.says(o.Get(at+"/edit"), "Wages &lt;b&gt;", "Public holidays")
+	for _, c := range []struct{ field, value, at string }{
+		{"schedule_name", "", "schedule_name"}, {"end_date", "soon", "end_date"}, {"days_ahead", "29", "days_ahead"},
+		{"time_zone", "Mars", "time_zone"}, {"calendar", "XX", "calendar"}, {"schedule_payee", "Nobody", "schedule_payee"},
+		{"schedule_payee", "Ada Lovelace", "schedule_amount"},
+	} {
+		got := o.Submit(edit, at+"/edit", c.field, c.value)
+		if got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="`+c.at+`-problem"`) {
+			t.Errorf("%s %q: %d\n%s", c.field, c.value, got.Status, got.Text)
+		}
+	}
+	until := time.Now().UTC().AddDate(0, 0, 100).Format(time.DateOnly)
+	o.says(o.Follow(o.Submit(edit, at+"/edit", "schedule_name", "Pay", "end_date", until, "days_ahead", "2", "working_day",
+		"after", "calendar", "FR", "time_zone", "Europe/Paris", "schedule_payee", "Ada Lovelace", "schedule_amount", "12.50")),
+		"Pay", until, "(FR)", "Europe/Paris", "650.00\u00a0USD", "12.50\u00a0USD")
+	if got := o.Submit(edit, at+"/edit"); got.Status != http.StatusConflict { // an old form
+		t.Errorf("%d\n%s", got.Status, got.Text)
+	}
 	b := webtest.Start(t)
 	admin := o.d.seed.Admin
 	phone := b.Open(o.s.Ready().BaseURL+at, webtest.Look{Width: 390})

@@ -41,6 +41,10 @@ type (
 		EndDate    *string     `json:"end_date,omitempty" maxLength:"10" example:"2027-09-30"`
 		DaysAhead  *int        `json:"days_ahead,omitempty" minimum:"0" maximum:"28" example:"3"`
 		ToPay      []toPayItem `json:"to_pay,omitempty" minItems:"1" maxItems:"10000"`
+
+		WorkingDay *string `json:"working_day,omitempty" enum:"before,after,none" example:"before"`
+		Calendar   *string `json:"calendar,omitempty" maxLength:"8" example:"DE"`
+		TimeZone   *string `json:"time_zone,omitempty" maxLength:"64" example:"Europe/Berlin"`
 	}
 
 	scheduleRunInput struct{ Body scheduleRunBody }
@@ -140,7 +144,11 @@ func createSchedule(ctx context.Context, tx *db.Tx, c *request, in *scheduleCrea
 
 func updateSchedule(ctx context.Context, tx *db.Tx, c *request, in *scheduleUpdateInput) (*scheduleDetail, error) {
 	b := &in.Body
-	changes := schedule.Changes{Name: b.Name, EndDate: b.EndDate, DaysAhead: b.DaysAhead, ToPay: payeesOrNil(b.ToPay)}
+	changes := schedule.Changes{Name: b.Name, EndDate: b.EndDate, DaysAhead: b.DaysAhead, ToPay: payeesOrNil(b.ToPay),
+		Calendar: b.Calendar, TimeZone: b.TimeZone}
+	if b.WorkingDay != nil {
+		changes.WorkingDay = new(workday.Rule(*b.WorkingDay))
+	}
 	if b.Status != "" {
 		state := schedule.State(b.Status)
 		changes.State = &state

@@ -1093,8 +1093,12 @@ CREATE TABLE destination_requests (
     code_expires_at BIGINT NOT NULL DEFAULT 0,
     codes           BIGINT NOT NULL DEFAULT 0, -- number of codes sent
     attempts        BIGINT NOT NULL DEFAULT 0, -- number of codes entered
+    -- The link after its use, which shows the check of the account until expires_at, and the destination; '' before.
+    used_digest     TEXT   NOT NULL DEFAULT '',
+    used_id         TEXT   NOT NULL DEFAULT '',
     PRIMARY KEY (company_id, recipient_id)
 );
+CREATE UNIQUE INDEX destination_requests_used ON destination_requests (used_digest) WHERE used_digest <> '';
 CREATE UNIQUE INDEX destination_requests_by_token ON destination_requests (token_digest) WHERE token_digest <> '';
 CREATE INDEX destination_requests_drafts ON destination_requests (code_expires_at) WHERE draft <> '';
 

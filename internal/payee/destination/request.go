@@ -24,6 +24,7 @@ const (
 	RequestLife   = 7 * 24 * time.Hour
 	CodeLife      = 15 * time.Minute
 	requestPeriod = 24 * time.Hour
+	resultLife    = time.Hour // a used link shows the check of the account for this time
 	maxCodes      = 5
 	maxAttempts   = 5
 )
@@ -195,14 +196,35 @@ func (r Request) Confirm(ctx context.Context, tx *db.Tx, setup Setup, code strin
 	if err := useRequest(ctx, tx, r); err != nil {
 		return false, err
 	}
+	var d Destination
 	if r.Now == nil {
-		_, err = Create(ctx, tx, setup, r.principal(), CreateParams{OwnerID: r.Owner.ID, Symbol: symbol, Data: data})
+		d, err = Create(ctx, tx, setup, r.principal(), CreateParams{OwnerID: r.Owner.ID, Symbol: symbol, Data: data})
 	} else {
-		_, err = Update(ctx, tx, setup, r.principal(), UpdateParams{OwnerID: r.Owner.ID, ID: r.Now.ID, Symbol: symbol,
+		d, err = Update(ctx, tx, setup, r.principal(), UpdateParams{OwnerID: r.Owner.ID, ID: r.Now.ID, Symbol: symbol,
 			Data: data})
+	}
+	if err == nil {
+		err = setUsed(ctx, tx, r, d.ID)
 	}
 	return err == nil, err
 }
+
+// FindSaved returns the destination that a payee entered at a link, for an hour after its use, with the check of the
+// account. It returns apierr.NotFoundErr for another link.
+func FindSaved(ctx context.Context, tx *db.Tx, token string) (Destination, error) {
+	digest := identity.LinkDigest(token)
+	if digest == "" {
+		return Destination{}, apierr.NotFoundErr
+	}
+	owner, id, err := selectUsed(ctx, tx, digest)
+	if err != nil {
+		return Destination{}, err
+	}
+	return find(ctx, tx, owner, id)
+}
+
+// Checked reports whether a check of a destination's account is expected or was made.
+func (s Checks) Checked(d Destination) bool { return d.Check != nil || d.Kind == Fiat && s.checks(d) }
 
 // splitDraft returns the currency and the data of a stored draft.
 func splitDraft(draft []byte) (symbol string, data []byte, err error) {

@@ -292,7 +292,8 @@ func upsertRequest(ctx context.Context, tx *db.Tx, companyID, recipientID, diges
 		VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (company_id, recipient_id) DO UPDATE SET token_digest = excluded.token_digest,
 			sent_at = excluded.sent_at, expires_at = excluded.expires_at, draft = '', code_digest = '', code_expires_at = 0,
-			codes = 0, attempts = 0
+			codes = 0, attempts = 0,
+			used_digest = '', used_id = ''
 		WHERE destination_requests.sent_at <= $6`, companyID, recipientID, digest, db.Micros(tx.Now()), db.Micros(expires),
 		db.Micros(tx.Now().Add(-requestPeriod)))
 	if err == nil && n == 0 {
@@ -337,15 +338,32 @@ func countAttempt(ctx context.Context, tx *db.Tx, r Request) error {
 	return err
 }
 
-// useRequest ends a link whose code was entered.
+// useRequest ends a link whose code was entered. It shows the check of the account for resultLife.
 func useRequest(ctx context.Context, tx *db.Tx, r Request) error {
-	n, err := tx.Exec(ctx, `UPDATE destination_requests SET token_digest = '', draft = '', code_digest = ''
+	n, err := tx.Exec(ctx, `UPDATE destination_requests SET token_digest = '', draft = '', code_digest = '',
+			used_digest = token_digest, expires_at = $5
 		WHERE company_id = $1 AND recipient_id = $2 AND token_digest = $3 AND code_digest = $4`,
-		r.CompanyID, r.Owner.ID, r.digest, r.code)
+		r.CompanyID, r.Owner.ID, r.digest, r.code, db.Micros(tx.Now().Add(resultLife)))
 	if err == nil && n != 1 {
 		return apierr.NotFoundErr
 	}
 	return err
+}
+
+// setUsed stores the destination that was entered at a used link.
+func setUsed(ctx context.Context, tx *db.Tx, r Request, id string) error {
+	return tx.ExecOne(ctx, `UPDATE destination_requests SET used_id = $4
+		WHERE company_id = $1 AND recipient_id = $2 AND used_digest = $3`, r.CompanyID, r.Owner.ID, r.digest, id)
+}
+
+// selectUsed returns the owner and the ID of the destination that was entered at a used link.
+func selectUsed(ctx context.Context, tx *db.Tx, digest string) (ownerID, id string, err error) {
+	err = tx.QueryRow(ctx, `SELECT recipient_id, used_id FROM destination_requests
+		WHERE used_digest = $1 AND expires_at > $2`, digest, db.Micros(tx.Now())).Scan(&ownerID, &id)
+	if errors.Is(err, db.ErrNoRows) {
+		err = apierr.NotFoundErr
+	}
+	return ownerID, id, err
 }
 
 func deleteDrafts(ctx context.Context, tx *db.Tx) error {

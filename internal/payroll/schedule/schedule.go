@@ -137,6 +137,9 @@ type Changes struct {
 	EndDate   *string // "" removes it
 	DaysAhead *int
 	ToPay     []payroll.Payee
+
+	WorkingDay         *workday.Rule
+	Calendar, TimeZone *string
 }
 
 // Service creates the payrolls of schedules.
@@ -201,18 +204,8 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 
 // setDays parses the days, time zone and calendar of a new schedule.
 func (n *Schedule) setDays(p Params, now time.Time, list *apierr.List) {
+	n.setCalendar(Changes{TimeZone: &p.TimeZone}, list)
 	var err error
-	if n.Calendar.Zone, err = payroll.Zone(p.TimeZone); err != nil {
-		n.Calendar.Zone = time.UTC
-		list.Add("invalid_parameter", "/time_zone", "time_zone is the IANA name of a time zone, such as America/New_York.")
-	}
-	if !n.Calendar.Rule.Known() {
-		list.Add("invalid_parameter", "/working_day", "working_day is none, before or after.")
-	}
-	if !workday.Known(n.Calendar.Country) {
-		list.Add("invalid_parameter", "/calendar",
-			"calendar is weekdays or the code of a country whose public holidays the service knows, such as US.")
-	}
 	today := workday.On(now, n.Calendar.Zone)
 	n.Recurrence.Start, err = workday.Parse(p.StartDate)
 	if err != nil || n.Recurrence.Start.Before(today) || n.Recurrence.Start.After(today.AddDate(2, 0, 0)) {
@@ -220,6 +213,32 @@ func (n *Schedule) setDays(p Params, now time.Time, list *apierr.List) {
 	}
 	n.setEnd(p.EndDate, list)
 	n.Recurrence.check(list)
+}
+
+// setCalendar sets the members of the calendar that change, and adds their problems to list.
+func (n *Schedule) setCalendar(c Changes, list *apierr.List) {
+	if c.TimeZone != nil {
+		zone, err := payroll.Zone(*c.TimeZone)
+		if err != nil {
+			zone = time.UTC
+			list.Add("invalid_parameter", "/time_zone",
+				"time_zone is the IANA name of a time zone, such as America/New_York.")
+		}
+		n.Calendar.Zone = zone
+	}
+	if c.WorkingDay != nil {
+		n.Calendar.Rule = *c.WorkingDay
+	}
+	if !n.Calendar.Rule.Known() {
+		list.Add("invalid_parameter", "/working_day", "working_day is none, before or after.")
+	}
+	if c.Calendar != nil {
+		n.Calendar.Country = *c.Calendar
+	}
+	if !workday.Known(n.Calendar.Country) {
+		list.Add("invalid_parameter", "/calendar",
+			"calendar is weekdays or the code of a country whose public holidays the service knows, such as US.")
+	}
 }
 
 func (n *Schedule) setEnd(text string, list *apierr.List) {
@@ -313,6 +332,7 @@ func (s *Service) Update(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		n.setEnd(*c.EndDate, &list)
 		n.Recurrence.check(&list)
 	}
+	n.setCalendar(c, &list)
 	n.check(&list)
 	if err := list.Err(); err != nil {
 		return n, err

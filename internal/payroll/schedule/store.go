@@ -125,10 +125,12 @@ func (n *Schedule) touch(ctx context.Context, tx *db.Tx) error {
 	}
 	n.UpdatedAt = tx.Now()
 	err = tx.ExecOne(ctx, `UPDATE schedules SET name = $1, state = $2, end_date = $3, days_ahead = $4, to_pay = $5,
-		next_day = $6, next_at = $7, created_by = $8, updated_at = $9, version = version + 1
+		next_day = $6, next_at = $7, created_by = $8, updated_at = $9, working_day = $13, calendar = $14,
+			time_zone = $15, version = version + 1
 		WHERE company_id = $10 AND schedule_id = $11 AND version = $12 AND ($6 = '' OR next_day <= $6)`,
 		n.Name, string(n.State), Text(n.Recurrence.End), int64(n.Calendar.DaysAhead), to, Text(n.Next), micros(n.nextAt),
-		n.CreatedBy, db.Micros(n.UpdatedAt), n.CompanyID, n.ID, n.Version)
+		n.CreatedBy, db.Micros(n.UpdatedAt), n.CompanyID, n.ID, n.Version,
+		string(n.Calendar.Rule), n.Calendar.Country, n.Calendar.Zone.String())
 	n.Version++
 	return err
 }

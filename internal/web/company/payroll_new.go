@@ -132,7 +132,7 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 
 // payDayFields returns the fields that set the pay date.
 func payDayFields(c *ui.Request) []ui.Field {
-	return []ui.Field{c.Field(ui.Field{Name: "pay_date", Type: "date"}), workingDayField(c), timeZoneField(c)}
+	return []ui.Field{c.Field(ui.Field{Name: "pay_date", Type: "date"}), workingDayField(c, workday.Before), timeZoneField(c)}
 }
 
 // creationSteps returns the steps to create a payroll; now is the index of the present one.
@@ -150,8 +150,8 @@ func creationSteps(c *ui.Request, now int) []ui.Cell {
 }
 
 // workingDayField returns the field that says what happens to a pay date that is not a working day.
-func workingDayField(c *ui.Request) ui.Field {
-	f := ui.Field{Name: "working_day", Type: "select", Value: string(workday.Before)}
+func workingDayField(c *ui.Request, chosen workday.Rule) ui.Field {
+	f := ui.Field{Name: "working_day", Type: "select", Value: string(chosen)}
 	for _, r := range []workday.Rule{workday.Before, workday.After, workday.None} {
 		f.Options = append(f.Options, ui.Option{Value: string(r), Label: c.Text("working_day." + string(r))})
 	}

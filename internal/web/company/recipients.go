@@ -266,6 +266,14 @@ func destinationTable(c *ui.Request, all []destination.Destination) ui.Table {
 	return t
 }
 
+// CheckText explains the check of a destination's bank account, "" if there is none.
+func CheckText(c *ui.Request, d destination.Destination) string {
+	if d.Check == nil && c.Payroll != nil && c.Payroll.Checks.Checked(d) {
+		return c.Text("check.pending")
+	}
+	return checkText(c, d)
+}
+
 // checkText explains the check of a destination's bank account, "" without one.
 func checkText(c *ui.Request, d destination.Destination) string {
 	if d.Check == nil {

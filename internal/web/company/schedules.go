@@ -95,7 +95,7 @@ func showNewSchedule(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error
 			Options: slices.DeleteFunc(options, func(o ui.Option) bool { return o.Value == "" })}),
 		c.Field(ui.Field{Name: "start_date", Type: "date", Required: true}),
 		c.Field(ui.Field{Name: "days", MaxLength: 10}),
-		workingDayField(c),
+		workingDayField(c, workday.Before),
 		timeZoneField(c),
 		c.Field(ui.Field{Name: "days_ahead", MaxLength: 2, Value: "3", InputMode: "numeric"}),
 		c.Field(ui.Field{Name: "end_date", Type: "date"}),
@@ -153,6 +153,7 @@ type schedulePage struct {
 	More                                         string // says that only some payees are listed
 	Runs                                         []runView
 	Active, Paused                               bool
+	Large                                        bool // a run has more payees than a form has fields
 }
 
 type runView struct {
@@ -175,6 +176,7 @@ func showSchedule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		WorkingDay: c.Text("working_day."+string(n.Calendar.Rule)) + " (" + n.Calendar.Country + ")",
 		Ahead:      c.FormatCount(int64(n.Calendar.DaysAhead)), Until: schedule.Text(n.Recurrence.End),
 		Active: n.State == schedule.Active, Paused: n.State == schedule.Paused,
+		Large: len(n.ToPay) > maxPayeeInputs,
 	}
 	names, err := scheduledNames(ctx, tx, &n, n.ToPay)
 	if err != nil {

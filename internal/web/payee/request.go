@@ -18,6 +18,8 @@ type requestPage struct {
 	Code                      ui.Field
 	Tax                       ui.Cell // state of the payee's tax form, with a link to it; the zero value for none
 	Step                      string  // "start", "code" or "saved"
+	Check                     string  // what the bank says about the account, or ""
+	Failed, Pending           bool    // whether the bank did not confirm it, or has not answered
 }
 
 // showRequest names the company that asks a payee without an account where to be paid.
@@ -99,10 +101,16 @@ func confirmRequested(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, er
 	if err == nil && !right {
 		err = destination.ErrCode.At("body", "/code")
 	}
-	return ui.View{Redirect: "/payee/saved"}, ui.FormError(err)
+	return ui.View{Redirect: requestPath(c) + "/saved"}, ui.FormError(err)
 }
 
-// showRequestSaved confirms that the destination was stored.
-func showRequestSaved(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Template: "payee_request", Title: c.Text("payee.saved.title"), Data: requestPage{Step: "saved"}}, nil
+// showRequestSaved confirms that the destination was stored, and shows what its bank says about the account.
+func showRequestSaved(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	d, err := destination.FindSaved(ctx, tx, c.HTTP.PathValue("token"))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := requestPage{Step: "saved", Path: requestPath(c), Check: company.CheckText(c, d),
+		Failed: d.Check.Failed(), Pending: d.Check == nil || d.Check.Result == destination.CheckPending}
+	return ui.View{Template: "payee_request", Title: c.Text("payee.saved.title"), Data: p}, nil
 }

@@ -119,7 +119,7 @@ func TestAPayeeWithoutAnAccountEntersADestination(t *testing.T) {
 			!strings.Contains(got.Text, "code-problem") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		if got := v.Submit(form, link+"/code", "code", code); got.Location() != "/payee/saved" {
+		if got := v.Submit(form, link+"/code", "code", code); got.Location() != link+"/saved" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		for _, path := range []string{link, link + "/code", link + "/destinations/new", link + "/tax"} {
@@ -131,7 +131,23 @@ func TestAPayeeWithoutAnAccountEntersADestination(t *testing.T) {
 			t.Errorf("%s", got.Text)
 		}
 
-		clock.Advance(25 * time.Hour)
+		if got := v.Get(link + "/saved"); !got.Contains("saved") || got.Contains("class=\"alert\"") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		a.Write(func(ctx context.Context, tx *db.Tx) error { // the answer about an account
+			_, err := tx.Exec(ctx, `UPDATE destinations SET kind = 'fiat',
+				account_check = '{"method":"verification_of_payee","result":"no_match"}'`)
+			return err
+		})
+		if got := v.Get(link + "/saved"); !got.Contains("does not match") {
+			t.Errorf("%d\n%s", got.Status, got.Text)
+		}
+		clock.Advance(61 * time.Minute)
+		if got := v.Get(link + "/saved"); got.Status != 404 {
+			t.Errorf("an hour after the use of a link: %d", got.Status)
+		}
+
+		clock.Advance(24 * time.Hour)
 		link = a.ask()
 		a.enter(v, link, secondAddress)
 		v.Submit(v.Get(link+"/code"), link+"/code", "code", a.code())

@@ -50,7 +50,7 @@ var Routes = slices.Concat(ownDestinations.Routes(accountPath, ui.SignedIn, show
 	{Method: "POST", Path: personPath + "/start", Access: ui.SignedIn, Factor: ui.ProvenFactor, NeedsKYC: true,
 		Handler: startOwn, FormPage: showPerson, Notice: "sent"},
 
-	{Method: "GET", Path: "/payee/saved", Access: ui.Anyone, Handler: showRequestSaved},
+	{Method: "GET", Path: "/payee/{token}/saved", Access: ui.Anyone, Handler: showRequestSaved},
 	{Method: "GET", Path: "/payee/{token}", Access: ui.Anyone, Handler: showRequest},
 	{Method: "GET", Path: "/payee/{token}/destinations/new", Access: ui.Anyone, Handler: showRequestedFields},
 	{Method: "POST", Path: "/payee/{token}/destinations/new", Access: ui.Anyone, Handler: enterRequested,
