@@ -70,16 +70,18 @@ type (
 	approvalInput struct{ Body approvalBody }
 
 	approvalBody struct {
-		CompanyID     string `json:"company_id,omitempty" maxLength:"64"`
-		Type          string `json:"type" enum:"payroll,withdrawal,refund"`
-		ObjectID      string `json:"object_id" maxLength:"64"`
-		ClaimID       string `json:"claim_id,omitempty" maxLength:"64" doc:"The claim of a refund."`
+		ApprovalTarget
+
 		ContentDigest string `json:"content_digest,omitempty" maxLength:"128" doc:"As the list of approvals returned it."`
 	}
 
 	declineInput struct{ Body declineBody }
 
-	declineBody struct {
+	declineBody struct{ ApprovalTarget }
+
+	// ApprovalTarget names what is approved or declined. It is exported because the contract leaves out what an unexported
+	// embedded type has.
+	ApprovalTarget struct {
 		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
 		Type      string `json:"type" enum:"payroll,withdrawal,refund"`
 		ObjectID  string `json:"object_id" maxLength:"64"`

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/stipend/stipend/internal/country/workday"
 	"github.com/stipend/stipend/internal/db"
@@ -39,6 +40,9 @@ type (
 		Status    string `query:"status" enum:"open,draft,sent,in_payroll,partially_paid,paid,overdue,void"`
 		PayeeID   string `query:"payee_id" maxLength:"64" doc:"ID of a payee, as in to_pay."`
 		Currency  string `query:"currency" maxLength:"10"`
+
+		From time.Time `query:"from" doc:"Created at this time or later."`
+		To   time.Time `query:"to" doc:"Created before this time."`
 		cursorPaging
 	}
 
@@ -108,7 +112,8 @@ func showCompanyInvoice(tx *db.Tx, v invoice.Invoice, err error) (*CompanyInvoic
 func listCompanyInvoices(ctx context.Context, tx *db.Tx, c *request, in *companyInvoiceList) (*companyInvoicePage,
 	error) {
 	f := invoice.Filter{
-		Status: invoice.Status(in.Status), UserID: in.PayeeID, Currency: money.Asset(in.Currency), Page: in.page(),
+		Status: invoice.Status(in.Status), UserID: in.PayeeID, Currency: money.Asset(in.Currency), From: in.From,
+		To: in.To, Page: in.page(),
 	}
 	if in.Status == "open" {
 		f.Status, f.Open = "", true

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/auth"
@@ -118,12 +119,14 @@ type (
 	}
 
 	requestList struct {
-		CompanyID string `query:"company_id"`
-		Outcome   string `query:"outcome" enum:"succeeded,refused,failed,replayed" doc:"Only requests that ended so."`
-		Route     string `query:"route" maxLength:"255" doc:"Only requests of this operation, by its path."`
-		RequestID string `query:"request_id" maxLength:"128" doc:"Only the requests with this ID."`
-		After     string `query:"after" maxLength:"64" doc:"Continue a list: next of the page before."`
-		Limit     int    `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Maximum number of entries."`
+		CompanyID string    `query:"company_id"`
+		Outcome   string    `query:"outcome" enum:"succeeded,refused,failed,replayed" doc:"Only requests that ended so."`
+		Route     string    `query:"route" maxLength:"255" doc:"Only requests of this operation, by its path."`
+		RequestID string    `query:"request_id" maxLength:"128" doc:"Only the requests with this ID."`
+		AppID     string    `query:"app_id" maxLength:"64" doc:"Only requests of this app."`
+		To        time.Time `query:"to" doc:"Only requests before this time."`
+		After     string    `query:"after" maxLength:"64" doc:"Continue a list: next of the page before."`
+		Limit     int       `query:"limit" minimum:"1" maximum:"100" default:"20" doc:"Maximum number of entries."`
 	}
 
 	loggedRequests struct {
@@ -249,7 +252,8 @@ func revokeMemberInvitation(ctx context.Context, tx *db.Tx, c *request, in *memb
 
 func listRequests(ctx context.Context, tx *db.Tx, c *request, in *requestList) (*loggedRequests, error) {
 	all, next, err := requestlog.List(ctx, tx, c.company, requestlog.Filter{
-		Outcome: in.Outcome, Route: in.Route, RequestID: in.RequestID, After: in.After, Limit: in.Limit,
+		Outcome: in.Outcome, Route: in.Route, RequestID: in.RequestID, AppID: in.AppID, To: in.To,
+		After: in.After, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err

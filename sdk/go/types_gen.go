@@ -1198,6 +1198,10 @@ type CompanyListInvoicesParams struct {
 	PayeeID string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
+	// Created at this time or later.
+	From time.Time
+	// Created before this time.
+	To time.Time
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -1222,6 +1226,12 @@ func (p *CompanyListInvoicesParams) values() url.Values {
 	}
 	if p.Currency != "" {
 		v.Set("currency", p.Currency)
+	}
+	if !p.From.IsZero() {
+		v.Set("from", p.From.Format(time.RFC3339Nano))
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -1320,6 +1330,10 @@ type CompanyListRequestsParams struct {
 	Route string
 	// Only the requests with this ID.
 	RequestID string
+	// Only requests of this app.
+	AppID string
+	// Only requests before this time.
+	To time.Time
 	// Continue a list: next of the page before.
 	After string
 	// Maximum number of entries.
@@ -1342,6 +1356,12 @@ func (p *CompanyListRequestsParams) values() url.Values {
 	}
 	if p.RequestID != "" {
 		v.Set("request_id", p.RequestID)
+	}
+	if p.AppID != "" {
+		v.Set("app_id", p.AppID)
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
 	}
 	if p.After != "" {
 		v.Set("after", p.After)

@@ -996,6 +996,10 @@ class CompanyListInvoicesParams(TypedDict, total=False):
     """ID of a payee, as in to_pay."""
     currency: str
     """Currency: its code, one of GET /api/currencies."""
+    from_: datetime
+    """Created at this time or later."""
+    to: datetime
+    """Created before this time."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -1039,6 +1043,10 @@ class CompanyListRequestsParams(TypedDict, total=False):
     """Only requests of this operation, by its path."""
     request_id: str
     """Only the requests with this ID."""
+    app_id: str
+    """Only requests of this app."""
+    to: datetime
+    """Only requests before this time."""
     after: str
     """Continue a list: next of the page before."""
     limit: int

@@ -884,6 +884,10 @@ export interface CompanyListInvoicesParams {
 	payee_id?: string;
 	/** Currency: its code, one of GET /api/currencies. */
 	currency?: string;
+	/** Created at this time or later. */
+	from?: string;
+	/** Created before this time. */
+	to?: string;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -927,6 +931,10 @@ export interface CompanyListRequestsParams {
 	route?: string;
 	/** Only the requests with this ID. */
 	request_id?: string;
+	/** Only requests of this app. */
+	app_id?: string;
+	/** Only requests before this time. */
+	to?: string;
 	/** Continue a list: next of the page before. */
 	after?: string;
 	/** Maximum number of entries. */
