@@ -84,8 +84,8 @@ func (h *env) wantWarnings(when string, p Payroll, want map[int][]Warning) {
 	})
 }
 
-// A first payment is a warning. So is a destination that changed after the last payment, for thirty days or until the
-// payment is sent. A first destination is not a change.
+// A first payment is a warning. So is a destination that changed after the last payment, until the payee is paid there.
+// A first destination is not a change.
 func TestFirstPaymentsAndChangedDestinationsAreWarnings(t *testing.T) {
 	run(t, func(h *env) {
 		pay := func(p Payroll) {

@@ -179,6 +179,8 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 		"no signature":         {"<DtOfSgntr>2026-10-16<", "<DtOfSgntr>2026<", "MD02"},
 		"three lines": {"<TwnNm>Berlin</TwnNm>",
 			"<TwnNm>Berlin</TwnNm>" + strings.Repeat("<AdrLine>x</AdrLine>", 3), "BE04"},
+		"an ultimate party": {"<Dbtr>", "<UltmtCdtr><Nm>X</Nm><PstlAdr><Ctry>DE</Ctry></PstlAdr></UltmtCdtr><Dbtr>",
+			"RR02"},
 		"another reference":   {"<MsgId>D0000012<", "<MsgId>X0000012<", "FF01"},
 		"an old version":      {"pain.008.001.08", "pain.008.001.01", "FF01"},
 		"another message":     {"pain.008.001.08", "pain.001.001.09", "FF01"},

@@ -202,8 +202,9 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 		return refusal{"RF01", "an identification of the payment is not valid"}
 	case amount.Sign() <= 0:
 		return refusal{"AM01", "the amount is zero"}
-	case !validAddress(creditor[0]):
-		return refusal{"BE04", "the creditor's address has no town or no country"}
+	case !validAddress(creditor[0]) || slices.ContainsFunc(t.all("UltmtCdtr"),
+		func(e *element) bool { return !validAddress(e) }):
+		return refusal{"BE04", "the address of the creditor or of the ultimate creditor has no town or no country"}
 	case slices.ContainsFunc(t.all("UltmtDbtr"), func(e *element) bool { return e.text("Nm") == "" || !validAddress(e) }):
 		return refusal{"RR02", "the ultimate debtor has no name, or an address without a town or a country"}
 	case slices.ContainsFunc(t.all("UltmtDbtr/Id/OrgId/LEI"), func(e *element) bool { return !country.ValidLEI(e.Text) }):

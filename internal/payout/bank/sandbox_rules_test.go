@@ -117,12 +117,17 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"no country of a payee":  {euros, "Bonn</TwnNm>\n      <Ctry>DE</Ctry>", "Bonn</TwnNm>", "PART 1:BE04"},
 		"a payer's hybrid one":   {francs, "<TwnNm>Zug</TwnNm>", "<TwnNm>Zug</TwnNm><AdrLine>1 Main St</AdrLine>", "ACSP"},
 		"a payer's unstructured": {francs, "<TwnNm>Zug</TwnNm>", "<AdrLine>6300 Zug</AdrLine>", "PART 1:RR02"},
-		"140 characters":         {euros, "<Ustrd>November wages<", "<Ustrd>" + strings.Repeat("x", 140) + "<", "ACSP"},
-		"70 characters":          {euros, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 70) + "<", "ACSP"},
-		"140, in francs":         {francs, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 140) + "<", "ACSP"},
-		"a number of 34":         {kenya, "<Id>0123456789<", "<Id>" + strings.Repeat("1", 34) + "<", "ACSP"},
-		"a whole BIC":            {euros, "<BICFI>COBADEFF<", "<BICFI>COBADEFF123<", "ACSP"},
-		"a long BIC":             {euros, "<BICFI>COBADEFF<", "<BICFI>COBADEFF12<", "PART 1:RC04"},
+		"an ultimate payee": {euros, "</Cdtr>", "</Cdtr><UltmtCdtr><Nm>X</Nm><PstlAdr><TwnNm>Bonn</TwnNm><Ctry>DE</Ctry>" +
+			"</PstlAdr></UltmtCdtr>", "ACSP"},
+		"an ultimate payee's town": {euros, "</Cdtr>",
+			"</Cdtr><UltmtCdtr><Nm>X</Nm><PstlAdr><Ctry>DE</Ctry></PstlAdr></UltmtCdtr>",
+			"PART 1:BE04"},
+		"140 characters": {euros, "<Ustrd>November wages<", "<Ustrd>" + strings.Repeat("x", 140) + "<", "ACSP"},
+		"70 characters":  {euros, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 70) + "<", "ACSP"},
+		"140, in francs": {francs, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 140) + "<", "ACSP"},
+		"a number of 34": {kenya, "<Id>0123456789<", "<Id>" + strings.Repeat("1", 34) + "<", "ACSP"},
+		"a whole BIC":    {euros, "<BICFI>COBADEFF<", "<BICFI>COBADEFF123<", "ACSP"},
+		"a long BIC":     {euros, "<BICFI>COBADEFF<", "<BICFI>COBADEFF12<", "PART 1:RC04"},
 
 		"an opt-out": {euros, "<ChrgBr>", "<InstrForDbtrAgt>VOP OPT-OUT</InstrForDbtrAgt><ChrgBr>", "ACSP"},
 
