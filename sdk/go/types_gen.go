@@ -78,34 +78,6 @@ type ApprovalAnswer struct {
 	Waits bool `json:"waits"`
 }
 
-// ApprovalParams is part of requests.
-type ApprovalParams struct {
-	// The claim of a refund.
-	ClaimID string `json:"claim_id,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// As the list of approvals returned it.
-	ContentDigest string `json:"content_digest,omitzero"`
-	// ID of the payroll or payment whose state changed.
-	ObjectID string `json:"object_id"`
-	// Type of the object. One of: payroll, withdrawal, refund.
-	Type string `json:"type"`
-}
-
-// BankDepositParams is part of requests.
-type BankDepositParams struct {
-	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
-	Amount Decimal `json:"amount"`
-	// Currency: its code, one of GET /api/currencies.
-	Currency string `json:"currency"`
-	// ID of the funding account.
-	FundingAccountID string `json:"funding_account_id,omitzero"`
-	// IBAN; may be empty.
-	IBAN string `json:"iban,omitzero"`
-	// Reference of the bank. A repeated reference is the same transfer.
-	Reference string `json:"reference"`
-}
-
 // BankDeposited is part of responses.
 type BankDeposited struct {
 	// The owner's balance after the transfer.
@@ -138,38 +110,6 @@ type BankTransfer struct {
 	RoutingNumber string `json:"routing_number"`
 }
 
-// BillCreateParams is part of requests.
-type BillCreateParams struct {
-	// Amount owed, with tax.
-	Amount Decimal `json:"amount"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency: its code, one of GET /api/currencies.
-	Currency string `json:"currency"`
-	// What is owed for.
-	Description string `json:"description"`
-	// The vendor's invoice, as uploaded.
-	DocumentID string `json:"document_id,omitzero"`
-	// Due date, YYYY-MM-DD.
-	DueDate string `json:"due_date,omitzero"`
-	// Default: today.
-	IssueDate string `json:"issue_date,omitzero"`
-	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
-	Metadata map[string]string `json:"metadata,omitzero"`
-	// The vendor's number of the invoice.
-	Number string `json:"number"`
-	// ID of the vendor, a recipient.
-	VendorID string `json:"vendor_id"`
-}
-
-// BillRefParams is part of requests.
-type BillRefParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the invoice.
-	InvoiceID string `json:"invoice_id"`
-}
-
 // BrandingTheme is part of responses.
 type BrandingTheme struct {
 	// Background of buttons.
@@ -192,6 +132,16 @@ type BrandingThemes struct {
 	Light BrandingTheme `json:"light"`
 }
 
+// ClaimCancelRefundParams is part of requests.
+type ClaimCancelRefundParams struct {
+	// ID of the merchant claim.
+	ClaimID string `json:"claim_id"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the refund.
+	RefundID string `json:"refund_id"`
+}
+
 // ClaimCancelled is part of responses.
 type ClaimCancelled struct {
 	// Page where the payer pays.
@@ -200,6 +150,59 @@ type ClaimCancelled struct {
 	ClaimID string `json:"claim_id"`
 	// State of the object. One of: cancelled.
 	Status string `json:"status"`
+}
+
+// ClaimChangeBrandingParams is part of requests.
+type ClaimChangeBrandingParams struct {
+	// Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.
+	AccentColor *string `json:"accent_color,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Name that payers see; empty for the company's name.
+	DisplayName *string `json:"display_name,omitzero"`
+	// Text that the checkout shows below the name; may be empty.
+	Headline *string `json:"headline,omitzero"`
+	// Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all.
+	Languages []string `json:"languages,omitzero"`
+	// Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG
+	// of at most 256 pixels per side and 16 KiB. Empty to remove it.
+	Logo *string `json:"logo,omitzero"`
+	// Text after the payment and in the receipt; may be empty.
+	ThankYou *string `json:"thank_you,omitzero"`
+}
+
+// ClaimChangeSettingsParams is part of requests.
+type ClaimChangeSettingsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.
+	Confirmations *int64 `json:"confirmations,omitzero"`
+	// Seconds after its expiry for which a quote still applies.
+	LateGraceSeconds *int64 `json:"late_grace_seconds,omitzero"`
+	// Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
+	// rate and refund returns them. One of: manual, requote, refund.
+	LatePolicy *string `json:"late_policy,omitzero"`
+	// Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty
+	// array removes them; without this field they remain.
+	Origins []string `json:"origins,omitzero"`
+	// Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned.
+	SettlementConvertTo *string `json:"settlement_convert_to,omitzero"`
+	// Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which each
+	// claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of the claim.
+	SettlementCurrency *string `json:"settlement_currency,omitzero"`
+	// Day of weekly settlements. One of: sunday, monday, tuesday, wednesday, thursday, friday, saturday.
+	SettlementDay *string `json:"settlement_day,omitzero"`
+	// ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
+	// balance.
+	SettlementDestinationID *string `json:"settlement_destination_id,omitzero"`
+	// Schedule of automatic settlements, at midnight in settlement_time_zone. One of: manual, daily, weekly.
+	SettlementSchedule *string `json:"settlement_schedule,omitzero"`
+	// Time zone of the schedule: a name of the IANA database, such as Europe/Paris.
+	SettlementTimeZone *string `json:"settlement_time_zone,omitzero"`
+	// Support address shown at the checkout; may be empty.
+	SupportEmail *string `json:"support_email,omitzero"`
+	// Underpayment that still counts as paid, in hundredths of a percent.
+	ToleranceBps *int64 `json:"tolerance_bps,omitzero"`
 }
 
 // ClaimCreateParams is part of requests.
@@ -232,6 +235,37 @@ type ClaimCreateParams struct {
 	RedirectURL string `json:"redirect_url,omitzero"`
 	// URL to which the checkout returns; must have one of the origins in the merchant settings.
 	ReturnURL string `json:"return_url,omitzero"`
+}
+
+// ClaimCreatePaymentLinkParams is part of requests.
+type ClaimCreatePaymentLinkParams struct {
+	// Fixed amount. Absent if the payer chooses.
+	Amount Decimal `json:"amount,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Free text for people.
+	Description string `json:"description,omitzero"`
+	// From then on the link takes no payments.
+	EndsAt time.Time `json:"ends_at,omitzero"`
+	// Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
+	// receive.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Largest amount that the payer can choose.
+	MaxAmount Decimal `json:"max_amount,omitzero"`
+	// Number of payments after which the link ends; 0 for no limit.
+	MaxPayments *int64 `json:"max_payments,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// Least amount that the payer can choose.
+	MinAmount Decimal `json:"min_amount,omitzero"`
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
+	RedirectURL string `json:"redirect_url,omitzero"`
+	// Amounts that the page suggests.
+	SuggestedAmounts []Decimal `json:"suggested_amounts,omitzero"`
+	// What payers pay for.
+	Title string `json:"title"`
 }
 
 // ClaimData is part of responses.
@@ -662,40 +696,6 @@ type ClaimPrice struct {
 	ValidTo time.Time `json:"valid_to"`
 }
 
-// ClaimProposeParams is part of requests.
-type ClaimProposeParams struct {
-	// Amount due in the denomination currency, with at most its decimals; greater than 0.
-	Amount Decimal `json:"amount"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency of the price.
-	DenominationCurrency string `json:"denomination_currency"`
-	// Description of the purchase, shown at the checkout.
-	Description string `json:"description,omitzero"`
-	// Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts
-	// the claim.
-	ExpiresIn *int64 `json:"expires_in,omitzero"`
-	// Your order number, unique per company; up to 255 characters.
-	ExternalID string `json:"external_id,omitzero"`
-	// Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
-	// can receive; see `payment_options`.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
-	LineItems []LineItemParams `json:"line_items,omitzero"`
-	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
-	Metadata map[string]string `json:"metadata,omitzero"`
-	// What the member who reviews it should know.
-	Note string `json:"note,omitzero"`
-	// Email address of the payer, who gets a receipt there when the claim is paid.
-	NotificationEmail string `json:"notification_email,omitzero"`
-	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
-	PayerID string `json:"payer_id"`
-	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
-	RedirectURL string `json:"redirect_url,omitzero"`
-	// URL to which the checkout returns; must have one of the origins in the merchant settings.
-	ReturnURL string `json:"return_url,omitzero"`
-}
-
 // ClaimQuote is part of responses.
 type ClaimQuote struct {
 	// Page where the payer pays.
@@ -856,6 +856,16 @@ type ClaimRefunded struct {
 	TxHash string `json:"tx_hash"`
 }
 
+// ClaimSettleParams is part of requests.
+type ClaimSettleParams struct {
+	// Default: everything available.
+	Amount Decimal `json:"amount,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+}
+
 // ClaimStatus is part of responses.
 type ClaimStatus struct {
 	// Page where the payer pays.
@@ -978,6 +988,104 @@ type ClaimSummary struct {
 	TxHash string `json:"tx_hash"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
+}
+
+// ClaimUpdatePaymentLinkParams is part of requests.
+type ClaimUpdatePaymentLinkParams struct {
+	// Whether the link takes payments.
+	Active *bool `json:"active,omitzero"`
+	// Free text for people.
+	Description *string `json:"description,omitzero"`
+	// From then on the link takes no payments.
+	EndsAt *time.Time `json:"ends_at,omitzero"`
+	// Number of payments after which the link ends; 0 for no limit.
+	MaxPayments *int64 `json:"max_payments,omitzero"`
+	// URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins in the
+	// merchant settings. Empty for none.
+	RedirectURL *string `json:"redirect_url,omitzero"`
+	// What payers pay for.
+	Title *string `json:"title,omitzero"`
+}
+
+// CompanyAddUBOParams is part of requests.
+type CompanyAddUBOParams struct {
+	// Town or city.
+	City string `json:"city,omitzero"`
+	// Whether the person controls the company. A control person must be verified regardless of their share.
+	ControlPerson *bool `json:"control_person,omitzero"`
+	// 2-letter ISO code.
+	Country string `json:"country"`
+	// YYYY-MM-DD
+	DateOfBirth string `json:"date_of_birth"`
+	// Email address.
+	Email string `json:"email,omitzero"`
+	// Given name.
+	FirstName string `json:"first_name"`
+	// Family name.
+	LastName string `json:"last_name"`
+	// Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25 or
+	// more must be verified.
+	OwnershipPercentage Decimal `json:"ownership_percentage,omitzero"`
+	// Telephone number: national, or international with +.
+	PhoneNumber string `json:"phone_number,omitzero"`
+	// State, province or region of the address.
+	State string `json:"state,omitzero"`
+	// First line of the address.
+	StreetAddress string `json:"street_address,omitzero"`
+	// Second line of the address.
+	StreetAddress2 string `json:"street_address_2,omitzero"`
+	// Postal code.
+	Zip string `json:"zip,omitzero"`
+}
+
+// CompanyApproveParams is part of requests.
+type CompanyApproveParams struct {
+	// The claim of a refund.
+	ClaimID string `json:"claim_id,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// As the list of approvals returned it.
+	ContentDigest string `json:"content_digest,omitzero"`
+	// ID of the payroll or payment whose state changed.
+	ObjectID string `json:"object_id"`
+	// Type of the object. One of: payroll, withdrawal, refund.
+	Type string `json:"type"`
+}
+
+// CompanyCreateBillParams is part of requests.
+type CompanyCreateBillParams struct {
+	// Amount owed, with tax.
+	Amount Decimal `json:"amount"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// What is owed for.
+	Description string `json:"description"`
+	// The vendor's invoice, as uploaded.
+	DocumentID string `json:"document_id,omitzero"`
+	// Due date, YYYY-MM-DD.
+	DueDate string `json:"due_date,omitzero"`
+	// Default: today.
+	IssueDate string `json:"issue_date,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// The vendor's number of the invoice.
+	Number string `json:"number"`
+	// ID of the vendor, a recipient.
+	VendorID string `json:"vendor_id"`
+}
+
+// CompanyDeclineParams is part of requests.
+type CompanyDeclineParams struct {
+	// The claim of a refund.
+	ClaimID string `json:"claim_id,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the payroll or payment whose state changed.
+	ObjectID string `json:"object_id"`
+	// Type of the object. One of: payroll, withdrawal, refund.
+	Type string `json:"type"`
 }
 
 // CompanyDetail is part of responses.
@@ -1114,6 +1222,24 @@ func (p *CompanyGetYearReportParams) values() url.Values {
 		v.Set("year", strconv.FormatInt(p.Year, 10))
 	}
 	return v
+}
+
+// CompanyInitiateUBOKYCParams is part of requests.
+type CompanyInitiateUBOKYCParams struct {
+	// ID of the beneficial owner.
+	UBOID string `json:"ubo_id"`
+}
+
+// CompanyInviteMemberParams is part of requests.
+type CompanyInviteMemberParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Address of the person.
+	Email string `json:"email"`
+	// Of the mail.
+	Language string `json:"language,omitzero"`
+	// What the person may do as a member. One of: owner, admin, developer, viewer.
+	Role string `json:"role"`
 }
 
 // CompanyInvoice is part of responses.
@@ -1414,8 +1540,74 @@ func (p *CompanyListSecurityEventsParams) values() url.Values {
 	return v
 }
 
-// CompanyUploadParams is part of requests.
-type CompanyUploadParams struct {
+// CompanyOnboardParams is part of requests.
+type CompanyOnboardParams struct {
+	// Town or city.
+	City string `json:"city,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Country of incorporation, 2-letter ISO code.
+	Country string `json:"country"`
+	// What the company does.
+	Description string `json:"description,omitzero"`
+	// Email address.
+	Email string `json:"email,omitzero"`
+	// YYYY-MM-DD
+	IncorporationDate string `json:"incorporation_date,omitzero"`
+	// Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022 files
+	// name the paying company by it, too.
+	Lei string `json:"lei,omitzero"`
+	// Legal name.
+	Name string `json:"name"`
+	// Registration number of the company. Required before the verification starts, as are incorporation_date,
+	// street_address and city.
+	RegistrationNumber string `json:"registration_number,omitzero"`
+	// State, province or region of the address.
+	State string `json:"state,omitzero"`
+	// First line of the address.
+	StreetAddress string `json:"street_address,omitzero"`
+	// Second line of the address.
+	StreetAddress2 string `json:"street_address_2,omitzero"`
+	// Web address.
+	Website string `json:"website,omitzero"`
+	// Postal code.
+	Zip string `json:"zip,omitzero"`
+}
+
+// CompanyRemoveMemberParams is part of requests.
+type CompanyRemoveMemberParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the member.
+	UserID string `json:"user_id"`
+}
+
+// CompanyRevokeMemberInvitationParams is part of requests.
+type CompanyRevokeMemberInvitationParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the invitation.
+	InvitationID string `json:"invitation_id"`
+}
+
+// CompanySetJournalAccountsParams is part of requests.
+type CompanySetJournalAccountsParams struct {
+	// The accounts to set.
+	Accounts []JournalAccountParams `json:"accounts"`
+}
+
+// CompanySetMemberRoleParams is part of requests.
+type CompanySetMemberRoleParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// What the member may do. One of: owner, admin, developer, viewer.
+	Role string `json:"role"`
+	// ID of the member.
+	UserID string `json:"user_id"`
+}
+
+// CompanyUploadDocumentParams is part of requests.
+type CompanyUploadDocumentParams struct {
 	// The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
 	// shorter side (in the sandbox, any size).
 	Base64Image string `json:"base64_image,omitzero"`
@@ -1460,6 +1652,14 @@ type CompanyVerificationData struct {
 	// State of the object. One of: not_started, pending, in_review, approved, resubmission_required, rejected,
 	// suspended.
 	Status string `json:"status"`
+}
+
+// CompanyVoidBillParams is part of requests.
+type CompanyVoidBillParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the invoice.
+	InvoiceID string `json:"invoice_id"`
 }
 
 // Correction is part of responses.
@@ -1606,37 +1806,6 @@ type DebitPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// DebitParams is part of requests.
-type DebitParams struct {
-	// In the mandate's currency.
-	Amount Decimal `json:"amount"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Text on the bank statement.
-	Description string `json:"description,omitzero"`
-	// The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the bank
-	// allow is postponed. Default: the first possible day.
-	DueOn string `json:"due_on,omitzero"`
-	// Your own reference, unique per company; up to 255 characters.
-	ExternalID string `json:"external_id,omitzero"`
-	// Whether it is the last direct debit under the mandate, which then ends.
-	Final *bool `json:"final,omitzero"`
-	// ID of the mandate for direct debits.
-	MandateID string `json:"mandate_id"`
-}
-
-// DeclineParams is part of requests.
-type DeclineParams struct {
-	// The claim of a refund.
-	ClaimID string `json:"claim_id,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the payroll or payment whose state changed.
-	ObjectID string `json:"object_id"`
-	// Type of the object. One of: payroll, withdrawal, refund.
-	Type string `json:"type"`
-}
-
 // DeliveryDetail is part of responses.
 type DeliveryDetail struct {
 	// Number of attempts.
@@ -1776,6 +1945,37 @@ type DestinationChangeData struct {
 	UserID string `json:"user_id"`
 }
 
+// DestinationConfirmParams is part of requests.
+type DestinationConfirmParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// DestinationCreateParams is part of requests.
+type DestinationCreateParams struct {
+	// Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency.
+	DistributionData map[string]any `json:"distribution_data"`
+	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
+	DistributionType string `json:"distribution_type"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
+// DestinationDeleteParams is part of requests.
+type DestinationDeleteParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
 // DestinationDeleted is part of responses.
 type DestinationDeleted struct {
 	// true if it was deleted.
@@ -1890,6 +2090,16 @@ func (p *DestinationListParams) values() url.Values {
 	return v
 }
 
+// DestinationSetAllocationsParams is part of requests.
+type DestinationSetAllocationsParams struct {
+	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
+	// remainder, total 100. A destination that is not listed gets 0.
+	Allocations []Allocation `json:"allocations"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
 // DestinationShare is part of responses.
 type DestinationShare struct {
 	// Share in percent after the change, of what the fixed amounts leave.
@@ -1902,6 +2112,21 @@ type DestinationShare struct {
 	FixedCurrency string `json:"fixed_currency"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
+}
+
+// DestinationUpdateParams is part of requests.
+type DestinationUpdateParams struct {
+	// Complete details, as for a new destination.
+	DistributionData map[string]any `json:"distribution_data"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
+	DistributionType *string `json:"distribution_type,omitzero"`
+	// New currency. Default: unchanged.
+	Symbol *string `json:"symbol,omitzero"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
 }
 
 // DirectDebitData is part of responses.
@@ -2027,6 +2252,27 @@ type DocumentType struct {
 type DocumentTypes struct {
 	// The required document types.
 	DocTypes []DocumentType `json:"doc_types"`
+}
+
+// DocumentUploadParams is part of requests.
+type DocumentUploadParams struct {
+	// The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
+	// shorter side (in the sandbox, any size).
+	Base64Image string `json:"base64_image,omitzero"`
+	// Side of the document. Use `front` for passports, proofs of address and selfies. One of: front, back.
+	Category string `json:"category,omitzero"`
+	// Type of document: `tax_id`, or one of the required document types.
+	DocType string `json:"doc_type"`
+	// Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country other
+	// than the user's.
+	IssuingCountry string `json:"issuing_country,omitzero"`
+	// The tax ID.
+	TaxID string `json:"tax_id,omitzero"`
+	// Type of tax ID, from the list of document types.
+	TaxIDType string `json:"tax_id_type,omitzero"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id,omitzero"`
 }
 
 // EndpointData is part of responses.
@@ -2214,6 +2460,16 @@ func (p *FundingAccountListParams) values() url.Values {
 	return v
 }
 
+// FundingAccountOpenParams is part of requests.
+type FundingAccountOpenParams struct {
+	// Currency: its code, one of GET /api/currencies. One of: EUR, USD.
+	Currency string `json:"currency"`
+	// Version of the terms to accept, from GET /api/user/funding/account/tos.
+	TermsVersion string `json:"terms_version,omitzero"`
+	// ID of the owner. With an API key: a user that the company created; if absent, the company is the owner.
+	UserID string `json:"user_id,omitzero"`
+}
+
 // FundingDetails is part of responses.
 type FundingDetails struct {
 	// Address on the network.
@@ -2256,16 +2512,6 @@ type FundingDetectedData struct {
 type FundingList struct {
 	// The funding accounts.
 	Accounts []FundingAccount `json:"accounts"`
-}
-
-// FundingOpenParams is part of requests.
-type FundingOpenParams struct {
-	// Currency: its code, one of GET /api/currencies. One of: EUR, USD.
-	Currency string `json:"currency"`
-	// Version of the terms to accept, from GET /api/user/funding/account/tos.
-	TermsVersion string `json:"terms_version,omitzero"`
-	// ID of the owner. With an API key: a user that the company created; if absent, the company is the owner.
-	UserID string `json:"user_id,omitzero"`
 }
 
 // FundingTerms is part of responses.
@@ -2541,27 +2787,9 @@ type InvitationPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// InviteManyParams is part of requests.
-type InviteManyParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// The people to invite.
-	Invitations []InviteOne `json:"invitations"`
-}
-
 // InviteOne is part of requests.
 type InviteOne struct {
 	// Address of the person.
-	Email string `json:"email"`
-	// Default: contractor. One of: contractor, employee.
-	Role string `json:"role,omitzero"`
-}
-
-// InviteParams is part of requests.
-type InviteParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Email address.
 	Email string `json:"email"`
 	// Default: contractor. One of: contractor, employee.
 	Role string `json:"role,omitzero"`
@@ -2911,18 +3139,6 @@ type JournalAccounts struct {
 	Accounts []JournalAccount `json:"accounts"`
 }
 
-// JournalAccountsParams is part of requests.
-type JournalAccountsParams struct {
-	// The accounts to set.
-	Accounts []JournalAccountParams `json:"accounts"`
-}
-
-// KycInitiateParams is part of requests.
-type KycInitiateParams struct {
-	// Required with an API key.
-	UserID string `json:"user_id,omitzero"`
-}
-
 // KycInitiated is part of responses.
 type KycInitiated struct {
 	// ID of the user. In the sandbox, decide the verification at /sandbox/verifications/{user_id}.
@@ -2947,54 +3163,6 @@ type LineItemParams struct {
 	Description string `json:"description"`
 	// Number of pieces. Default: 1.
 	Quantity *int64 `json:"quantity,omitzero"`
-}
-
-// LinkChangeParams is part of requests.
-type LinkChangeParams struct {
-	// Whether the link takes payments.
-	Active *bool `json:"active,omitzero"`
-	// Free text for people.
-	Description *string `json:"description,omitzero"`
-	// From then on the link takes no payments.
-	EndsAt *time.Time `json:"ends_at,omitzero"`
-	// Number of payments after which the link ends; 0 for no limit.
-	MaxPayments *int64 `json:"max_payments,omitzero"`
-	// URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins in the
-	// merchant settings. Empty for none.
-	RedirectURL *string `json:"redirect_url,omitzero"`
-	// What payers pay for.
-	Title *string `json:"title,omitzero"`
-}
-
-// LinkCreateParams is part of requests.
-type LinkCreateParams struct {
-	// Fixed amount. Absent if the payer chooses.
-	Amount Decimal `json:"amount,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency of the price.
-	DenominationCurrency string `json:"denomination_currency"`
-	// Free text for people.
-	Description string `json:"description,omitzero"`
-	// From then on the link takes no payments.
-	EndsAt time.Time `json:"ends_at,omitzero"`
-	// Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
-	// receive.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Largest amount that the payer can choose.
-	MaxAmount Decimal `json:"max_amount,omitzero"`
-	// Number of payments after which the link ends; 0 for no limit.
-	MaxPayments *int64 `json:"max_payments,omitzero"`
-	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
-	Metadata map[string]string `json:"metadata,omitzero"`
-	// Least amount that the payer can choose.
-	MinAmount Decimal `json:"min_amount,omitzero"`
-	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
-	RedirectURL string `json:"redirect_url,omitzero"`
-	// Amounts that the page suggests.
-	SuggestedAmounts []Decimal `json:"suggested_amounts,omitzero"`
-	// What payers pay for.
-	Title string `json:"title"`
 }
 
 // LinkPage is part of responses.
@@ -3091,14 +3259,6 @@ type MandateProof struct {
 	Text string `json:"text"`
 }
 
-// MandateRevokeParams is part of requests.
-type MandateRevokeParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the mandate for direct debits.
-	MandateID string `json:"mandate_id"`
-}
-
 // Mandates is part of responses.
 type Mandates struct {
 	// The company's mandates, newest first.
@@ -3139,44 +3299,6 @@ type MemberInvitation struct {
 	Role string `json:"role"`
 }
 
-// MemberInviteParams is part of requests.
-type MemberInviteParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Address of the person.
-	Email string `json:"email"`
-	// Of the mail.
-	Language string `json:"language,omitzero"`
-	// What the person may do as a member. One of: owner, admin, developer, viewer.
-	Role string `json:"role"`
-}
-
-// MemberRemoveParams is part of requests.
-type MemberRemoveParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the member.
-	UserID string `json:"user_id"`
-}
-
-// MemberRevokeParams is part of requests.
-type MemberRevokeParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the invitation.
-	InvitationID string `json:"invitation_id"`
-}
-
-// MemberRoleParams is part of requests.
-type MemberRoleParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// What the member may do. One of: owner, admin, developer, viewer.
-	Role string `json:"role"`
-	// ID of the member.
-	UserID string `json:"user_id"`
-}
-
 // MerchantBranding is part of responses.
 type MerchantBranding struct {
 	// Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.
@@ -3213,25 +3335,6 @@ type MerchantBrandingData struct {
 	LogoPath string `json:"logo_path"`
 	// Text after the payment and in the receipt; may be empty.
 	ThankYou string `json:"thank_you"`
-}
-
-// MerchantBrandingParams is part of requests.
-type MerchantBrandingParams struct {
-	// Color of buttons and links, as # and six hexadecimal digits; empty for the service's color.
-	AccentColor *string `json:"accent_color,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID *string `json:"company_id,omitzero"`
-	// Name that payers see; empty for the company's name.
-	DisplayName *string `json:"display_name,omitzero"`
-	// Text that the checkout shows below the name; may be empty.
-	Headline *string `json:"headline,omitzero"`
-	// Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all.
-	Languages []string `json:"languages,omitzero"`
-	// Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG
-	// of at most 256 pixels per side and 16 KiB. Empty to remove it.
-	Logo *string `json:"logo,omitzero"`
-	// Text after the payment and in the receipt; may be empty.
-	ThankYou *string `json:"thank_you,omitzero"`
 }
 
 // MerchantSettings is part of responses.
@@ -3296,40 +3399,6 @@ type MerchantSettingsData struct {
 	ToleranceBps int64 `json:"tolerance_bps"`
 }
 
-// MerchantSettingsParams is part of requests.
-type MerchantSettingsParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID *string `json:"company_id,omitzero"`
-	// Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1.
-	Confirmations *int64 `json:"confirmations,omitzero"`
-	// Seconds after its expiry for which a quote still applies.
-	LateGraceSeconds *int64 `json:"late_grace_seconds,omitzero"`
-	// Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
-	// rate and refund returns them. One of: manual, requote, refund.
-	LatePolicy *string `json:"late_policy,omitzero"`
-	// Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty
-	// array removes them; without this field they remain.
-	Origins []string `json:"origins,omitzero"`
-	// Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned.
-	SettlementConvertTo *string `json:"settlement_convert_to,omitzero"`
-	// Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which each
-	// claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of the claim.
-	SettlementCurrency *string `json:"settlement_currency,omitzero"`
-	// Day of weekly settlements. One of: sunday, monday, tuesday, wednesday, thursday, friday, saturday.
-	SettlementDay *string `json:"settlement_day,omitzero"`
-	// ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
-	// balance.
-	SettlementDestinationID *string `json:"settlement_destination_id,omitzero"`
-	// Schedule of automatic settlements, at midnight in settlement_time_zone. One of: manual, daily, weekly.
-	SettlementSchedule *string `json:"settlement_schedule,omitzero"`
-	// Time zone of the schedule: a name of the IANA database, such as Europe/Paris.
-	SettlementTimeZone *string `json:"settlement_time_zone,omitzero"`
-	// Support address shown at the checkout; may be empty.
-	SupportEmail *string `json:"support_email,omitzero"`
-	// Underpayment that still counts as paid, in hundredths of a percent.
-	ToleranceBps *int64 `json:"tolerance_bps,omitzero"`
-}
-
 // Meta is part of responses.
 type Meta struct {
 	// Whether there is a next page.
@@ -3380,52 +3449,12 @@ type Obstacle struct {
 	SubpayrollID string `json:"subpayroll_id"`
 }
 
-// OnboardParams is part of requests.
-type OnboardParams struct {
-	// Town or city.
-	City string `json:"city,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Country of incorporation, 2-letter ISO code.
-	Country string `json:"country"`
-	// What the company does.
-	Description string `json:"description,omitzero"`
-	// Email address.
-	Email string `json:"email,omitzero"`
-	// YYYY-MM-DD
-	IncorporationDate string `json:"incorporation_date,omitzero"`
-	// Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022 files
-	// name the paying company by it, too.
-	Lei string `json:"lei,omitzero"`
-	// Legal name.
-	Name string `json:"name"`
-	// Registration number of the company. Required before the verification starts, as are incorporation_date,
-	// street_address and city.
-	RegistrationNumber string `json:"registration_number,omitzero"`
-	// State, province or region of the address.
-	State string `json:"state,omitzero"`
-	// First line of the address.
-	StreetAddress string `json:"street_address,omitzero"`
-	// Second line of the address.
-	StreetAddress2 string `json:"street_address_2,omitzero"`
-	// Web address.
-	Website string `json:"website,omitzero"`
-	// Postal code.
-	Zip string `json:"zip,omitzero"`
-}
-
 // OnboardingLink is part of responses.
 type OnboardingLink struct {
 	// Until when the link works, UTC.
 	ExpiresAt time.Time `json:"expires_at"`
 	// Redirect the person to it.
 	URL string `json:"url"`
-}
-
-// OnboardingLinkParams is part of requests.
-type OnboardingLinkParams struct {
-	// Default: that of the company.
-	ReturnURL string `json:"return_url,omitzero"`
 }
 
 // Owed is part of responses.
@@ -3455,43 +3484,6 @@ type OwnerDetail struct {
 	UBOID string `json:"ubo_id"`
 }
 
-// OwnerKYCParams is part of requests.
-type OwnerKYCParams struct {
-	// ID of the beneficial owner.
-	UBOID string `json:"ubo_id"`
-}
-
-// OwnerParams is part of requests.
-type OwnerParams struct {
-	// Town or city.
-	City string `json:"city,omitzero"`
-	// Whether the person controls the company. A control person must be verified regardless of their share.
-	ControlPerson *bool `json:"control_person,omitzero"`
-	// 2-letter ISO code.
-	Country string `json:"country"`
-	// YYYY-MM-DD
-	DateOfBirth string `json:"date_of_birth"`
-	// Email address.
-	Email string `json:"email,omitzero"`
-	// Given name.
-	FirstName string `json:"first_name"`
-	// Family name.
-	LastName string `json:"last_name"`
-	// Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25 or
-	// more must be verified.
-	OwnershipPercentage Decimal `json:"ownership_percentage,omitzero"`
-	// Telephone number: national, or international with +.
-	PhoneNumber string `json:"phone_number,omitzero"`
-	// State, province or region of the address.
-	State string `json:"state,omitzero"`
-	// First line of the address.
-	StreetAddress string `json:"street_address,omitzero"`
-	// Second line of the address.
-	StreetAddress2 string `json:"street_address_2,omitzero"`
-	// Postal code.
-	Zip string `json:"zip,omitzero"`
-}
-
 // OwnerStatus is part of responses.
 type OwnerStatus struct {
 	// State of the person's verification. One of: not_started, pending, in_review, approved, resubmission_required,
@@ -3499,35 +3491,6 @@ type OwnerStatus struct {
 	KYCStatus string `json:"kyc_status"`
 	// ID of the beneficial owner.
 	UBOID string `json:"ubo_id"`
-}
-
-// PayInvoicesParams is part of requests.
-type PayInvoicesParams struct {
-	// Country whose public holidays are not working days, as for POST /api/company/payroll/create.
-	Calendar string `json:"calendar,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Your own reference, unique per company; up to 255 characters.
-	ExternalID string `json:"external_id,omitzero"`
-	// Currency of the funding payment.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-	// `wallet` from the company's balance, or the ID of one wallet.
-	FundingMethod string `json:"funding_method,omitzero"`
-	// Network of the funding payment.
-	FundingNetwork string `json:"funding_network,omitzero"`
-	// IDs of open invoices and bills, all in one currency.
-	InvoiceIDs []string `json:"invoice_ids"`
-	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
-	Metadata map[string]string `json:"metadata,omitzero"`
-	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
-	// funded later, it is paid at once.
-	PayDate string `json:"pay_date,omitzero"`
-	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
-	TimeZone string `json:"time_zone,omitzero"`
-	// What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create. One of: none, before,
-	// after.
-	WorkingDay string `json:"working_day,omitzero"`
 }
 
 // PayerCreateParams is part of requests.
@@ -3583,6 +3546,15 @@ type PayerData struct {
 	Status string `json:"status"`
 	// The user whose payer it is, empty for a payer of the company.
 	UserID string `json:"user_id"`
+}
+
+// PayerDeleteParams is part of requests.
+type PayerDeleteParams struct {
+	// ID of the payer (`pyr_…`): an external party who pays the user.
+	ExternalCompanyID string `json:"external_company_id"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id,omitzero"`
 }
 
 // PayerDeleted is part of responses.
@@ -3674,15 +3646,6 @@ func (p *PayerListParams) values() url.Values {
 		v.Set("user_id", p.UserID)
 	}
 	return v
-}
-
-// PayerRefParams is part of requests.
-type PayerRefParams struct {
-	// ID of the payer (`pyr_…`): an external party who pays the user.
-	ExternalCompanyID string `json:"external_company_id"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id,omitzero"`
 }
 
 // PayerUpdateParams is part of requests.
@@ -4115,6 +4078,41 @@ type PayrollCancelled struct {
 	Status string `json:"status"`
 }
 
+// PayrollChangeScheduleRunParams is part of requests.
+type PayrollChangeScheduleRunParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Day of the run, before the working-day rule.
+	Day string `json:"day"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// `skipped`, or `planned` to plan it again. One of: planned, skipped.
+	Status string `json:"status"`
+	// Payees and amounts of this run. Default: those of the schedule.
+	ToPay []ToPayItem `json:"to_pay,omitzero"`
+}
+
+// PayrollCreateForVendorsParams is part of requests.
+type PayrollCreateForVendorsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of amount_fiat.
+	Currency string `json:"currency,omitzero"`
+	// Your own reference of the payroll, unique per company.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payment.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []VendorItem `json:"to_pay"`
+}
+
 // PayrollCreateParams is part of requests.
 type PayrollCreateParams struct {
 	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
@@ -4145,6 +4143,44 @@ type PayrollCreateParams struct {
 	ToPay []ToPayItem `json:"to_pay"`
 	// What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
 	// the first one `after` it. Default: `none`. One of: none, before, after.
+	WorkingDay string `json:"working_day,omitzero"`
+}
+
+// PayrollCreateScheduleParams is part of requests.
+type PayrollCreateScheduleParams struct {
+	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	// Default: the company's country or, if its holidays are not known, `weekdays`.
+	Calendar string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of amount_fiat.
+	Currency string `json:"currency,omitzero"`
+	// Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a month
+	// lacks is its last day, so 31 is always the last day.
+	Days []int64 `json:"days,omitzero"`
+	// Days between the creation of a payroll and its pay date, up to 28.
+	DaysAhead *int64 `json:"days_ahead,omitzero"`
+	// Last possible day of a run; empty for none.
+	EndDate string `json:"end_date,omitzero"`
+	// How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. One of: weekly,
+	// biweekly, semimonthly, monthly.
+	Frequency string `json:"frequency"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method of the payrolls, as in the creation of a payroll.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payments, if the currency has several.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your name of the schedule.
+	Name string `json:"name"`
+	// First possible day of a run. A weekly or biweekly schedule runs on its weekday.
+	StartDate string `json:"start_date"`
+	// Time zone of the days, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []ToPayItem `json:"to_pay"`
+	// What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
+	// first one `after` it. Default: `before`. One of: none, before, after.
 	WorkingDay string `json:"working_day,omitzero"`
 }
 
@@ -4496,6 +4532,35 @@ type PayrollPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// PayrollPayInvoicesParams is part of requests.
+type PayrollPayInvoicesParams struct {
+	// Country whose public holidays are not working days, as for POST /api/company/payroll/create.
+	Calendar string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payment.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// IDs of open invoices and bills, all in one currency.
+	InvoiceIDs []string `json:"invoice_ids"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	// funded later, it is paid at once.
+	PayDate string `json:"pay_date,omitzero"`
+	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
+	// What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create. One of: none, before,
+	// after.
+	WorkingDay string `json:"working_day,omitzero"`
+}
+
 // PayrollPreview is part of responses.
 type PayrollPreview struct {
 	// Number of members who must approve the payroll before its release; 0 if its total is within the company's
@@ -4525,41 +4590,6 @@ type PayrollPreview struct {
 	TotalInputInInputCurrency Decimal `json:"total_input_in_input_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
-}
-
-// PayrollProposeParams is part of requests.
-type PayrollProposeParams struct {
-	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
-	// Default: the company's country or, if its holidays are not known, `weekdays`.
-	Calendar string `json:"calendar,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency of amount_fiat.
-	Currency string `json:"currency,omitzero"`
-	// Your own reference of the payroll, unique per company.
-	ExternalID string `json:"external_id,omitzero"`
-	// Currency of the funding payment.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
-	// funding method.
-	FundingMethod string `json:"funding_method,omitzero"`
-	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
-	// /api/currencies.
-	FundingNetwork string `json:"funding_network,omitzero"`
-	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
-	Metadata map[string]string `json:"metadata,omitzero"`
-	// What the member who reviews it should know.
-	Note string `json:"note,omitzero"`
-	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
-	// funded later, it is paid at once.
-	PayDate string `json:"pay_date,omitzero"`
-	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
-	TimeZone string `json:"time_zone,omitzero"`
-	// 1 to 10,000 payees with their amounts.
-	ToPay []ToPayItem `json:"to_pay"`
-	// What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
-	// the first one `after` it. Default: `none`. One of: none, before, after.
-	WorkingDay string `json:"working_day,omitzero"`
 }
 
 // PayrollQuote is part of responses.
@@ -4606,6 +4636,23 @@ type PayrollQuoteData struct {
 	ValidFrom time.Time `json:"valid_from"`
 	// Expiry of the price, UTC.
 	ValidTo time.Time `json:"valid_to"`
+}
+
+// PayrollQuoteForVendorsParams is part of requests.
+type PayrollQuoteForVendorsParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Of amount_fiat.
+	Currency string `json:"currency,omitzero"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	// `wallet` from the company's balance, or the ID of one wallet.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payment.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []VendorQuoteItem `json:"to_pay"`
 }
 
 // PayrollRefParams is part of requests.
@@ -4698,6 +4745,37 @@ type PayrollUpdateParams struct {
 	ToPay []ToPayItem `json:"to_pay,omitzero"`
 }
 
+// PayrollUpdateScheduleParams is part of requests.
+type PayrollUpdateScheduleParams struct {
+	Calendar *string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID *string `json:"company_id,omitzero"`
+	// Days between the creation of a payroll and its pay date, up to 28.
+	DaysAhead *int64 `json:"days_ahead,omitzero"`
+	// Last possible day of a run; empty for none.
+	EndDate *string `json:"end_date,omitzero"`
+	// Your name of the schedule.
+	Name *string `json:"name,omitzero"`
+	// ID of the schedule.
+	ScheduleID string `json:"schedule_id"`
+	// `paused` creates no payrolls until the schedule is `active` again; `ended` is final. One of: active, paused,
+	// ended.
+	Status   *string `json:"status,omitzero"`
+	TimeZone *string `json:"time_zone,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []ToPayItem `json:"to_pay,omitzero"`
+	// One of: before, after, none.
+	WorkingDay *string `json:"working_day,omitzero"`
+}
+
+// PayrollUploadVendorDocumentParams is part of requests.
+type PayrollUploadVendorDocumentParams struct {
+	// The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB.
+	Base64Document string `json:"base64_document"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+}
+
 // PendingApproval is part of responses.
 type PendingApproval struct {
 	// What would be paid, without fees.
@@ -4759,8 +4837,8 @@ type PlatformCompanyData struct {
 	Status string `json:"status"`
 }
 
-// PlatformCreateParams is part of requests.
-type PlatformCreateParams struct {
+// PlatformCreateCompanyParams is part of requests.
+type PlatformCreateCompanyParams struct {
 	// Country of the company, 2-letter ISO code.
 	Country string `json:"country"`
 	// Address of the company.
@@ -4781,10 +4859,16 @@ type PlatformCreateParams struct {
 	Website string `json:"website,omitzero"`
 }
 
-// PlatformFeeParams is part of requests.
-type PlatformFeeParams struct {
-	// Fee in 1/100 percent of the paid amount.
-	FeeBps int64 `json:"fee_bps"`
+// PlatformCreateOnboardingLinkParams is part of requests.
+type PlatformCreateOnboardingLinkParams struct {
+	// Default: that of the company.
+	ReturnURL string `json:"return_url,omitzero"`
+}
+
+// PlatformCreateTokenParams is part of requests.
+type PlatformCreateTokenParams struct {
+	// Scopes, separated by spaces. Default: all of the app.
+	Scope string `json:"scope,omitzero"`
 }
 
 // PlatformInvitation is part of responses.
@@ -4795,8 +4879,8 @@ type PlatformInvitation struct {
 	OwnerEmail string `json:"owner_email"`
 }
 
-// PlatformInviteParams is part of requests.
-type PlatformInviteParams struct {
+// PlatformInviteOwnerParams is part of requests.
+type PlatformInviteOwnerParams struct {
 	// Of the invitation. Default: the country's. One of: en, es, pt, fr.
 	Language string `json:"language,omitzero"`
 	// Address of the first owner.
@@ -4853,6 +4937,12 @@ type PlatformPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// PlatformSetFeeParams is part of requests.
+type PlatformSetFeeParams struct {
+	// Fee in 1/100 percent of the paid amount.
+	FeeBps int64 `json:"fee_bps"`
+}
+
 // PlatformToken is part of responses.
 type PlatformToken struct {
 	// Send it as Authorization: Bearer.
@@ -4865,12 +4955,6 @@ type PlatformToken struct {
 	Scope string `json:"scope"`
 	// Token type. One of: Bearer.
 	TokenType string `json:"token_type"`
-}
-
-// PlatformTokenParams is part of requests.
-type PlatformTokenParams struct {
-	// Scopes, separated by spaces. Default: all of the app.
-	Scope string `json:"scope,omitzero"`
 }
 
 // PreviewItem is part of responses.
@@ -4905,6 +4989,14 @@ type PreviewShare struct {
 	OutputCurrency string `json:"output_currency"`
 	// Sum of the payees' amounts without fees, in the payroll's currency.
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
+}
+
+// ProposalCancelParams is part of requests.
+type ProposalCancelParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the proposal.
+	ProposalID string `json:"proposal_id"`
 }
 
 // ProposalData is part of responses.
@@ -5023,12 +5115,73 @@ type ProposalPage struct {
 	Meta Meta `json:"meta"`
 }
 
-// ProposalRefParams is part of requests.
-type ProposalRefParams struct {
+// ProposalProposeClaimParams is part of requests.
+type ProposalProposeClaimParams struct {
+	// Amount due in the denomination currency, with at most its decimals; greater than 0.
+	Amount Decimal `json:"amount"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// ID of the proposal.
-	ProposalID string `json:"proposal_id"`
+	// Currency of the price.
+	DenominationCurrency string `json:"denomination_currency"`
+	// Description of the purchase, shown at the checkout.
+	Description string `json:"description,omitzero"`
+	// Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts
+	// the claim.
+	ExpiresIn *int64 `json:"expires_in,omitzero"`
+	// Your order number, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
+	// can receive; see `payment_options`.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount.
+	LineItems []LineItemParams `json:"line_items,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// What the member who reviews it should know.
+	Note string `json:"note,omitzero"`
+	// Email address of the payer, who gets a receipt there when the claim is paid.
+	NotificationEmail string `json:"notification_email,omitzero"`
+	// ID of the payer (`pyr_…`), or the merchant's own reference for its customer.
+	PayerID string `json:"payer_id"`
+	// Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two.
+	RedirectURL string `json:"redirect_url,omitzero"`
+	// URL to which the checkout returns; must have one of the origins in the merchant settings.
+	ReturnURL string `json:"return_url,omitzero"`
+}
+
+// ProposalProposePayrollParams is part of requests.
+type ProposalProposePayrollParams struct {
+	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	// Default: the company's country or, if its holidays are not known, `weekdays`.
+	Calendar string `json:"calendar,omitzero"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Currency of amount_fiat.
+	Currency string `json:"currency,omitzero"`
+	// Your own reference of the payroll, unique per company.
+	ExternalID string `json:"external_id,omitzero"`
+	// Currency of the funding payment.
+	FundingCurrency string `json:"funding_currency,omitzero"`
+	// Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+	// funding method.
+	FundingMethod string `json:"funding_method,omitzero"`
+	// Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+	// /api/currencies.
+	FundingNetwork string `json:"funding_network,omitzero"`
+	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
+	Metadata map[string]string `json:"metadata,omitzero"`
+	// What the member who reviews it should know.
+	Note string `json:"note,omitzero"`
+	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	// funded later, it is paid at once.
+	PayDate string `json:"pay_date,omitzero"`
+	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
+	TimeZone string `json:"time_zone,omitzero"`
+	// 1 to 10,000 payees with their amounts.
+	ToPay []ToPayItem `json:"to_pay"`
+	// What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
+	// the first one `after` it. Default: `none`. One of: none, before, after.
+	WorkingDay string `json:"working_day,omitzero"`
 }
 
 // RateItem is part of responses.
@@ -5051,19 +5204,21 @@ type RateList struct {
 	Rates []RateItem `json:"rates"`
 }
 
-// RecipientAllocationsParams is part of requests.
-type RecipientAllocationsParams struct {
-	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
-	// remainder, total 100. A destination that is not listed gets 0.
-	Allocations []Allocation `json:"allocations"`
-}
-
 // RecipientAllocationsUpdated is part of responses.
 type RecipientAllocationsUpdated struct {
 	// The payment destinations.
 	Distributions []RecipientDestination `json:"distributions"`
 	// true if it was updated.
 	Updated bool `json:"updated"`
+}
+
+// RecipientCreateDestinationParams is part of requests.
+type RecipientCreateDestinationParams struct {
+	// Details of the destination: the fields that GET
+	// /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
+	DistributionData map[string]any `json:"distribution_data"`
+	// Currency: its code, one of GET /api/currencies.
+	Symbol string `json:"symbol"`
 }
 
 // RecipientCreateParams is part of requests.
@@ -5140,6 +5295,12 @@ type RecipientData struct {
 	Status string `json:"status"`
 }
 
+// RecipientDeleteDestinationParams is part of requests.
+type RecipientDeleteDestinationParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+}
+
 // RecipientDestination is part of responses.
 type RecipientDestination struct {
 	// Newest check of the bank account, by Verification of Payee or a prenote. Absent before the first result, and
@@ -5192,15 +5353,6 @@ type RecipientDestinationCorrectParams struct {
 	DistributionID string `json:"distribution_id"`
 }
 
-// RecipientDestinationCreateParams is part of requests.
-type RecipientDestinationCreateParams struct {
-	// Details of the destination: the fields that GET
-	// /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
-	DistributionData map[string]any `json:"distribution_data"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
-}
-
 // RecipientDestinationCreated is part of responses.
 type RecipientDestinationCreated struct {
 	// Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a
@@ -5220,26 +5372,10 @@ type RecipientDestinationCreated struct {
 	Symbol string `json:"symbol"`
 }
 
-// RecipientDestinationDeleteParams is part of requests.
-type RecipientDestinationDeleteParams struct {
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-}
-
 // RecipientDestinationList is part of responses.
 type RecipientDestinationList struct {
 	// The payment destinations.
 	Distributions []RecipientDestination `json:"distributions"`
-}
-
-// RecipientDestinationUpdateParams is part of requests.
-type RecipientDestinationUpdateParams struct {
-	// Complete details, as for a new destination.
-	DistributionData map[string]any `json:"distribution_data"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// New currency. Default: unchanged.
-	Symbol *string `json:"symbol,omitzero"`
 }
 
 // RecipientDetail is part of responses.
@@ -5558,6 +5694,29 @@ type RecipientPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// RecipientRemindParams is part of requests.
+type RecipientRemindParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+}
+
+// RecipientSetAllocationsParams is part of requests.
+type RecipientSetAllocationsParams struct {
+	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
+	// remainder, total 100. A destination that is not listed gets 0.
+	Allocations []Allocation `json:"allocations"`
+}
+
+// RecipientUpdateDestinationParams is part of requests.
+type RecipientUpdateDestinationParams struct {
+	// Complete details, as for a new destination.
+	DistributionData map[string]any `json:"distribution_data"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// New currency. Default: unchanged.
+	Symbol *string `json:"symbol,omitzero"`
+}
+
 // RecipientUpdateParams is part of requests.
 type RecipientUpdateParams struct {
 	// Town or city.
@@ -5596,17 +5755,6 @@ type RecipientUpdateParams struct {
 	VendorType *string `json:"vendor_type,omitzero"`
 	// Postal code.
 	Zip *string `json:"zip,omitzero"`
-}
-
-// RedeliverParams is part of requests.
-type RedeliverParams struct {
-	// Events created at or after; default: 30 days ago.
-	From string `json:"from,omitzero"`
-	// Events created before; default: now.
-	To string `json:"to,omitzero"`
-	// Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
-	// attempted. `all`: also those that succeeded. One of: failed, all.
-	Which string `json:"which,omitzero"`
 }
 
 // RedeliverStarted is part of responses.
@@ -5648,28 +5796,12 @@ type RefundData struct {
 	TxHash string `json:"tx_hash"`
 }
 
-// RefundRefParams is part of requests.
-type RefundRefParams struct {
-	// ID of the merchant claim.
-	ClaimID string `json:"claim_id"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the refund.
-	RefundID string `json:"refund_id"`
-}
-
 // Reminded is part of responses.
 type Reminded struct {
 	// Number of invitations that were sent again.
 	Invitations int64 `json:"invitations"`
 	// Number of recipients who were mailed.
 	Recipients int64 `json:"recipients"`
-}
-
-// ReminderParams is part of requests.
-type ReminderParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
 }
 
 // RequiredField is part of responses.
@@ -5740,6 +5872,30 @@ type RequiredSubfield struct {
 	Type string `json:"type"`
 }
 
+// SandboxBankDepositParams is part of requests.
+type SandboxBankDepositParams struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the funding account.
+	FundingAccountID string `json:"funding_account_id,omitzero"`
+	// IBAN; may be empty.
+	IBAN string `json:"iban,omitzero"`
+	// Reference of the bank. A repeated reference is the same transfer.
+	Reference string `json:"reference"`
+}
+
+// SandboxBankReturnParams is part of requests.
+type SandboxBankReturnParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank.
+	Reason string `json:"reason,omitzero"`
+	// ID of one payment of a payroll: the amount for one payee.
+	SubpayrollID string `json:"subpayroll_id"`
+}
+
 // SandboxClock is part of responses.
 type SandboxClock struct {
 	// The service's time now, UTC.
@@ -5756,14 +5912,6 @@ type SandboxClockParams struct {
 type SandboxDebitReturn struct {
 	// ID of the direct debit.
 	DebitID string `json:"debit_id"`
-}
-
-// SandboxDebitReturnParams is part of requests.
-type SandboxDebitReturnParams struct {
-	// ID of the direct debit.
-	DebitID string `json:"debit_id"`
-	// The bank's reason code. Default: R01 or AM04.
-	Reason string `json:"reason,omitzero"`
 }
 
 // SandboxDepositParams is part of requests.
@@ -5789,16 +5937,16 @@ type SandboxDepositParams struct {
 	WalletID string `json:"wallet_id,omitzero"`
 }
 
-// SandboxFailure is part of responses.
-type SandboxFailure struct {
-	// ID of one payment of a payroll: the amount for one payee.
-	SubpayrollID string `json:"subpayroll_id"`
+// SandboxDirectDebitReturnParams is part of requests.
+type SandboxDirectDebitReturnParams struct {
+	// ID of the direct debit.
+	DebitID string `json:"debit_id"`
+	// The bank's reason code. Default: R01 or AM04.
+	Reason string `json:"reason,omitzero"`
 }
 
-// SandboxFailureParams is part of requests.
-type SandboxFailureParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
+// SandboxFailure is part of responses.
+type SandboxFailure struct {
 	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 }
@@ -5811,8 +5959,8 @@ type SandboxFee struct {
 	SatPerVbyte int64 `json:"sat_per_vbyte"`
 }
 
-// SandboxFeeParams is part of requests.
-type SandboxFeeParams struct {
+// SandboxFeeRateParams is part of requests.
+type SandboxFeeRateParams struct {
 	// Fee rate of the chain, in satoshis per virtual byte.
 	SatPerVbyte int64 `json:"sat_per_vbyte"`
 }
@@ -5936,12 +6084,10 @@ type SandboxPaid struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// SandboxReturnParams is part of requests.
-type SandboxReturnParams struct {
+// SandboxPayoutFailureParams is part of requests.
+type SandboxPayoutFailureParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank.
-	Reason string `json:"reason,omitzero"`
 	// ID of one payment of a payroll: the amount for one payee.
 	SubpayrollID string `json:"subpayroll_id"`
 }
@@ -6092,20 +6238,6 @@ type ScheduleRunData struct {
 	Status string `json:"status"`
 }
 
-// ScheduleRunParams is part of requests.
-type ScheduleRunParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID *string `json:"company_id,omitzero"`
-	// Day of the run, before the working-day rule.
-	Day string `json:"day"`
-	// ID of the schedule.
-	ScheduleID string `json:"schedule_id"`
-	// `skipped`, or `planned` to plan it again. One of: planned, skipped.
-	Status string `json:"status"`
-	// Payees and amounts of this run. Default: those of the schedule.
-	ToPay []ToPayItem `json:"to_pay,omitzero"`
-}
-
 // ScheduleSummary is part of responses.
 type ScheduleSummary struct {
 	// ID of the company.
@@ -6131,77 +6263,10 @@ type ScheduleSummary struct {
 	Updated time.Time `json:"updated"`
 }
 
-// ScheduleTerms is part of requests.
-type ScheduleTerms struct {
-	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
-	// Default: the company's country or, if its holidays are not known, `weekdays`.
-	Calendar string `json:"calendar,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency of amount_fiat.
-	Currency string `json:"currency,omitzero"`
-	// Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a month
-	// lacks is its last day, so 31 is always the last day.
-	Days []int64 `json:"days,omitzero"`
-	// Days between the creation of a payroll and its pay date, up to 28.
-	DaysAhead *int64 `json:"days_ahead,omitzero"`
-	// Last possible day of a run; empty for none.
-	EndDate string `json:"end_date,omitzero"`
-	// How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. One of: weekly,
-	// biweekly, semimonthly, monthly.
-	Frequency string `json:"frequency"`
-	// Currency of the funding payment.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method of the payrolls, as in the creation of a payroll.
-	FundingMethod string `json:"funding_method,omitzero"`
-	// Network of the funding payments, if the currency has several.
-	FundingNetwork string `json:"funding_network,omitzero"`
-	// Your name of the schedule.
-	Name string `json:"name"`
-	// First possible day of a run. A weekly or biweekly schedule runs on its weekday.
-	StartDate string `json:"start_date"`
-	// Time zone of the days, by its IANA name. Default: `UTC`.
-	TimeZone string `json:"time_zone,omitzero"`
-	// 1 to 10,000 payees with their amounts.
-	ToPay []ToPayItem `json:"to_pay"`
-	// What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
-	// first one `after` it. Default: `before`. One of: none, before, after.
-	WorkingDay string `json:"working_day,omitzero"`
-}
-
-// ScheduleUpdateParams is part of requests.
-type ScheduleUpdateParams struct {
-	Calendar *string `json:"calendar,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID *string `json:"company_id,omitzero"`
-	// Days between the creation of a payroll and its pay date, up to 28.
-	DaysAhead *int64 `json:"days_ahead,omitzero"`
-	// Last possible day of a run; empty for none.
-	EndDate *string `json:"end_date,omitzero"`
-	// Your name of the schedule.
-	Name *string `json:"name,omitzero"`
-	// ID of the schedule.
-	ScheduleID string `json:"schedule_id"`
-	// `paused` creates no payrolls until the schedule is `active` again; `ended` is final. One of: active, paused,
-	// ended.
-	Status   *string `json:"status,omitzero"`
-	TimeZone *string `json:"time_zone,omitzero"`
-	// 1 to 10,000 payees with their amounts.
-	ToPay []ToPayItem `json:"to_pay,omitzero"`
-	// One of: before, after, none.
-	WorkingDay *string `json:"working_day,omitzero"`
-}
-
 // SecondFactorAnswer is part of responses.
 type SecondFactorAnswer struct {
 	// Until when the token may approve.
 	ValidTo time.Time `json:"valid_to"`
-}
-
-// SecondFactorParams is part of requests.
-type SecondFactorParams struct {
-	// Of the authenticator, or a recovery code.
-	Code string `json:"code"`
 }
 
 // SecurityEvent is part of responses.
@@ -6232,16 +6297,6 @@ type SecurityEventPage struct {
 	Data []SecurityEvent `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
-}
-
-// SettleParams is part of requests.
-type SettleParams struct {
-	// Default: everything available.
-	Amount Decimal `json:"amount,omitzero"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency: its code, one of GET /api/currencies.
-	Currency string `json:"currency"`
 }
 
 // Settlement is part of responses.
@@ -6376,39 +6431,6 @@ type TaxForm struct {
 	TaxIDType string `json:"tax_id_type"`
 }
 
-// TaxFormParams is part of requests.
-type TaxFormParams struct {
-	// Business name of a W-9, if it differs from the name.
-	BusinessName string `json:"business_name,omitzero"`
-	// Whether the user certifies, under penalty of perjury, that the data of the form is correct.
-	Certified bool `json:"certified"`
-	// Town or city.
-	City string `json:"city"`
-	// Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
-	// `other`.
-	Classification string `json:"classification,omitzero"`
-	// Country of residence, required on a W-8BEN. On a W-9 it is the United States.
-	Country string `json:"country,omitzero"`
-	// Required on a W-8BEN: YYYY-MM-DD.
-	DateOfBirth string `json:"date_of_birth,omitzero"`
-	// The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none. One of: w9, w8ben.
-	Form string `json:"form"`
-	// Name as on the user's tax return.
-	Name string `json:"name"`
-	// State, province or region of the address.
-	State string `json:"state,omitzero"`
-	// First line of the address.
-	StreetAddress string `json:"street_address"`
-	// Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has one.
-	TaxID string `json:"tax_id,omitzero"`
-	// Required on a W-9: `ssn`, `itin` or `ein`.
-	TaxIDType string `json:"tax_id_type,omitzero"`
-	// Required with an API key.
-	UserID string `json:"user_id,omitzero"`
-	// Postal code.
-	Zip string `json:"zip,omitzero"`
-}
-
 // TestData is part of responses.
 type TestData struct {
 	// A message for people.
@@ -6496,37 +6518,6 @@ type UnpayableRecipient struct {
 	// ID of the recipient.
 	RecipientID string `json:"recipient_id"`
 	// For a worker with a login.
-	UserID string `json:"user_id"`
-}
-
-// UploadParams is part of requests.
-type UploadParams struct {
-	// The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
-	// shorter side (in the sandbox, any size).
-	Base64Image string `json:"base64_image,omitzero"`
-	// Side of the document. Use `front` for passports, proofs of address and selfies. One of: front, back.
-	Category string `json:"category,omitzero"`
-	// Type of document: `tax_id`, or one of the required document types.
-	DocType string `json:"doc_type"`
-	// Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country other
-	// than the user's.
-	IssuingCountry string `json:"issuing_country,omitzero"`
-	// The tax ID.
-	TaxID string `json:"tax_id,omitzero"`
-	// Type of tax ID, from the list of document types.
-	TaxIDType string `json:"tax_id_type,omitzero"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id,omitzero"`
-}
-
-// UserAllocationsParams is part of requests.
-type UserAllocationsParams struct {
-	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
-	// remainder, total 100. A destination that is not listed gets 0.
-	Allocations []Allocation `json:"allocations"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
 	UserID string `json:"user_id"`
 }
 
@@ -6637,34 +6628,12 @@ type UserDestination struct {
 	UserID string `json:"user_id"`
 }
 
-// UserDestinationConfirmParams is part of requests.
-type UserDestinationConfirmParams struct {
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
 // UserDestinationCorrectParams is part of requests.
 type UserDestinationCorrectParams struct {
 	// ID of the correction, from the destination's `correction`.
 	CorrectionID string `json:"correction_id"`
 	// ID of the payment destination.
 	DistributionID string `json:"distribution_id"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
-// UserDestinationCreateParams is part of requests.
-type UserDestinationCreateParams struct {
-	// Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency.
-	DistributionData map[string]any `json:"distribution_data"`
-	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
-	DistributionType string `json:"distribution_type"`
-	// Currency: its code, one of GET /api/currencies.
-	Symbol string `json:"symbol"`
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
@@ -6688,34 +6657,10 @@ type UserDestinationCreated struct {
 	UserID string `json:"user_id"`
 }
 
-// UserDestinationDeleteParams is part of requests.
-type UserDestinationDeleteParams struct {
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
-}
-
 // UserDestinationList is part of responses.
 type UserDestinationList struct {
 	// The payment destinations.
 	Distributions []UserDestination `json:"distributions"`
-}
-
-// UserDestinationUpdateParams is part of requests.
-type UserDestinationUpdateParams struct {
-	// Complete details, as for a new destination.
-	DistributionData map[string]any `json:"distribution_data"`
-	// ID of the payment destination.
-	DistributionID string `json:"distribution_id"`
-	// Whether the destination is crypto or fiat (a bank account). One of: crypto, fiat.
-	DistributionType *string `json:"distribution_type,omitzero"`
-	// New currency. Default: unchanged.
-	Symbol *string `json:"symbol,omitzero"`
-	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
-	// ID.
-	UserID string `json:"user_id"`
 }
 
 // UserDetail is part of responses.
@@ -6788,6 +6733,51 @@ func (p *UserGetTaxFormParams) values() url.Values {
 		v.Set("user_id", p.UserID)
 	}
 	return v
+}
+
+// UserInitiateKYCParams is part of requests.
+type UserInitiateKYCParams struct {
+	// Required with an API key.
+	UserID string `json:"user_id,omitzero"`
+}
+
+// UserPresentSecondFactorParams is part of requests.
+type UserPresentSecondFactorParams struct {
+	// Of the authenticator, or a recovery code.
+	Code string `json:"code"`
+}
+
+// UserSignTaxFormParams is part of requests.
+type UserSignTaxFormParams struct {
+	// Business name of a W-9, if it differs from the name.
+	BusinessName string `json:"business_name,omitzero"`
+	// Whether the user certifies, under penalty of perjury, that the data of the form is correct.
+	Certified bool `json:"certified"`
+	// Town or city.
+	City string `json:"city"`
+	// Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
+	// `other`.
+	Classification string `json:"classification,omitzero"`
+	// Country of residence, required on a W-8BEN. On a W-9 it is the United States.
+	Country string `json:"country,omitzero"`
+	// Required on a W-8BEN: YYYY-MM-DD.
+	DateOfBirth string `json:"date_of_birth,omitzero"`
+	// The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none. One of: w9, w8ben.
+	Form string `json:"form"`
+	// Name as on the user's tax return.
+	Name string `json:"name"`
+	// State, province or region of the address.
+	State string `json:"state,omitzero"`
+	// First line of the address.
+	StreetAddress string `json:"street_address"`
+	// Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has one.
+	TaxID string `json:"tax_id,omitzero"`
+	// Required on a W-9: `ssn`, `itin` or `ein`.
+	TaxIDType string `json:"tax_id_type,omitzero"`
+	// Required with an API key.
+	UserID string `json:"user_id,omitzero"`
+	// Postal code.
+	Zip string `json:"zip,omitzero"`
 }
 
 // UserUpdateParams is part of requests.
@@ -6912,27 +6902,6 @@ type VendorPayrollCreated struct {
 	VolumeInputInInputCurrency Decimal `json:"volume_input_in_input_currency"`
 }
 
-// VendorPayrollParams is part of requests.
-type VendorPayrollParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Currency of amount_fiat.
-	Currency string `json:"currency,omitzero"`
-	// Your own reference of the payroll, unique per company.
-	ExternalID string `json:"external_id,omitzero"`
-	// Currency of the funding payment.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-	// `wallet` from the company's balance, or the ID of one wallet.
-	FundingMethod string `json:"funding_method,omitzero"`
-	// Network of the funding payment.
-	FundingNetwork string `json:"funding_network,omitzero"`
-	// Your own data: up to 50 keys of up to 40 characters, with string values of up to 500.
-	Metadata map[string]string `json:"metadata,omitzero"`
-	// 1 to 10,000 payees with their amounts.
-	ToPay []VendorItem `json:"to_pay"`
-}
-
 // VendorQuoteItem is part of requests.
 type VendorQuoteItem struct {
 	// Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
@@ -6950,31 +6919,6 @@ type VendorQuoteItem struct {
 	ReceiveCurrency string `json:"receive_currency,omitzero"`
 	// ID of the vendor: a recipient that is a company or has the role vendor.
 	VendorID string `json:"vendor_id"`
-}
-
-// VendorQuoteParams is part of requests.
-type VendorQuoteParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// Of amount_fiat.
-	Currency string `json:"currency,omitzero"`
-	// Currency of the funding payment.
-	FundingCurrency string `json:"funding_currency,omitzero"`
-	// Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-	// `wallet` from the company's balance, or the ID of one wallet.
-	FundingMethod string `json:"funding_method,omitzero"`
-	// Network of the funding payment.
-	FundingNetwork string `json:"funding_network,omitzero"`
-	// 1 to 10,000 payees with their amounts.
-	ToPay []VendorQuoteItem `json:"to_pay"`
-}
-
-// VendorUploadParams is part of requests.
-type VendorUploadParams struct {
-	// The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB.
-	Base64Document string `json:"base64_document"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
 }
 
 // WalletBalance is part of responses.
@@ -7002,6 +6946,33 @@ type WalletBalance struct {
 type WalletBalances struct {
 	// The wallets, one for each currency.
 	Wallets []WalletBalance `json:"wallets"`
+}
+
+// WalletCancelWithdrawalParams is part of requests.
+type WalletCancelWithdrawalParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the withdrawal.
+	WithdrawalID string `json:"withdrawal_id"`
+}
+
+// WalletCreateDirectDebitParams is part of requests.
+type WalletCreateDirectDebitParams struct {
+	// In the mandate's currency.
+	Amount Decimal `json:"amount"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Text on the bank statement.
+	Description string `json:"description,omitzero"`
+	// The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the bank
+	// allow is postponed. Default: the first possible day.
+	DueOn string `json:"due_on,omitzero"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
+	// Whether it is the last direct debit under the mandate, which then ends.
+	Final *bool `json:"final,omitzero"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
 }
 
 // WalletData is part of responses.
@@ -7459,6 +7430,14 @@ type WalletRequested struct {
 	WalletID string `json:"wallet_id"`
 }
 
+// WalletRevokeMandateParams is part of requests.
+type WalletRevokeMandateParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the mandate for direct debits.
+	MandateID string `json:"mandate_id"`
+}
+
 // WalletStatement is part of responses.
 type WalletStatement struct {
 	// Balance at the end of the period: opening_balance + total_in − total_out.
@@ -7513,6 +7492,18 @@ type WalletTransactionPage struct {
 	Data []WalletTransaction `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
+}
+
+// WalletWithdrawParams is part of requests.
+type WalletWithdrawParams struct {
+	// In the destination's currency.
+	Amount Decimal `json:"amount"`
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// ID of the withdrawal destination.
+	DestinationID string `json:"destination_id"`
+	// Your own reference, unique per company; up to 255 characters.
+	ExternalID string `json:"external_id,omitzero"`
 }
 
 // Warning is part of responses.
@@ -7651,8 +7642,19 @@ type WebhookPing struct {
 	WebhookID string `json:"webhook_id"`
 }
 
-// WebhookRotateParams is part of requests.
-type WebhookRotateParams struct {
+// WebhookRedeliverRangeParams is part of requests.
+type WebhookRedeliverRangeParams struct {
+	// Events created at or after; default: 30 days ago.
+	From string `json:"from,omitzero"`
+	// Events created before; default: now.
+	To string `json:"to,omitzero"`
+	// Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
+	// attempted. `all`: also those that succeeded. One of: failed, all.
+	Which string `json:"which,omitzero"`
+}
+
+// WebhookRotateSecretParams is part of requests.
+type WebhookRotateSecretParams struct {
 	// Seconds for which the old secret also signs. Default: one day.
 	OverlapSeconds *int64 `json:"overlap_seconds,omitzero"`
 }
@@ -7701,18 +7703,6 @@ type WebhookUpdateParams struct {
 	URL *string `json:"url,omitzero"`
 }
 
-// WithdrawParams is part of requests.
-type WithdrawParams struct {
-	// In the destination's currency.
-	Amount Decimal `json:"amount"`
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
-	// ID of the withdrawal destination.
-	DestinationID string `json:"destination_id"`
-	// Your own reference, unique per company; up to 255 characters.
-	ExternalID string `json:"external_id,omitzero"`
-}
-
 // WithdrawalAnswer is part of responses.
 type WithdrawalAnswer struct {
 	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
@@ -7742,14 +7732,6 @@ type WithdrawalAnswer struct {
 	TxHash string `json:"tx_hash"`
 	// When it last changed, UTC.
 	Updated time.Time `json:"updated"`
-	// ID of the withdrawal.
-	WithdrawalID string `json:"withdrawal_id"`
-}
-
-// WithdrawalCancelParams is part of requests.
-type WithdrawalCancelParams struct {
-	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
-	CompanyID string `json:"company_id,omitzero"`
 	// ID of the withdrawal.
 	WithdrawalID string `json:"withdrawal_id"`
 }
@@ -7805,6 +7787,24 @@ type WithdrawalPage struct {
 	Data []WithdrawalAnswer `json:"data"`
 	// Position of the page in the list.
 	Meta Meta `json:"meta"`
+}
+
+// WorkerInviteManyParams is part of requests.
+type WorkerInviteManyParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// The people to invite.
+	Invitations []InviteOne `json:"invitations"`
+}
+
+// WorkerInviteParams is part of requests.
+type WorkerInviteParams struct {
+	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
+	CompanyID string `json:"company_id,omitzero"`
+	// Email address.
+	Email string `json:"email"`
+	// Default: contractor. One of: contractor, employee.
+	Role string `json:"role,omitzero"`
 }
 
 // WorkerItem is part of responses.

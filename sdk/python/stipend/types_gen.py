@@ -13,86 +13,91 @@ if TYPE_CHECKING:
     from typing_extensions import Required
 
 __all__ = [
-    "AccountCheck", "AccountCheckData", "AllocationParams", "ApprovalAll", "ApprovalAnswer", "ApprovalParams",
-    "BankDepositParams", "BankDeposited", "BankTransfer", "BillCreateParams", "BillRefParams", "BrandingTheme",
-    "BrandingThemes", "ClaimCancelled", "ClaimCreateParams", "ClaimData", "ClaimExportParams",
-    "ClaimExportSettlementParams", "ClaimGetBrandingParams", "ClaimGetSettingsParams", "ClaimGetSettlementParams",
-    "ClaimGetStatusParams", "ClaimListParams", "ClaimListPaymentLinksParams", "ClaimListSettlementsParams",
-    "ClaimPage", "ClaimPayment", "ClaimPrice", "ClaimProposeParams", "ClaimQuote", "ClaimQuoteData",
-    "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded", "ClaimStatus", "ClaimSummary",
-    "CompanyDetail", "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
-    "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInvoice", "CompanyInvoicePage",
-    "CompanyListApprovalsParams", "CompanyListInvoicesParams", "CompanyListMembersParams",
-    "CompanyListPaymentsParams", "CompanyListRequestsParams", "CompanyListSecurityEventsParams",
-    "CompanyUploadParams", "CompanyVerification", "CompanyVerificationData", "Correction", "CorrectionData",
-    "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer", "DebitChangeParams", "DebitPage",
-    "DebitParams", "DeclineParams", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest",
-    "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationDeleted",
-    "DestinationGetFieldsParams", "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams",
-    "DestinationListParams", "DestinationShare", "DirectDebitData", "DirectDebitMandateData", "DocumentItem",
-    "DocumentList", "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes",
-    "EndpointData", "EventItem", "EventListParams", "EventPage", "FieldDependency", "FieldOption",
-    "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams", "FundingAccountListParams",
-    "FundingDetails", "FundingDetectedData", "FundingList", "FundingOpenParams", "FundingTerms", "HealthAnswer",
-    "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams",
-    "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem", "InvitationPage", "InviteManyParams",
-    "InviteOneParams", "InviteParams", "InvitedMany", "InvitedParams", "InvitedResult", "InvoiceCreateParams",
-    "InvoiceData", "InvoiceDetail", "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams",
-    "InvoiceMoved", "InvoicePage", "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount",
-    "JournalAccountParams", "JournalAccounts", "JournalAccountsParams", "KycInitiateParams", "KycInitiated",
-    "LineItem", "LineItemParams", "LinkChangeParams", "LinkCreateParams", "LinkPage", "LoggedRequest",
-    "LoggedRequests", "MandateAnswer", "MandateProof", "MandateRevokeParams", "Mandates", "MemberAll",
-    "MemberDetail", "MemberInvitation", "MemberInviteParams", "MemberRemoveParams", "MemberRevokeParams",
-    "MemberRoleParams", "MerchantBranding", "MerchantBrandingData", "MerchantBrandingParams", "MerchantSettings",
-    "MerchantSettingsData", "MerchantSettingsParams", "Meta", "MoneyOwed", "Obstacle", "OnboardParams",
-    "OnboardingLink", "OnboardingLinkParams", "Owed", "OwnerDetail", "OwnerKYCParams", "OwnerParams",
-    "OwnerStatus", "PayInvoicesParams", "PayerCreateParams", "PayerData", "PayerDeleted", "PayerDetail",
-    "PayerGetParams", "PayerList", "PayerListParams", "PayerRefParams", "PayerUpdateParams", "Payment",
-    "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
+    "AccountCheck", "AccountCheckData", "AllocationParams", "ApprovalAll", "ApprovalAnswer", "BankDeposited",
+    "BankTransfer", "BrandingTheme", "BrandingThemes", "ClaimCancelRefundParams", "ClaimCancelled",
+    "ClaimChangeBrandingParams", "ClaimChangeSettingsParams", "ClaimCreateParams", "ClaimCreatePaymentLinkParams",
+    "ClaimData", "ClaimExportParams", "ClaimExportSettlementParams", "ClaimGetBrandingParams",
+    "ClaimGetSettingsParams", "ClaimGetSettlementParams", "ClaimGetStatusParams", "ClaimListParams",
+    "ClaimListPaymentLinksParams", "ClaimListSettlementsParams", "ClaimPage", "ClaimPayment", "ClaimPrice",
+    "ClaimQuote", "ClaimQuoteData", "ClaimRefParams", "ClaimRefund", "ClaimRefundParams", "ClaimRefunded",
+    "ClaimSettleParams", "ClaimStatus", "ClaimSummary", "ClaimUpdatePaymentLinkParams", "CompanyAddUBOParams",
+    "CompanyApproveParams", "CompanyCreateBillParams", "CompanyDeclineParams", "CompanyDetail",
+    "CompanyExport1099NecParams", "CompanyExportJournalParams", "CompanyExportYearReportParams",
+    "CompanyGetParams", "CompanyGetYearReportParams", "CompanyInitiateUBOKYCParams", "CompanyInviteMemberParams",
+    "CompanyInvoice", "CompanyInvoicePage", "CompanyListApprovalsParams", "CompanyListInvoicesParams",
+    "CompanyListMembersParams", "CompanyListPaymentsParams", "CompanyListRequestsParams",
+    "CompanyListSecurityEventsParams", "CompanyOnboardParams", "CompanyRemoveMemberParams",
+    "CompanyRevokeMemberInvitationParams", "CompanySetJournalAccountsParams", "CompanySetMemberRoleParams",
+    "CompanyUploadDocumentParams", "CompanyVerification", "CompanyVerificationData", "CompanyVoidBillParams",
+    "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer",
+    "DebitChangeParams", "DebitPage", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest",
+    "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationConfirmParams",
+    "DestinationCreateParams", "DestinationDeleteParams", "DestinationDeleted", "DestinationGetFieldsParams",
+    "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams", "DestinationListParams",
+    "DestinationSetAllocationsParams", "DestinationShare", "DestinationUpdateParams", "DirectDebitData",
+    "DirectDebitMandateData", "DocumentItem", "DocumentList", "DocumentListParams", "DocumentListTypesParams",
+    "DocumentType", "DocumentTypes", "DocumentUploadParams", "EndpointData", "EventItem", "EventListParams",
+    "EventPage", "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData",
+    "FundingAccountGetTermsParams", "FundingAccountListParams", "FundingAccountOpenParams", "FundingDetails",
+    "FundingDetectedData", "FundingList", "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow",
+    "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary",
+    "InvitationData", "InvitationItem", "InvitationPage", "InviteOneParams", "InvitedMany", "InvitedParams",
+    "InvitedResult", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail", "InvoiceGetParams",
+    "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage", "InvoiceRefParams",
+    "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams", "JournalAccounts",
+    "KycInitiated", "LineItem", "LineItemParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
+    "MandateProof", "Mandates", "MemberAll", "MemberDetail", "MemberInvitation", "MerchantBranding",
+    "MerchantBrandingData", "MerchantSettings", "MerchantSettingsData", "Meta", "MoneyOwed", "Obstacle",
+    "OnboardingLink", "Owed", "OwnerDetail", "OwnerStatus", "PayerCreateParams", "PayerData", "PayerDeleteParams",
+    "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerUpdateParams",
+    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
     "PaymentPage", "PaymentSummary", "PaymentWithOutputs", "PayoutDelayedData", "PayoutOutput",
-    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollCreateParams", "PayrollCreated",
+    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollChangeScheduleRunParams",
+    "PayrollCreateForVendorsParams", "PayrollCreateParams", "PayrollCreateScheduleParams", "PayrollCreated",
     "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollExportParams", "PayrollGetParams",
     "PayrollGetPaymentParams", "PayrollGetPaymentReceiptParams", "PayrollGetScheduleParams", "PayrollListParams",
-    "PayrollListSchedulesParams", "PayrollPage", "PayrollPreview", "PayrollProposeParams", "PayrollQuote",
-    "PayrollQuoteData", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
-    "PayrollUpdateParams", "PendingApproval", "PlatformCompany", "PlatformCompanyData", "PlatformCreateParams",
-    "PlatformFeeParams", "PlatformInvitation", "PlatformInviteParams", "PlatformListCompaniesParams",
-    "PlatformPage", "PlatformToken", "PlatformTokenParams", "PreviewItem", "PreviewShare", "ProposalData",
-    "ProposalDetail", "ProposalGetParams", "ProposalListParams", "ProposalPage", "ProposalRefParams", "RateItem",
-    "RateList", "RecipientAllocationsParams", "RecipientAllocationsUpdated", "RecipientCreateParams",
-    "RecipientCreated", "RecipientData", "RecipientDestination", "RecipientDestinationCorrectParams",
-    "RecipientDestinationCreateParams", "RecipientDestinationCreated", "RecipientDestinationDeleteParams",
-    "RecipientDestinationList", "RecipientDestinationUpdateParams", "RecipientDetail", "RecipientExportParams",
+    "PayrollListSchedulesParams", "PayrollPage", "PayrollPayInvoicesParams", "PayrollPreview", "PayrollQuote",
+    "PayrollQuoteData", "PayrollQuoteForVendorsParams", "PayrollRefParams", "PayrollRefreshed", "PayrollStep",
+    "PayrollSummary", "PayrollUpdateParams", "PayrollUpdateScheduleParams", "PayrollUploadVendorDocumentParams",
+    "PendingApproval", "PlatformCompany", "PlatformCompanyData", "PlatformCreateCompanyParams",
+    "PlatformCreateOnboardingLinkParams", "PlatformCreateTokenParams", "PlatformInvitation",
+    "PlatformInviteOwnerParams", "PlatformListCompaniesParams", "PlatformPage", "PlatformSetFeeParams",
+    "PlatformToken", "PreviewItem", "PreviewShare", "ProposalCancelParams", "ProposalData", "ProposalDetail",
+    "ProposalGetParams", "ProposalListParams", "ProposalPage", "ProposalProposeClaimParams",
+    "ProposalProposePayrollParams", "RateItem", "RateList", "RecipientAllocationsUpdated",
+    "RecipientCreateDestinationParams", "RecipientCreateParams", "RecipientCreated", "RecipientData",
+    "RecipientDeleteDestinationParams", "RecipientDestination", "RecipientDestinationCorrectParams",
+    "RecipientDestinationCreated", "RecipientDestinationList", "RecipientDetail", "RecipientExportParams",
     "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
     "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
-    "RecipientListUnpayableParams", "RecipientPage", "RecipientUpdateParams", "RedeliverParams",
-    "RedeliverStarted", "RefundData", "RefundRefParams", "Reminded", "ReminderParams", "RequiredField",
-    "RequiredFields", "RequiredSubfield", "SandboxClock", "SandboxClockParams", "SandboxDebitReturn",
-    "SandboxDebitReturnParams", "SandboxDepositParams", "SandboxFailure", "SandboxFailureParams", "SandboxFee",
-    "SandboxFeeParams", "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail",
-    "SandboxMailPage", "SandboxMailsParams", "SandboxMandateParams", "SandboxPaid", "SandboxReturnParams",
-    "ScheduleData", "ScheduleDetail", "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged",
-    "ScheduleRunData", "ScheduleRunParams", "ScheduleSummary", "ScheduleTermsParams", "ScheduleUpdateParams",
-    "SecondFactorAnswer", "SecondFactorParams", "SecurityEvent", "SecurityEventPage", "SettleParams",
-    "Settlement", "SettlementData", "SettlementPage", "SettlementStatement", "SettlementStatementLine",
-    "Succeeded", "Success", "TaxForm", "TaxFormParams", "TestData", "ToPayItemParams", "TransferData",
-    "UnpayablePage", "UnpayableRecipient", "UploadParams", "UserAllocationsParams", "UserAllocationsUpdated",
-    "UserCreateParams", "UserCreated", "UserData", "UserDestination", "UserDestinationConfirmParams",
-    "UserDestinationCorrectParams", "UserDestinationCreateParams", "UserDestinationCreated",
-    "UserDestinationDeleteParams", "UserDestinationList", "UserDestinationUpdateParams", "UserDetail",
-    "UserGetParams", "UserGetTaxFormParams", "UserUpdateParams", "UserVerificationData", "VendorDocument",
-    "VendorItemParams", "VendorPayment", "VendorPayrollCreated", "VendorPayrollParams", "VendorQuoteItemParams",
-    "VendorQuoteParams", "VendorUploadParams", "WalletBalance", "WalletBalances", "WalletData", "WalletDeposit",
-    "WalletDepositData", "WalletDepositPage", "WalletExportStatementParams", "WalletGetDirectDebitParams",
-    "WalletGetMandateParams", "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
+    "RecipientListUnpayableParams", "RecipientPage", "RecipientRemindParams", "RecipientSetAllocationsParams",
+    "RecipientUpdateDestinationParams", "RecipientUpdateParams", "RedeliverStarted", "RefundData", "Reminded",
+    "RequiredField", "RequiredFields", "RequiredSubfield", "SandboxBankDepositParams", "SandboxBankReturnParams",
+    "SandboxClock", "SandboxClockParams", "SandboxDebitReturn", "SandboxDepositParams",
+    "SandboxDirectDebitReturnParams", "SandboxFailure", "SandboxFee", "SandboxFeeRateParams", "SandboxKYB",
+    "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
+    "SandboxMandateParams", "SandboxPaid", "SandboxPayoutFailureParams", "ScheduleData", "ScheduleDetail",
+    "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleSummary",
+    "SecondFactorAnswer", "SecurityEvent", "SecurityEventPage", "Settlement", "SettlementData", "SettlementPage",
+    "SettlementStatement", "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TestData",
+    "ToPayItemParams", "TransferData", "UnpayablePage", "UnpayableRecipient", "UserAllocationsUpdated",
+    "UserCreateParams", "UserCreated", "UserData", "UserDestination", "UserDestinationCorrectParams",
+    "UserDestinationCreated", "UserDestinationList", "UserDetail", "UserGetParams", "UserGetTaxFormParams",
+    "UserInitiateKYCParams", "UserPresentSecondFactorParams", "UserSignTaxFormParams", "UserUpdateParams",
+    "UserVerificationData", "VendorDocument", "VendorItemParams", "VendorPayment", "VendorPayrollCreated",
+    "VendorQuoteItemParams", "WalletBalance", "WalletBalances", "WalletCancelWithdrawalParams",
+    "WalletCreateDirectDebitParams", "WalletData", "WalletDeposit", "WalletDepositData", "WalletDepositPage",
+    "WalletExportStatementParams", "WalletGetDirectDebitParams", "WalletGetMandateParams",
+    "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
     "WalletListDirectDebitsParams", "WalletListMandatesParams", "WalletListParams",
     "WalletListTransactionsParams", "WalletListWithdrawalDestinationsParams", "WalletListWithdrawalsParams",
-    "WalletRequestParams", "WalletRequested", "WalletStatement", "WalletTransaction", "WalletTransactionPage",
-    "Warning", "WebhookAll", "WebhookCreateParams", "WebhookDeleted", "WebhookEndpoint",
-    "WebhookListDeliveriesParams", "WebhookListParams", "WebhookPing", "WebhookRotateParams", "WebhookSecret",
-    "WebhookUpdateParams", "WithdrawParams", "WithdrawalAnswer", "WithdrawalCancelParams", "WithdrawalData",
-    "WithdrawalDestination", "WithdrawalDestinations", "WithdrawalPage", "WorkerItem",
-    "WorkerListInvitationsParams", "WorkerListParams", "WorkerPage", "YearPayee", "YearReport", "YearTotal",
+    "WalletRequestParams", "WalletRequested", "WalletRevokeMandateParams", "WalletStatement", "WalletTransaction",
+    "WalletTransactionPage", "WalletWithdrawParams", "Warning", "WebhookAll", "WebhookCreateParams",
+    "WebhookDeleted", "WebhookEndpoint", "WebhookListDeliveriesParams", "WebhookListParams", "WebhookPing",
+    "WebhookRedeliverRangeParams", "WebhookRotateSecretParams", "WebhookSecret", "WebhookUpdateParams",
+    "WithdrawalAnswer", "WithdrawalData", "WithdrawalDestination", "WithdrawalDestinations", "WithdrawalPage",
+    "WorkerInviteManyParams", "WorkerInviteParams", "WorkerItem", "WorkerListInvitationsParams",
+    "WorkerListParams", "WorkerPage", "YearPayee", "YearReport", "YearTotal",
 ]
 
 
@@ -163,32 +168,6 @@ class ApprovalAnswer:
     """Whether another member must approve it."""
 
 
-class ApprovalParams(TypedDict, total=False):
-    claim_id: str
-    """The claim of a refund."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    content_digest: str
-    """As the list of approvals returned it."""
-    object_id: Required[str]
-    """ID of the payroll or payment whose state changed."""
-    type: Required[Literal["payroll", "withdrawal", "refund"]]
-    """Type of the object."""
-
-
-class BankDepositParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
-    """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
-    currency: Required[str]
-    """Currency: its code, one of GET /api/currencies."""
-    funding_account_id: str
-    """ID of the funding account."""
-    iban: str
-    """IBAN; may be empty."""
-    reference: Required[str]
-    """Reference of the bank. A repeated reference is the same transfer."""
-
-
 @dataclass(frozen=True)
 class BankDeposited:
     balance: Decimal
@@ -221,36 +200,6 @@ class BankTransfer:
     """For an account in the United States; otherwise empty."""
 
 
-class BillCreateParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
-    """Amount owed, with tax."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    currency: Required[str]
-    """Currency: its code, one of GET /api/currencies."""
-    description: Required[str]
-    """What is owed for."""
-    document_id: str
-    """The vendor's invoice, as uploaded."""
-    due_date: str
-    """Due date, YYYY-MM-DD."""
-    issue_date: str
-    """Default: today."""
-    metadata: Mapping[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    number: Required[str]
-    """The vendor's number of the invoice."""
-    vendor_id: Required[str]
-    """ID of the vendor, a recipient."""
-
-
-class BillRefParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    invoice_id: Required[str]
-    """ID of the invoice."""
-
-
 @dataclass(frozen=True)
 class BrandingTheme:
     accent: str
@@ -273,6 +222,15 @@ class BrandingThemes:
     """On light pages."""
 
 
+class ClaimCancelRefundParams(TypedDict, total=False):
+    claim_id: Required[str]
+    """ID of the merchant claim."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    refund_id: Required[str]
+    """ID of the refund."""
+
+
 @dataclass(frozen=True)
 class ClaimCancelled:
     checkout_url: str
@@ -281,6 +239,63 @@ class ClaimCancelled:
     """ID of the merchant claim."""
     status: Literal["cancelled"]
     """State of the object."""
+
+
+class ClaimChangeBrandingParams(TypedDict, total=False):
+    accent_color: str
+    """Color of buttons and links, as # and six hexadecimal digits; empty for the service's color."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    display_name: str
+    """Name that payers see; empty for the company's name."""
+    headline: str
+    """Text that the checkout shows below the name; may be empty."""
+    languages: Sequence[str]
+    """Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all."""
+    logo: str
+    """Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a
+    PNG of at most 256 pixels per side and 16 KiB. Empty to remove it.
+    """
+    thank_you: str
+    """Text after the payment and in the receipt; may be empty."""
+
+
+class ClaimChangeSettingsParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    confirmations: int
+    """Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1."""
+    late_grace_seconds: int
+    """Seconds after its expiry for which a quote still applies."""
+    late_policy: Literal["manual", "requote", "refund"]
+    """Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the
+    current rate and refund returns them.
+    """
+    origins: Sequence[str]
+    """Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty
+    array removes them; without this field they remain.
+    """
+    settlement_convert_to: str
+    """Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned."""
+    settlement_currency: str
+    """Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which
+    each claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of
+    the claim.
+    """
+    settlement_day: Literal["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
+    """Day of weekly settlements."""
+    settlement_destination_id: str
+    """ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
+    balance.
+    """
+    settlement_schedule: Literal["manual", "daily", "weekly"]
+    """Schedule of automatic settlements, at midnight in settlement_time_zone."""
+    settlement_time_zone: str
+    """Time zone of the schedule: a name of the IANA database, such as Europe/Paris."""
+    support_email: str
+    """Support address shown at the checkout; may be empty."""
+    tolerance_bps: int
+    """Underpayment that still counts as paid, in hundredths of a percent."""
 
 
 class ClaimCreateParams(TypedDict, total=False):
@@ -314,6 +329,37 @@ class ClaimCreateParams(TypedDict, total=False):
     """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
     return_url: str
     """URL to which the checkout returns; must have one of the origins in the merchant settings."""
+
+
+class ClaimCreatePaymentLinkParams(TypedDict, total=False):
+    amount: Union[Decimal, int]
+    """Fixed amount. Absent if the payer chooses."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    denomination_currency: Required[str]
+    """Currency of the price."""
+    description: str
+    """Free text for people."""
+    ends_at: datetime
+    """From then on the link takes no payments."""
+    funding_currency: str
+    """Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
+    can receive.
+    """
+    max_amount: Union[Decimal, int]
+    """Largest amount that the payer can choose."""
+    max_payments: int
+    """Number of payments after which the link ends; 0 for no limit."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    min_amount: Union[Decimal, int]
+    """Least amount that the payer can choose."""
+    redirect_url: str
+    """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
+    suggested_amounts: Sequence[Union[Decimal, int]]
+    """Amounts that the page suggests."""
+    title: Required[str]
+    """What payers pay for."""
 
 
 @dataclass(frozen=True)
@@ -528,41 +574,6 @@ class ClaimPrice:
     """Expiry of the price, UTC."""
 
 
-class ClaimProposeParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
-    """Amount due in the denomination currency, with at most its decimals; greater than 0."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    denomination_currency: Required[str]
-    """Currency of the price."""
-    description: str
-    """Description of the purchase, shown at the checkout."""
-    expires_in: int
-    """Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never
-    outlasts the claim.
-    """
-    external_id: str
-    """Your order number, unique per company; up to 255 characters."""
-    funding_currency: str
-    """Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the
-    service can receive; see `payment_options`.
-    """
-    line_items: Sequence[LineItemParams]
-    """What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount."""
-    metadata: Mapping[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    note: str
-    """What the member who reviews it should know."""
-    notification_email: str
-    """Email address of the payer, who gets a receipt there when the claim is paid."""
-    payer_id: Required[str]
-    """ID of the payer (`pyr_…`), or the merchant's own reference for its customer."""
-    redirect_url: str
-    """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
-    return_url: str
-    """URL to which the checkout returns; must have one of the origins in the merchant settings."""
-
-
 @dataclass(frozen=True)
 class ClaimQuote:
     checkout_url: str
@@ -735,6 +746,15 @@ class ClaimRefunded:
     """Currency of the price."""
 
 
+class ClaimSettleParams(TypedDict, total=False):
+    amount: Union[Decimal, int]
+    """Default: everything available."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: Required[str]
+    """Currency: its code, one of GET /api/currencies."""
+
+
 @dataclass(frozen=True)
 class ClaimStatus:
     checkout_url: str
@@ -859,6 +879,101 @@ class ClaimSummary:
     """Time from which the payer can no longer get a quote, UTC; absent if there is none."""
 
 
+class ClaimUpdatePaymentLinkParams(TypedDict, total=False):
+    active: bool
+    """Whether the link takes payments."""
+    description: str
+    """Free text for people."""
+    ends_at: datetime
+    """From then on the link takes no payments."""
+    max_payments: int
+    """Number of payments after which the link ends; 0 for no limit."""
+    redirect_url: str
+    """URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins
+    in the merchant settings. Empty for none.
+    """
+    title: str
+    """What payers pay for."""
+
+
+class CompanyAddUBOParams(TypedDict, total=False):
+    city: str
+    """Town or city."""
+    control_person: bool
+    """Whether the person controls the company. A control person must be verified regardless of their share."""
+    country: Required[str]
+    """2-letter ISO code."""
+    date_of_birth: Required[str]
+    """YYYY-MM-DD"""
+    email: str
+    """Email address."""
+    first_name: Required[str]
+    """Given name."""
+    last_name: Required[str]
+    """Family name."""
+    ownership_percentage: Union[Decimal, int]
+    """Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25
+    or more must be verified.
+    """
+    phone_number: str
+    """Telephone number: national, or international with +."""
+    state: str
+    """State, province or region of the address."""
+    street_address: str
+    """First line of the address."""
+    street_address_2: str
+    """Second line of the address."""
+    zip: str
+    """Postal code."""
+
+
+class CompanyApproveParams(TypedDict, total=False):
+    claim_id: str
+    """The claim of a refund."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    content_digest: str
+    """As the list of approvals returned it."""
+    object_id: Required[str]
+    """ID of the payroll or payment whose state changed."""
+    type: Required[Literal["payroll", "withdrawal", "refund"]]
+    """Type of the object."""
+
+
+class CompanyCreateBillParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """Amount owed, with tax."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: Required[str]
+    """Currency: its code, one of GET /api/currencies."""
+    description: Required[str]
+    """What is owed for."""
+    document_id: str
+    """The vendor's invoice, as uploaded."""
+    due_date: str
+    """Due date, YYYY-MM-DD."""
+    issue_date: str
+    """Default: today."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    number: Required[str]
+    """The vendor's number of the invoice."""
+    vendor_id: Required[str]
+    """ID of the vendor, a recipient."""
+
+
+class CompanyDeclineParams(TypedDict, total=False):
+    claim_id: str
+    """The claim of a refund."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    object_id: Required[str]
+    """ID of the payroll or payment whose state changed."""
+    type: Required[Literal["payroll", "withdrawal", "refund"]]
+    """Type of the object."""
+
+
 @dataclass(frozen=True)
 class CompanyDetail:
     company_id: str
@@ -924,6 +1039,22 @@ class CompanyGetParams(TypedDict, total=False):
 class CompanyGetYearReportParams(TypedDict, total=False):
     year: int
     """Calendar year, UTC. Default: the present one."""
+
+
+class CompanyInitiateUBOKYCParams(TypedDict, total=False):
+    ubo_id: Required[str]
+    """ID of the beneficial owner."""
+
+
+class CompanyInviteMemberParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    email: Required[str]
+    """Address of the person."""
+    language: str
+    """Of the mail."""
+    role: Required[Literal["owner", "admin", "developer", "viewer"]]
+    """What the person may do as a member."""
 
 
 @dataclass(frozen=True)
@@ -1068,7 +1199,70 @@ class CompanyListSecurityEventsParams(TypedDict, total=False):
     """next_cursor of the page before; page is ignored."""
 
 
-class CompanyUploadParams(TypedDict, total=False):
+class CompanyOnboardParams(TypedDict, total=False):
+    city: str
+    """Town or city."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    country: Required[str]
+    """Country of incorporation, 2-letter ISO code."""
+    description: str
+    """What the company does."""
+    email: str
+    """Email address."""
+    incorporation_date: str
+    """YYYY-MM-DD"""
+    lei: str
+    """Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022
+    files name the paying company by it, too.
+    """
+    name: Required[str]
+    """Legal name."""
+    registration_number: str
+    """Registration number of the company. Required before the verification starts, as are incorporation_date,
+    street_address and city.
+    """
+    state: str
+    """State, province or region of the address."""
+    street_address: str
+    """First line of the address."""
+    street_address_2: str
+    """Second line of the address."""
+    website: str
+    """Web address."""
+    zip: str
+    """Postal code."""
+
+
+class CompanyRemoveMemberParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    user_id: Required[str]
+    """ID of the member."""
+
+
+class CompanyRevokeMemberInvitationParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    invitation_id: Required[str]
+    """ID of the invitation."""
+
+
+class CompanySetJournalAccountsParams(TypedDict, total=False):
+    accounts: Required[Sequence[JournalAccountParams]]
+    """The accounts to set."""
+
+
+class CompanySetMemberRoleParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    role: Required[Literal["owner", "admin", "developer", "viewer"]]
+    """What the member may do."""
+    user_id: Required[str]
+    """ID of the member."""
+
+
+class CompanyUploadDocumentParams(TypedDict, total=False):
     base64_image: str
     """The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
     shorter side (in the sandbox, any size).
@@ -1112,6 +1306,13 @@ class CompanyVerificationData:
     """The step of the verification."""
     status: Literal["not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "suspended"]
     """State of the object."""
+
+
+class CompanyVoidBillParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    invoice_id: Required[str]
+    """ID of the invoice."""
 
 
 @dataclass(frozen=True)
@@ -1257,36 +1458,6 @@ class DebitPage:
     """Position of the page in the list."""
 
 
-class DebitParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
-    """In the mandate's currency."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    description: str
-    """Text on the bank statement."""
-    due_on: str
-    """The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the
-    bank allow is postponed. Default: the first possible day.
-    """
-    external_id: str
-    """Your own reference, unique per company; up to 255 characters."""
-    final: bool
-    """Whether it is the last direct debit under the mandate, which then ends."""
-    mandate_id: Required[str]
-    """ID of the mandate for direct debits."""
-
-
-class DeclineParams(TypedDict, total=False):
-    claim_id: str
-    """The claim of a refund."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    object_id: Required[str]
-    """ID of the payroll or payment whose state changed."""
-    type: Required[Literal["payroll", "withdrawal", "refund"]]
-    """Type of the object."""
-
-
 @dataclass(frozen=True)
 class DeliveryDetail:
     attempts: int
@@ -1424,6 +1595,37 @@ class DestinationChangeData:
     """The company, where the destination is its own."""
 
 
+class DestinationConfirmParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
+class DestinationCreateParams(TypedDict, total=False):
+    distribution_data: Required[Mapping[str, Any]]
+    """Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency."""
+    distribution_type: Required[Literal["crypto", "fiat"]]
+    """Whether the destination is crypto or fiat (a bank account)."""
+    symbol: Required[str]
+    """Currency: its code, one of GET /api/currencies."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
+class DestinationDeleteParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
 @dataclass(frozen=True)
 class DestinationDeleted:
     deleted: bool
@@ -1472,6 +1674,17 @@ class DestinationListParams(TypedDict, total=False):
     """May be absent with a user's own token."""
 
 
+class DestinationSetAllocationsParams(TypedDict, total=False):
+    allocations: Required[Sequence[AllocationParams]]
+    """1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
+    remainder, total 100. A destination that is not listed gets 0.
+    """
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
 @dataclass(frozen=True)
 class DestinationShare:
     allocation: int
@@ -1484,6 +1697,21 @@ class DestinationShare:
     """Currency of the fixed amount, or empty."""
     symbol: str
     """Currency: its code, one of GET /api/currencies."""
+
+
+class DestinationUpdateParams(TypedDict, total=False):
+    distribution_data: Required[Mapping[str, Any]]
+    """Complete details, as for a new destination."""
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    distribution_type: Literal["crypto", "fiat"]
+    """Whether the destination is crypto or fiat (a bank account)."""
+    symbol: str
+    """New currency. Default: unchanged."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
 
 
 @dataclass(frozen=True)
@@ -1582,6 +1810,29 @@ class DocumentType:
 class DocumentTypes:
     doc_types: list[DocumentType]
     """The required document types."""
+
+
+class DocumentUploadParams(TypedDict, total=False):
+    base64_image: str
+    """The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
+    shorter side (in the sandbox, any size).
+    """
+    category: Literal["front", "back"]
+    """Side of the document. Use `front` for passports, proofs of address and selfies."""
+    doc_type: Required[str]
+    """Type of document: `tax_id`, or one of the required document types."""
+    issuing_country: str
+    """Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country
+    other than the user's.
+    """
+    tax_id: str
+    """The tax ID."""
+    tax_id_type: str
+    """Type of tax ID, from the list of document types."""
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
 
 
 @dataclass(frozen=True)
@@ -1710,6 +1961,15 @@ class FundingAccountListParams(TypedDict, total=False):
     """
 
 
+class FundingAccountOpenParams(TypedDict, total=False):
+    currency: Required[Literal["EUR", "USD"]]
+    """Currency: its code, one of GET /api/currencies."""
+    terms_version: str
+    """Version of the terms to accept, from GET /api/user/funding/account/tos."""
+    user_id: str
+    """ID of the owner. With an API key: a user that the company created; if absent, the company is the owner."""
+
+
 @dataclass(frozen=True)
 class FundingDetails:
     address: str
@@ -1752,15 +2012,6 @@ class FundingDetectedData:
 class FundingList:
     accounts: list[FundingAccount]
     """The funding accounts."""
-
-
-class FundingOpenParams(TypedDict, total=False):
-    currency: Required[Literal["EUR", "USD"]]
-    """Currency: its code, one of GET /api/currencies."""
-    terms_version: str
-    """Version of the terms to accept, from GET /api/user/funding/account/tos."""
-    user_id: str
-    """ID of the owner. With an API key: a user that the company created; if absent, the company is the owner."""
 
 
 @dataclass(frozen=True)
@@ -1997,25 +2248,9 @@ class InvitationPage:
     """Position of the page in the list."""
 
 
-class InviteManyParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    invitations: Required[Sequence[InviteOneParams]]
-    """The people to invite."""
-
-
 class InviteOneParams(TypedDict, total=False):
     email: Required[str]
     """Address of the person."""
-    role: Literal["contractor", "employee"]
-    """Default: contractor."""
-
-
-class InviteParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    email: Required[str]
-    """Email address."""
     role: Literal["contractor", "employee"]
     """Default: contractor."""
 
@@ -2314,16 +2549,6 @@ class JournalAccounts:
     """All accounts, in the order of a chart of accounts."""
 
 
-class JournalAccountsParams(TypedDict, total=False):
-    accounts: Required[Sequence[JournalAccountParams]]
-    """The accounts to set."""
-
-
-class KycInitiateParams(TypedDict, total=False):
-    user_id: str
-    """Required with an API key."""
-
-
 @dataclass(frozen=True)
 class KycInitiated:
     user_id: str
@@ -2347,54 +2572,6 @@ class LineItemParams(TypedDict, total=False):
     """Description of the line item."""
     quantity: int
     """Number of pieces. Default: 1."""
-
-
-class LinkChangeParams(TypedDict, total=False):
-    active: bool
-    """Whether the link takes payments."""
-    description: str
-    """Free text for people."""
-    ends_at: datetime
-    """From then on the link takes no payments."""
-    max_payments: int
-    """Number of payments after which the link ends; 0 for no limit."""
-    redirect_url: str
-    """URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins
-    in the merchant settings. Empty for none.
-    """
-    title: str
-    """What payers pay for."""
-
-
-class LinkCreateParams(TypedDict, total=False):
-    amount: Union[Decimal, int]
-    """Fixed amount. Absent if the payer chooses."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    denomination_currency: Required[str]
-    """Currency of the price."""
-    description: str
-    """Free text for people."""
-    ends_at: datetime
-    """From then on the link takes no payments."""
-    funding_currency: str
-    """Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
-    can receive.
-    """
-    max_amount: Union[Decimal, int]
-    """Largest amount that the payer can choose."""
-    max_payments: int
-    """Number of payments after which the link ends; 0 for no limit."""
-    metadata: Mapping[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    min_amount: Union[Decimal, int]
-    """Least amount that the payer can choose."""
-    redirect_url: str
-    """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
-    suggested_amounts: Sequence[Union[Decimal, int]]
-    """Amounts that the page suggests."""
-    title: Required[str]
-    """What payers pay for."""
 
 
 @dataclass(frozen=True)
@@ -2491,13 +2668,6 @@ class MandateProof:
     """The text that the member accepted."""
 
 
-class MandateRevokeParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    mandate_id: Required[str]
-    """ID of the mandate for direct debits."""
-
-
 @dataclass(frozen=True)
 class Mandates:
     mandates: list[MandateAnswer]
@@ -2538,40 +2708,6 @@ class MemberInvitation:
     """What the person may do as a member."""
 
 
-class MemberInviteParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    email: Required[str]
-    """Address of the person."""
-    language: str
-    """Of the mail."""
-    role: Required[Literal["owner", "admin", "developer", "viewer"]]
-    """What the person may do as a member."""
-
-
-class MemberRemoveParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    user_id: Required[str]
-    """ID of the member."""
-
-
-class MemberRevokeParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    invitation_id: Required[str]
-    """ID of the invitation."""
-
-
-class MemberRoleParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    role: Required[Literal["owner", "admin", "developer", "viewer"]]
-    """What the member may do."""
-    user_id: Required[str]
-    """ID of the member."""
-
-
 @dataclass(frozen=True)
 class MerchantBranding:
     accent_color: str
@@ -2606,25 +2742,6 @@ class MerchantBrandingData:
     """Languages offered to payers; empty for all."""
     logo_path: str
     """Path of the logo below the base URL; empty if there is none."""
-    thank_you: str
-    """Text after the payment and in the receipt; may be empty."""
-
-
-class MerchantBrandingParams(TypedDict, total=False):
-    accent_color: str
-    """Color of buttons and links, as # and six hexadecimal digits; empty for the service's color."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    display_name: str
-    """Name that payers see; empty for the company's name."""
-    headline: str
-    """Text that the checkout shows below the name; may be empty."""
-    languages: Sequence[str]
-    """Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all."""
-    logo: str
-    """Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a
-    PNG of at most 256 pixels per side and 16 KiB. Empty to remove it.
-    """
     thank_you: str
     """Text after the payment and in the receipt; may be empty."""
 
@@ -2693,44 +2810,6 @@ class MerchantSettingsData:
     """Underpayment that still counts as paid, in hundredths of a percent."""
 
 
-class MerchantSettingsParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    confirmations: int
-    """Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1."""
-    late_grace_seconds: int
-    """Seconds after its expiry for which a quote still applies."""
-    late_policy: Literal["manual", "requote", "refund"]
-    """Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the
-    current rate and refund returns them.
-    """
-    origins: Sequence[str]
-    """Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty
-    array removes them; without this field they remain.
-    """
-    settlement_convert_to: str
-    """Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned."""
-    settlement_currency: str
-    """Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which
-    each claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of
-    the claim.
-    """
-    settlement_day: Literal["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
-    """Day of weekly settlements."""
-    settlement_destination_id: str
-    """ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
-    balance.
-    """
-    settlement_schedule: Literal["manual", "daily", "weekly"]
-    """Schedule of automatic settlements, at midnight in settlement_time_zone."""
-    settlement_time_zone: str
-    """Time zone of the schedule: a name of the IANA database, such as Europe/Paris."""
-    support_email: str
-    """Support address shown at the checkout; may be empty."""
-    tolerance_bps: int
-    """Underpayment that still counts as paid, in hundredths of a percent."""
-
-
 @dataclass(frozen=True)
 class Meta:
     has_next: bool
@@ -2782,52 +2861,12 @@ class Obstacle:
     """Payment that stopped, or empty."""
 
 
-class OnboardParams(TypedDict, total=False):
-    city: str
-    """Town or city."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    country: Required[str]
-    """Country of incorporation, 2-letter ISO code."""
-    description: str
-    """What the company does."""
-    email: str
-    """Email address."""
-    incorporation_date: str
-    """YYYY-MM-DD"""
-    lei: str
-    """Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022
-    files name the paying company by it, too.
-    """
-    name: Required[str]
-    """Legal name."""
-    registration_number: str
-    """Registration number of the company. Required before the verification starts, as are incorporation_date,
-    street_address and city.
-    """
-    state: str
-    """State, province or region of the address."""
-    street_address: str
-    """First line of the address."""
-    street_address_2: str
-    """Second line of the address."""
-    website: str
-    """Web address."""
-    zip: str
-    """Postal code."""
-
-
 @dataclass(frozen=True)
 class OnboardingLink:
     expires_at: datetime
     """Until when the link works, UTC."""
     url: str
     """Redirect the person to it."""
-
-
-class OnboardingLinkParams(TypedDict, total=False):
-    return_url: str
-    """Default: that of the company."""
 
 
 @dataclass(frozen=True)
@@ -2856,77 +2895,12 @@ class OwnerDetail:
     """ID of the beneficial owner."""
 
 
-class OwnerKYCParams(TypedDict, total=False):
-    ubo_id: Required[str]
-    """ID of the beneficial owner."""
-
-
-class OwnerParams(TypedDict, total=False):
-    city: str
-    """Town or city."""
-    control_person: bool
-    """Whether the person controls the company. A control person must be verified regardless of their share."""
-    country: Required[str]
-    """2-letter ISO code."""
-    date_of_birth: Required[str]
-    """YYYY-MM-DD"""
-    email: str
-    """Email address."""
-    first_name: Required[str]
-    """Given name."""
-    last_name: Required[str]
-    """Family name."""
-    ownership_percentage: Union[Decimal, int]
-    """Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25
-    or more must be verified.
-    """
-    phone_number: str
-    """Telephone number: national, or international with +."""
-    state: str
-    """State, province or region of the address."""
-    street_address: str
-    """First line of the address."""
-    street_address_2: str
-    """Second line of the address."""
-    zip: str
-    """Postal code."""
-
-
 @dataclass(frozen=True)
 class OwnerStatus:
     kyc_status: Literal["not_started", "pending", "in_review", "approved", "resubmission_required", "rejected", "expired"]
     """State of the person's verification."""
     ubo_id: str
     """ID of the beneficial owner."""
-
-
-class PayInvoicesParams(TypedDict, total=False):
-    calendar: str
-    """Country whose public holidays are not working days, as for POST /api/company/payroll/create."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    external_id: str
-    """Your own reference, unique per company; up to 255 characters."""
-    funding_currency: str
-    """Currency of the funding payment."""
-    funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-    `wallet` from the company's balance, or the ID of one wallet.
-    """
-    funding_network: str
-    """Network of the funding payment."""
-    invoice_ids: Required[Sequence[str]]
-    """IDs of open invoices and bills, all in one currency."""
-    metadata: Mapping[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    pay_date: str
-    """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
-    is funded later, it is paid at once.
-    """
-    time_zone: str
-    """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
-    working_day: Literal["none", "before", "after"]
-    """What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create."""
 
 
 class PayerCreateParams(TypedDict, total=False):
@@ -2982,6 +2956,15 @@ class PayerData:
     """The user whose payer it is, empty for a payer of the company."""
     previous_status: Optional[Literal["active", "deleted"]] = None
     """The state before. Absent when it was created."""
+
+
+class PayerDeleteParams(TypedDict, total=False):
+    external_company_id: Required[str]
+    """ID of the payer (`pyr_…`): an external party who pays the user."""
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
 
 
 @dataclass(frozen=True)
@@ -3044,15 +3027,6 @@ class PayerList:
 
 
 class PayerListParams(TypedDict, total=False):
-    user_id: str
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
-
-
-class PayerRefParams(TypedDict, total=False):
-    external_company_id: Required[str]
-    """ID of the payer (`pyr_…`): an external party who pays the user."""
     user_id: str
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
@@ -3503,6 +3477,40 @@ class PayrollCancelled:
     """State of the object."""
 
 
+class PayrollChangeScheduleRunParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    day: Required[str]
+    """Day of the run, before the working-day rule."""
+    schedule_id: Required[str]
+    """ID of the schedule."""
+    status: Required[Literal["planned", "skipped"]]
+    """`skipped`, or `planned` to plan it again."""
+    to_pay: Sequence[ToPayItemParams]
+    """Payees and amounts of this run. Default: those of the schedule."""
+
+
+class PayrollCreateForVendorsParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: str
+    """Currency of amount_fiat."""
+    external_id: str
+    """Your own reference of the payroll, unique per company."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
+    """
+    funding_network: str
+    """Network of the funding payment."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    to_pay: Required[Sequence[VendorItemParams]]
+    """1 to 10,000 payees with their amounts."""
+
+
 class PayrollCreateParams(TypedDict, total=False):
     calendar: str
     """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
@@ -3537,6 +3545,45 @@ class PayrollCreateParams(TypedDict, total=False):
     working_day: Literal["none", "before", "after"]
     """What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it,
     or on the first one `after` it. Default: `none`.
+    """
+
+
+class PayrollCreateScheduleParams(TypedDict, total=False):
+    calendar: str
+    """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+    Default: the company's country or, if its holidays are not known, `weekdays`.
+    """
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: str
+    """Currency of amount_fiat."""
+    days: Sequence[int]
+    """Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a
+    month lacks is its last day, so 31 is always the last day.
+    """
+    days_ahead: int
+    """Days between the creation of a payroll and its pay date, up to 28."""
+    end_date: str
+    """Last possible day of a run; empty for none."""
+    frequency: Required[Literal["weekly", "biweekly", "semimonthly", "monthly"]]
+    """How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method of the payrolls, as in the creation of a payroll."""
+    funding_network: str
+    """Network of the funding payments, if the currency has several."""
+    name: Required[str]
+    """Your name of the schedule."""
+    start_date: Required[str]
+    """First possible day of a run. A weekly or biweekly schedule runs on its weekday."""
+    time_zone: str
+    """Time zone of the days, by its IANA name. Default: `UTC`."""
+    to_pay: Required[Sequence[ToPayItemParams]]
+    """1 to 10,000 payees with their amounts."""
+    working_day: Literal["none", "before", "after"]
+    """What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or
+    on the first one `after` it. Default: `before`.
     """
 
 
@@ -3750,6 +3797,35 @@ class PayrollPage:
     """Position of the page in the list."""
 
 
+class PayrollPayInvoicesParams(TypedDict, total=False):
+    calendar: str
+    """Country whose public holidays are not working days, as for POST /api/company/payroll/create."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    external_id: str
+    """Your own reference, unique per company; up to 255 characters."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
+    """
+    funding_network: str
+    """Network of the funding payment."""
+    invoice_ids: Required[Sequence[str]]
+    """IDs of open invoices and bills, all in one currency."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    pay_date: str
+    """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
+    is funded later, it is paid at once.
+    """
+    time_zone: str
+    """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
+    working_day: Literal["none", "before", "after"]
+    """What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create."""
+
+
 @dataclass(frozen=True)
 class PayrollPreview:
     approvals_needed: int
@@ -3781,45 +3857,6 @@ class PayrollPreview:
     rate: Optional[Decimal] = None
     """Price of one whole unit of the first currency in the other; for a quote, one unit of the funding currency
     in the payroll's currency.
-    """
-
-
-class PayrollProposeParams(TypedDict, total=False):
-    calendar: str
-    """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
-    Default: the company's country or, if its holidays are not known, `weekdays`.
-    """
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    currency: str
-    """Currency of amount_fiat."""
-    external_id: str
-    """Your own reference of the payroll, unique per company."""
-    funding_currency: str
-    """Currency of the funding payment."""
-    funding_method: str
-    """Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
-    funding method.
-    """
-    funding_network: str
-    """Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
-    /api/currencies.
-    """
-    metadata: Mapping[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    note: str
-    """What the member who reviews it should know."""
-    pay_date: str
-    """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
-    is funded later, it is paid at once.
-    """
-    time_zone: str
-    """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
-    to_pay: Required[Sequence[ToPayItemParams]]
-    """1 to 10,000 payees with their amounts."""
-    working_day: Literal["none", "before", "after"]
-    """What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it,
-    or on the first one `after` it. Default: `none`.
     """
 
 
@@ -3869,6 +3906,23 @@ class PayrollQuoteData:
     """Start of the quote's validity, UTC."""
     valid_to: datetime
     """Expiry of the price, UTC."""
+
+
+class PayrollQuoteForVendorsParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: str
+    """Of amount_fiat."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+    `wallet` from the company's balance, or the ID of one wallet.
+    """
+    funding_network: str
+    """Network of the funding payment."""
+    to_pay: Required[Sequence[VendorQuoteItemParams]]
+    """1 to 10,000 payees with their amounts."""
 
 
 class PayrollRefParams(TypedDict, total=False):
@@ -3958,6 +4012,35 @@ class PayrollUpdateParams(TypedDict, total=False):
     """Payees and amounts, which replace all others. Default: they stay."""
 
 
+class PayrollUpdateScheduleParams(TypedDict, total=False):
+    calendar: str
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    days_ahead: int
+    """Days between the creation of a payroll and its pay date, up to 28."""
+    end_date: str
+    """Last possible day of a run; empty for none."""
+    name: str
+    """Your name of the schedule."""
+    schedule_id: Required[str]
+    """ID of the schedule."""
+    status: Literal["active", "paused", "ended"]
+    """`paused` creates no payrolls until the schedule is `active` again; `ended` is final."""
+    time_zone: str
+    to_pay: Sequence[ToPayItemParams]
+    """1 to 10,000 payees with their amounts."""
+    working_day: Literal["before", "after", "none"]
+
+
+class PayrollUploadVendorDocumentParams(TypedDict, total=False):
+    base64_document: Required[str]
+    """The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10
+    MiB.
+    """
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+
+
 @dataclass(frozen=True)
 class PendingApproval:
     amount: Decimal
@@ -4018,7 +4101,7 @@ class PlatformCompanyData:
     """The state before. Absent when it is the same."""
 
 
-class PlatformCreateParams(TypedDict, total=False):
+class PlatformCreateCompanyParams(TypedDict, total=False):
     country: Required[str]
     """Country of the company, 2-letter ISO code."""
     email: str
@@ -4039,9 +4122,14 @@ class PlatformCreateParams(TypedDict, total=False):
     """Web address."""
 
 
-class PlatformFeeParams(TypedDict, total=False):
-    fee_bps: Required[int]
-    """Fee in 1/100 percent of the paid amount."""
+class PlatformCreateOnboardingLinkParams(TypedDict, total=False):
+    return_url: str
+    """Default: that of the company."""
+
+
+class PlatformCreateTokenParams(TypedDict, total=False):
+    scope: str
+    """Scopes, separated by spaces. Default: all of the app."""
 
 
 @dataclass(frozen=True)
@@ -4052,7 +4140,7 @@ class PlatformInvitation:
     """Address of the owner, who is invited."""
 
 
-class PlatformInviteParams(TypedDict, total=False):
+class PlatformInviteOwnerParams(TypedDict, total=False):
     language: Literal["", "en", "es", "pt", "fr"]
     """Of the invitation. Default: the country's."""
     owner_email: Required[str]
@@ -4082,6 +4170,11 @@ class PlatformPage:
     """Position of the page in the list."""
 
 
+class PlatformSetFeeParams(TypedDict, total=False):
+    fee_bps: Required[int]
+    """Fee in 1/100 percent of the paid amount."""
+
+
 @dataclass(frozen=True)
 class PlatformToken:
     access_token: str
@@ -4094,11 +4187,6 @@ class PlatformToken:
     """Scopes, separated by spaces."""
     token_type: Literal["Bearer"]
     """Token type."""
-
-
-class PlatformTokenParams(TypedDict, total=False):
-    scope: str
-    """Scopes, separated by spaces. Default: all of the app."""
 
 
 @dataclass(frozen=True)
@@ -4137,6 +4225,13 @@ class PreviewShare:
     """Currency that the destination receives."""
     volume_input_in_input_currency: Decimal
     """Sum of the payees' amounts without fees, in the payroll's currency."""
+
+
+class ProposalCancelParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    proposal_id: Required[str]
+    """ID of the proposal."""
 
 
 @dataclass(frozen=True)
@@ -4219,11 +4314,78 @@ class ProposalPage:
     """Position of the page in the list."""
 
 
-class ProposalRefParams(TypedDict, total=False):
+class ProposalProposeClaimParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """Amount due in the denomination currency, with at most its decimals; greater than 0."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    proposal_id: Required[str]
-    """ID of the proposal."""
+    denomination_currency: Required[str]
+    """Currency of the price."""
+    description: str
+    """Description of the purchase, shown at the checkout."""
+    expires_in: int
+    """Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never
+    outlasts the claim.
+    """
+    external_id: str
+    """Your order number, unique per company; up to 255 characters."""
+    funding_currency: str
+    """Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the
+    service can receive; see `payment_options`.
+    """
+    line_items: Sequence[LineItemParams]
+    """What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount."""
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    note: str
+    """What the member who reviews it should know."""
+    notification_email: str
+    """Email address of the payer, who gets a receipt there when the claim is paid."""
+    payer_id: Required[str]
+    """ID of the payer (`pyr_…`), or the merchant's own reference for its customer."""
+    redirect_url: str
+    """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
+    return_url: str
+    """URL to which the checkout returns; must have one of the origins in the merchant settings."""
+
+
+class ProposalProposePayrollParams(TypedDict, total=False):
+    calendar: str
+    """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+    Default: the company's country or, if its holidays are not known, `weekdays`.
+    """
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    currency: str
+    """Currency of amount_fiat."""
+    external_id: str
+    """Your own reference of the payroll, unique per company."""
+    funding_currency: str
+    """Currency of the funding payment."""
+    funding_method: str
+    """Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+    funding method.
+    """
+    funding_network: str
+    """Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+    /api/currencies.
+    """
+    metadata: Mapping[str, str]
+    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
+    note: str
+    """What the member who reviews it should know."""
+    pay_date: str
+    """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
+    is funded later, it is paid at once.
+    """
+    time_zone: str
+    """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
+    to_pay: Required[Sequence[ToPayItemParams]]
+    """1 to 10,000 payees with their amounts."""
+    working_day: Literal["none", "before", "after"]
+    """What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it,
+    or on the first one `after` it. Default: `none`.
+    """
 
 
 @dataclass(frozen=True)
@@ -4246,19 +4408,21 @@ class RateList:
     """The prices."""
 
 
-class RecipientAllocationsParams(TypedDict, total=False):
-    allocations: Required[Sequence[AllocationParams]]
-    """1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
-    remainder, total 100. A destination that is not listed gets 0.
-    """
-
-
 @dataclass(frozen=True)
 class RecipientAllocationsUpdated:
     distributions: list[RecipientDestination]
     """The payment destinations."""
     updated: bool
     """true if it was updated."""
+
+
+class RecipientCreateDestinationParams(TypedDict, total=False):
+    distribution_data: Required[Mapping[str, Any]]
+    """Details of the destination: the fields that GET
+    /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
+    """
+    symbol: Required[str]
+    """Currency: its code, one of GET /api/currencies."""
 
 
 class RecipientCreateParams(TypedDict, total=False):
@@ -4334,6 +4498,11 @@ class RecipientData:
     """The recipient's metadata; absent if it has none."""
 
 
+class RecipientDeleteDestinationParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+
+
 @dataclass(frozen=True)
 class RecipientDestination:
     address: str
@@ -4389,15 +4558,6 @@ class RecipientDestinationCorrectParams(TypedDict, total=False):
     """ID of the payment destination."""
 
 
-class RecipientDestinationCreateParams(TypedDict, total=False):
-    distribution_data: Required[Mapping[str, Any]]
-    """Details of the destination: the fields that GET
-    /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
-    """
-    symbol: Required[str]
-    """Currency: its code, one of GET /api/currencies."""
-
-
 @dataclass(frozen=True)
 class RecipientDestinationCreated:
     allocation: int
@@ -4419,24 +4579,10 @@ class RecipientDestinationCreated:
     """Currency: its code, one of GET /api/currencies."""
 
 
-class RecipientDestinationDeleteParams(TypedDict, total=False):
-    distribution_id: Required[str]
-    """ID of the payment destination."""
-
-
 @dataclass(frozen=True)
 class RecipientDestinationList:
     distributions: list[RecipientDestination]
     """The payment destinations."""
-
-
-class RecipientDestinationUpdateParams(TypedDict, total=False):
-    distribution_data: Required[Mapping[str, Any]]
-    """Complete details, as for a new destination."""
-    distribution_id: Required[str]
-    """ID of the payment destination."""
-    symbol: str
-    """New currency. Default: unchanged."""
 
 
 @dataclass(frozen=True)
@@ -4614,6 +4760,27 @@ class RecipientPage:
     """Position of the page in the list."""
 
 
+class RecipientRemindParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+
+
+class RecipientSetAllocationsParams(TypedDict, total=False):
+    allocations: Required[Sequence[AllocationParams]]
+    """1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
+    remainder, total 100. A destination that is not listed gets 0.
+    """
+
+
+class RecipientUpdateDestinationParams(TypedDict, total=False):
+    distribution_data: Required[Mapping[str, Any]]
+    """Complete details, as for a new destination."""
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    symbol: str
+    """New currency. Default: unchanged."""
+
+
 class RecipientUpdateParams(TypedDict, total=False):
     city: str
     """Town or city."""
@@ -4651,17 +4818,6 @@ class RecipientUpdateParams(TypedDict, total=False):
     """Your own vendor category; empty for workers."""
     zip: str
     """Postal code."""
-
-
-class RedeliverParams(TypedDict, total=False):
-    from_: str
-    """Events created at or after; default: 30 days ago."""
-    to: str
-    """Events created before; default: now."""
-    which: Literal["failed", "all"]
-    """Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
-    attempted. `all`: also those that succeeded.
-    """
 
 
 @dataclass(frozen=True)
@@ -4704,26 +4860,12 @@ class RefundData:
     """The state before. Absent when it was created."""
 
 
-class RefundRefParams(TypedDict, total=False):
-    claim_id: Required[str]
-    """ID of the merchant claim."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    refund_id: Required[str]
-    """ID of the refund."""
-
-
 @dataclass(frozen=True)
 class Reminded:
     invitations: int
     """Number of invitations that were sent again."""
     recipients: int
     """Number of recipients who were mailed."""
-
-
-class ReminderParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
 
 
 @dataclass(frozen=True)
@@ -4795,6 +4937,28 @@ class RequiredSubfield:
     """Type of the form field."""
 
 
+class SandboxBankDepositParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
+    currency: Required[str]
+    """Currency: its code, one of GET /api/currencies."""
+    funding_account_id: str
+    """ID of the funding account."""
+    iban: str
+    """IBAN; may be empty."""
+    reference: Required[str]
+    """Reference of the bank. A repeated reference is the same transfer."""
+
+
+class SandboxBankReturnParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    reason: str
+    """Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank."""
+    subpayroll_id: Required[str]
+    """ID of one payment of a payroll: the amount for one payee."""
+
+
 @dataclass(frozen=True)
 class SandboxClock:
     now: datetime
@@ -4810,13 +4974,6 @@ class SandboxClockParams(TypedDict, total=False):
 class SandboxDebitReturn:
     debit_id: str
     """ID of the direct debit."""
-
-
-class SandboxDebitReturnParams(TypedDict, total=False):
-    debit_id: Required[str]
-    """ID of the direct debit."""
-    reason: str
-    """The bank's reason code. Default: R01 or AM04."""
 
 
 class SandboxDepositParams(TypedDict, total=False):
@@ -4846,16 +5003,16 @@ class SandboxDepositParams(TypedDict, total=False):
     """
 
 
+class SandboxDirectDebitReturnParams(TypedDict, total=False):
+    debit_id: Required[str]
+    """ID of the direct debit."""
+    reason: str
+    """The bank's reason code. Default: R01 or AM04."""
+
+
 @dataclass(frozen=True)
 class SandboxFailure:
     subpayroll_id: str
-    """ID of one payment of a payroll: the amount for one payee."""
-
-
-class SandboxFailureParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    subpayroll_id: Required[str]
     """ID of one payment of a payroll: the amount for one payee."""
 
 
@@ -4867,7 +5024,7 @@ class SandboxFee:
     """Fee rate of the chain, in satoshis per virtual byte."""
 
 
-class SandboxFeeParams(TypedDict, total=False):
+class SandboxFeeRateParams(TypedDict, total=False):
     sat_per_vbyte: Required[int]
     """Fee rate of the chain, in satoshis per virtual byte."""
 
@@ -4966,11 +5123,9 @@ class SandboxPaid:
     """Empty if something else was paid."""
 
 
-class SandboxReturnParams(TypedDict, total=False):
+class SandboxPayoutFailureParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    reason: str
-    """Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank."""
     subpayroll_id: Required[str]
     """ID of one payment of a payroll: the amount for one payee."""
 
@@ -5123,19 +5278,6 @@ class ScheduleRunData:
     """State of the object."""
 
 
-class ScheduleRunParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    day: Required[str]
-    """Day of the run, before the working-day rule."""
-    schedule_id: Required[str]
-    """ID of the schedule."""
-    status: Required[Literal["planned", "skipped"]]
-    """`skipped`, or `planned` to plan it again."""
-    to_pay: Sequence[ToPayItemParams]
-    """Payees and amounts of this run. Default: those of the schedule."""
-
-
 @dataclass(frozen=True)
 class ScheduleSummary:
     company_id: str
@@ -5160,74 +5302,10 @@ class ScheduleSummary:
     """When it last changed, UTC."""
 
 
-class ScheduleTermsParams(TypedDict, total=False):
-    calendar: str
-    """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
-    Default: the company's country or, if its holidays are not known, `weekdays`.
-    """
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    currency: str
-    """Currency of amount_fiat."""
-    days: Sequence[int]
-    """Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a
-    month lacks is its last day, so 31 is always the last day.
-    """
-    days_ahead: int
-    """Days between the creation of a payroll and its pay date, up to 28."""
-    end_date: str
-    """Last possible day of a run; empty for none."""
-    frequency: Required[Literal["weekly", "biweekly", "semimonthly", "monthly"]]
-    """How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month."""
-    funding_currency: str
-    """Currency of the funding payment."""
-    funding_method: str
-    """Funding method of the payrolls, as in the creation of a payroll."""
-    funding_network: str
-    """Network of the funding payments, if the currency has several."""
-    name: Required[str]
-    """Your name of the schedule."""
-    start_date: Required[str]
-    """First possible day of a run. A weekly or biweekly schedule runs on its weekday."""
-    time_zone: str
-    """Time zone of the days, by its IANA name. Default: `UTC`."""
-    to_pay: Required[Sequence[ToPayItemParams]]
-    """1 to 10,000 payees with their amounts."""
-    working_day: Literal["none", "before", "after"]
-    """What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or
-    on the first one `after` it. Default: `before`.
-    """
-
-
-class ScheduleUpdateParams(TypedDict, total=False):
-    calendar: str
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    days_ahead: int
-    """Days between the creation of a payroll and its pay date, up to 28."""
-    end_date: str
-    """Last possible day of a run; empty for none."""
-    name: str
-    """Your name of the schedule."""
-    schedule_id: Required[str]
-    """ID of the schedule."""
-    status: Literal["active", "paused", "ended"]
-    """`paused` creates no payrolls until the schedule is `active` again; `ended` is final."""
-    time_zone: str
-    to_pay: Sequence[ToPayItemParams]
-    """1 to 10,000 payees with their amounts."""
-    working_day: Literal["before", "after", "none"]
-
-
 @dataclass(frozen=True)
 class SecondFactorAnswer:
     valid_to: datetime
     """Until when the token may approve."""
-
-
-class SecondFactorParams(TypedDict, total=False):
-    code: Required[str]
-    """Of the authenticator, or a recovery code."""
 
 
 @dataclass(frozen=True)
@@ -5258,15 +5336,6 @@ class SecurityEventPage:
     """Events of the page, newest first."""
     meta: Meta
     """Position of the page in the list."""
-
-
-class SettleParams(TypedDict, total=False):
-    amount: Union[Decimal, int]
-    """Default: everything available."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    currency: Required[str]
-    """Currency: its code, one of GET /api/currencies."""
 
 
 @dataclass(frozen=True)
@@ -5401,41 +5470,6 @@ class TaxForm:
     """When the form was certified; absent if there is none."""
 
 
-class TaxFormParams(TypedDict, total=False):
-    business_name: str
-    """Business name of a W-9, if it differs from the name."""
-    certified: Required[bool]
-    """Whether the user certifies, under penalty of perjury, that the data of the form is correct."""
-    city: Required[str]
-    """Town or city."""
-    classification: str
-    """Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
-    `other`.
-    """
-    country: str
-    """Country of residence, required on a W-8BEN. On a W-9 it is the United States."""
-    date_of_birth: str
-    """Required on a W-8BEN: YYYY-MM-DD."""
-    form: Required[Literal["w9", "w8ben"]]
-    """The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none."""
-    name: Required[str]
-    """Name as on the user's tax return."""
-    state: str
-    """State, province or region of the address."""
-    street_address: Required[str]
-    """First line of the address."""
-    tax_id: str
-    """Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has
-    one.
-    """
-    tax_id_type: str
-    """Required on a W-9: `ssn`, `itin` or `ein`."""
-    user_id: str
-    """Required with an API key."""
-    zip: str
-    """Postal code."""
-
-
 @dataclass(frozen=True)
 class TestData:
     message: str
@@ -5527,40 +5561,6 @@ class UnpayableRecipient:
     """For a worker with a login."""
     asked_at: Optional[datetime] = None
     """Last email to the recipient about this; missing if none."""
-
-
-class UploadParams(TypedDict, total=False):
-    base64_image: str
-    """The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
-    shorter side (in the sandbox, any size).
-    """
-    category: Literal["front", "back"]
-    """Side of the document. Use `front` for passports, proofs of address and selfies."""
-    doc_type: Required[str]
-    """Type of document: `tax_id`, or one of the required document types."""
-    issuing_country: str
-    """Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country
-    other than the user's.
-    """
-    tax_id: str
-    """The tax ID."""
-    tax_id_type: str
-    """Type of tax ID, from the list of document types."""
-    user_id: str
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
-
-
-class UserAllocationsParams(TypedDict, total=False):
-    allocations: Required[Sequence[AllocationParams]]
-    """1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
-    remainder, total 100. A destination that is not listed gets 0.
-    """
-    user_id: Required[str]
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
 
 
 @dataclass(frozen=True)
@@ -5676,33 +5676,11 @@ class UserDestination:
     """Correction that the bank of the account requested; absent if there is none."""
 
 
-class UserDestinationConfirmParams(TypedDict, total=False):
-    distribution_id: Required[str]
-    """ID of the payment destination."""
-    user_id: Required[str]
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
-
-
 class UserDestinationCorrectParams(TypedDict, total=False):
     correction_id: Required[str]
     """ID of the correction, from the destination's `correction`."""
     distribution_id: Required[str]
     """ID of the payment destination."""
-    user_id: Required[str]
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
-
-
-class UserDestinationCreateParams(TypedDict, total=False):
-    distribution_data: Required[Mapping[str, Any]]
-    """Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency."""
-    distribution_type: Required[Literal["crypto", "fiat"]]
-    """Whether the destination is crypto or fiat (a bank account)."""
-    symbol: Required[str]
-    """Currency: its code, one of GET /api/currencies."""
     user_id: Required[str]
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
@@ -5730,34 +5708,10 @@ class UserDestinationCreated:
     """
 
 
-class UserDestinationDeleteParams(TypedDict, total=False):
-    distribution_id: Required[str]
-    """ID of the payment destination."""
-    user_id: Required[str]
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
-
-
 @dataclass(frozen=True)
 class UserDestinationList:
     distributions: list[UserDestination]
     """The payment destinations."""
-
-
-class UserDestinationUpdateParams(TypedDict, total=False):
-    distribution_data: Required[Mapping[str, Any]]
-    """Complete details, as for a new destination."""
-    distribution_id: Required[str]
-    """ID of the payment destination."""
-    distribution_type: Literal["crypto", "fiat"]
-    """Whether the destination is crypto or fiat (a bank account)."""
-    symbol: str
-    """New currency. Default: unchanged."""
-    user_id: Required[str]
-    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
-    `rec_…` ID.
-    """
 
 
 @dataclass(frozen=True)
@@ -5806,6 +5760,51 @@ class UserGetParams(TypedDict, total=False):
 class UserGetTaxFormParams(TypedDict, total=False):
     user_id: str
     """May be absent with a user's own token."""
+
+
+class UserInitiateKYCParams(TypedDict, total=False):
+    user_id: str
+    """Required with an API key."""
+
+
+class UserPresentSecondFactorParams(TypedDict, total=False):
+    code: Required[str]
+    """Of the authenticator, or a recovery code."""
+
+
+class UserSignTaxFormParams(TypedDict, total=False):
+    business_name: str
+    """Business name of a W-9, if it differs from the name."""
+    certified: Required[bool]
+    """Whether the user certifies, under penalty of perjury, that the data of the form is correct."""
+    city: Required[str]
+    """Town or city."""
+    classification: str
+    """Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
+    `other`.
+    """
+    country: str
+    """Country of residence, required on a W-8BEN. On a W-9 it is the United States."""
+    date_of_birth: str
+    """Required on a W-8BEN: YYYY-MM-DD."""
+    form: Required[Literal["w9", "w8ben"]]
+    """The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none."""
+    name: Required[str]
+    """Name as on the user's tax return."""
+    state: str
+    """State, province or region of the address."""
+    street_address: Required[str]
+    """First line of the address."""
+    tax_id: str
+    """Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has
+    one.
+    """
+    tax_id_type: str
+    """Required on a W-9: `ssn`, `itin` or `ein`."""
+    user_id: str
+    """Required with an API key."""
+    zip: str
+    """Postal code."""
 
 
 class UserUpdateParams(TypedDict, total=False):
@@ -5934,27 +5933,6 @@ class VendorPayrollCreated:
     """Only present if the payroll is funded by crypto."""
 
 
-class VendorPayrollParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    currency: str
-    """Currency of amount_fiat."""
-    external_id: str
-    """Your own reference of the payroll, unique per company."""
-    funding_currency: str
-    """Currency of the funding payment."""
-    funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-    `wallet` from the company's balance, or the ID of one wallet.
-    """
-    funding_network: str
-    """Network of the funding payment."""
-    metadata: Mapping[str, str]
-    """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    to_pay: Required[Sequence[VendorItemParams]]
-    """1 to 10,000 payees with their amounts."""
-
-
 class VendorQuoteItemParams(TypedDict, total=False):
     amount_fiat: Union[Decimal, int]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
@@ -5974,32 +5952,6 @@ class VendorQuoteItemParams(TypedDict, total=False):
     """
     vendor_id: Required[str]
     """ID of the vendor: a recipient that is a company or has the role vendor."""
-
-
-class VendorQuoteParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    currency: str
-    """Of amount_fiat."""
-    funding_currency: str
-    """Currency of the funding payment."""
-    funding_method: str
-    """Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-    `wallet` from the company's balance, or the ID of one wallet.
-    """
-    funding_network: str
-    """Network of the funding payment."""
-    to_pay: Required[Sequence[VendorQuoteItemParams]]
-    """1 to 10,000 payees with their amounts."""
-
-
-class VendorUploadParams(TypedDict, total=False):
-    base64_document: Required[str]
-    """The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10
-    MiB.
-    """
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
 
 
 @dataclass(frozen=True)
@@ -6028,6 +5980,32 @@ class WalletBalance:
 class WalletBalances:
     wallets: list[WalletBalance]
     """The wallets, one for each currency."""
+
+
+class WalletCancelWithdrawalParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    withdrawal_id: Required[str]
+    """ID of the withdrawal."""
+
+
+class WalletCreateDirectDebitParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """In the mandate's currency."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    description: str
+    """Text on the bank statement."""
+    due_on: str
+    """The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the
+    bank allow is postponed. Default: the first possible day.
+    """
+    external_id: str
+    """Your own reference, unique per company; up to 255 characters."""
+    final: bool
+    """Whether it is the last direct debit under the mandate, which then ends."""
+    mandate_id: Required[str]
+    """ID of the mandate for direct debits."""
 
 
 @dataclass(frozen=True)
@@ -6250,6 +6228,13 @@ class WalletRequested:
     """ID of the company's wallet in one currency."""
 
 
+class WalletRevokeMandateParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    mandate_id: Required[str]
+    """ID of the mandate for direct debits."""
+
+
 @dataclass(frozen=True)
 class WalletStatement:
     closing_balance: Decimal
@@ -6304,6 +6289,17 @@ class WalletTransactionPage:
     """The items of this page."""
     meta: Meta
     """Position of the page in the list."""
+
+
+class WalletWithdrawParams(TypedDict, total=False):
+    amount: Required[Union[Decimal, int]]
+    """In the destination's currency."""
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    destination_id: Required[str]
+    """ID of the withdrawal destination."""
+    external_id: str
+    """Your own reference, unique per company; up to 255 characters."""
 
 
 @dataclass(frozen=True)
@@ -6401,7 +6397,18 @@ class WebhookPing:
     """ID of the webhook endpoint."""
 
 
-class WebhookRotateParams(TypedDict, total=False):
+class WebhookRedeliverRangeParams(TypedDict, total=False):
+    from_: str
+    """Events created at or after; default: 30 days ago."""
+    to: str
+    """Events created before; default: now."""
+    which: Literal["failed", "all"]
+    """Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
+    attempted. `all`: also those that succeeded.
+    """
+
+
+class WebhookRotateSecretParams(TypedDict, total=False):
     overlap_seconds: int
     """Seconds for which the old secret also signs. Default: one day."""
 
@@ -6449,17 +6456,6 @@ class WebhookUpdateParams(TypedDict, total=False):
     """The address."""
 
 
-class WithdrawParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
-    """In the destination's currency."""
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    destination_id: Required[str]
-    """ID of the withdrawal destination."""
-    external_id: str
-    """Your own reference, unique per company; up to 255 characters."""
-
-
 @dataclass(frozen=True)
 class WithdrawalAnswer:
     amount: Decimal
@@ -6489,13 +6485,6 @@ class WithdrawalAnswer:
     updated: datetime
     """When it last changed, UTC."""
     withdrawal_id: str
-    """ID of the withdrawal."""
-
-
-class WithdrawalCancelParams(TypedDict, total=False):
-    company_id: str
-    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
-    withdrawal_id: Required[str]
     """ID of the withdrawal."""
 
 
@@ -6549,6 +6538,22 @@ class WithdrawalPage:
     """The items of this page."""
     meta: Meta
     """Position of the page in the list."""
+
+
+class WorkerInviteManyParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    invitations: Required[Sequence[InviteOneParams]]
+    """The people to invite."""
+
+
+class WorkerInviteParams(TypedDict, total=False):
+    company_id: str
+    """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+    email: Required[str]
+    """Email address."""
+    role: Literal["contractor", "employee"]
+    """Default: contractor."""
 
 
 @dataclass(frozen=True)

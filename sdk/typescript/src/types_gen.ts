@@ -65,32 +65,6 @@ export interface ApprovalAnswer {
 	waits: boolean;
 }
 
-export interface ApprovalParams {
-	/** The claim of a refund. */
-	claim_id?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** As the list of approvals returned it. */
-	content_digest?: string;
-	/** ID of the payroll or payment whose state changed. */
-	object_id: string;
-	/** Type of the object. */
-	type: "payroll" | "withdrawal" | "refund";
-}
-
-export interface BankDepositParams {
-	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
-	amount: Decimal;
-	/** Currency: its code, one of GET /api/currencies. */
-	currency: string;
-	/** ID of the funding account. */
-	funding_account_id?: string;
-	/** IBAN; may be empty. */
-	iban?: string;
-	/** Reference of the bank. A repeated reference is the same transfer. */
-	reference: string;
-}
-
 export interface BankDeposited {
 	/** The owner's balance after the transfer. */
 	balance: Decimal;
@@ -121,36 +95,6 @@ export interface BankTransfer {
 	routing_number: string;
 }
 
-export interface BillCreateParams {
-	/** Amount owed, with tax. */
-	amount: Decimal;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency: its code, one of GET /api/currencies. */
-	currency: string;
-	/** What is owed for. */
-	description: string;
-	/** The vendor's invoice, as uploaded. */
-	document_id?: string;
-	/** Due date, YYYY-MM-DD. */
-	due_date?: string;
-	/** Default: today. */
-	issue_date?: string;
-	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
-	metadata?: Record<string, string>;
-	/** The vendor's number of the invoice. */
-	number: string;
-	/** ID of the vendor, a recipient. */
-	vendor_id: string;
-}
-
-export interface BillRefParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the invoice. */
-	invoice_id: string;
-}
-
 export interface BrandingTheme {
 	/** Background of buttons. */
 	accent: string;
@@ -171,6 +115,15 @@ export interface BrandingThemes {
 	light: BrandingTheme;
 }
 
+export interface ClaimCancelRefundParams {
+	/** ID of the merchant claim. */
+	claim_id: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the refund. */
+	refund_id: string;
+}
+
 export interface ClaimCancelled {
 	/** Page where the payer pays. */
 	checkout_url: string;
@@ -178,6 +131,67 @@ export interface ClaimCancelled {
 	claim_id: string;
 	/** State of the object. */
 	status: "cancelled";
+}
+
+export interface ClaimChangeBrandingParams {
+	/** Color of buttons and links, as # and six hexadecimal digits; empty for the service's color. */
+	accent_color?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Name that payers see; empty for the company's name. */
+	display_name?: string;
+	/** Text that the checkout shows below the name; may be empty. */
+	headline?: string;
+	/** Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all. */
+	languages?: string[];
+	/**
+	 * Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG of
+	 * at most 256 pixels per side and 16 KiB. Empty to remove it.
+	 */
+	logo?: string;
+	/** Text after the payment and in the receipt; may be empty. */
+	thank_you?: string;
+}
+
+export interface ClaimChangeSettingsParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1. */
+	confirmations?: number;
+	/** Seconds after its expiry for which a quote still applies. */
+	late_grace_seconds?: number;
+	/**
+	 * Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
+	 * rate and refund returns them.
+	 */
+	late_policy?: "manual" | "requote" | "refund";
+	/**
+	 * Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty array
+	 * removes them; without this field they remain.
+	 */
+	origins?: string[];
+	/** Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned. */
+	settlement_convert_to?: string;
+	/**
+	 * Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which each
+	 * claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of the claim.
+	 */
+	settlement_currency?: string;
+	/** Day of weekly settlements. */
+	settlement_day?: "sunday" | "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "saturday";
+	/**
+	 * ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
+	 * balance.
+	 */
+	settlement_destination_id?: string;
+	/** Schedule of automatic settlements, at midnight in settlement_time_zone. */
+	settlement_schedule?: "manual" | "daily" | "weekly";
+	/** Time zone of the schedule: a name of the IANA database, such as Europe/Paris. */
+	settlement_time_zone?: string;
+	/** Support address shown at the checkout; may be empty. */
+	support_email?: string;
+	/** Underpayment that still counts as paid, in hundredths of a percent. */
+	tolerance_bps?: number;
 }
 
 export interface ClaimCreateParams {
@@ -213,6 +227,38 @@ export interface ClaimCreateParams {
 	redirect_url?: string;
 	/** URL to which the checkout returns; must have one of the origins in the merchant settings. */
 	return_url?: string;
+}
+
+export interface ClaimCreatePaymentLinkParams {
+	/** Fixed amount. Absent if the payer chooses. */
+	amount?: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency of the price. */
+	denomination_currency: string;
+	/** Free text for people. */
+	description?: string;
+	/** From then on the link takes no payments. */
+	ends_at?: string;
+	/**
+	 * Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
+	 * receive.
+	 */
+	funding_currency?: string;
+	/** Largest amount that the payer can choose. */
+	max_amount?: Decimal;
+	/** Number of payments after which the link ends; 0 for no limit. */
+	max_payments?: number;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** Least amount that the payer can choose. */
+	min_amount?: Decimal;
+	/** Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two. */
+	redirect_url?: string;
+	/** Amounts that the page suggests. */
+	suggested_amounts?: Decimal[];
+	/** What payers pay for. */
+	title: string;
 }
 
 export interface ClaimData {
@@ -422,43 +468,6 @@ export interface ClaimPrice {
 	valid_to: string;
 }
 
-export interface ClaimProposeParams {
-	/** Amount due in the denomination currency, with at most its decimals; greater than 0. */
-	amount: Decimal;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency of the price. */
-	denomination_currency: string;
-	/** Description of the purchase, shown at the checkout. */
-	description?: string;
-	/**
-	 * Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts the
-	 * claim.
-	 */
-	expires_in?: number;
-	/** Your order number, unique per company; up to 255 characters. */
-	external_id?: string;
-	/**
-	 * Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
-	 * receive; see `payment_options`.
-	 */
-	funding_currency?: string;
-	/** What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount. */
-	line_items?: LineItemParams[];
-	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
-	metadata?: Record<string, string>;
-	/** What the member who reviews it should know. */
-	note?: string;
-	/** Email address of the payer, who gets a receipt there when the claim is paid. */
-	notification_email?: string;
-	/** ID of the payer (`pyr_…`), or the merchant's own reference for its customer. */
-	payer_id: string;
-	/** Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two. */
-	redirect_url?: string;
-	/** URL to which the checkout returns; must have one of the origins in the merchant settings. */
-	return_url?: string;
-}
-
 export interface ClaimQuote {
 	/** Page where the payer pays. */
 	checkout_url: string;
@@ -626,6 +635,15 @@ export interface ClaimRefunded {
 	tx_hash: string;
 }
 
+export interface ClaimSettleParams {
+	/** Default: everything available. */
+	amount?: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+}
+
 export interface ClaimStatus {
 	/** Page where the payer pays. */
 	checkout_url: string;
@@ -750,6 +768,103 @@ export interface ClaimSummary {
 	updated: string;
 }
 
+export interface ClaimUpdatePaymentLinkParams {
+	/** Whether the link takes payments. */
+	active?: boolean;
+	/** Free text for people. */
+	description?: string;
+	/** From then on the link takes no payments. */
+	ends_at?: string;
+	/** Number of payments after which the link ends; 0 for no limit. */
+	max_payments?: number;
+	/**
+	 * URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins in the
+	 * merchant settings. Empty for none.
+	 */
+	redirect_url?: string;
+	/** What payers pay for. */
+	title?: string;
+}
+
+export interface CompanyAddUBOParams {
+	/** Town or city. */
+	city?: string;
+	/** Whether the person controls the company. A control person must be verified regardless of their share. */
+	control_person?: boolean;
+	/** 2-letter ISO code. */
+	country: string;
+	/** YYYY-MM-DD */
+	date_of_birth: string;
+	/** Email address. */
+	email?: string;
+	/** Given name. */
+	first_name: string;
+	/** Family name. */
+	last_name: string;
+	/**
+	 * Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25 or more
+	 * must be verified.
+	 */
+	ownership_percentage?: Decimal;
+	/** Telephone number: national, or international with +. */
+	phone_number?: string;
+	/** State, province or region of the address. */
+	state?: string;
+	/** First line of the address. */
+	street_address?: string;
+	/** Second line of the address. */
+	street_address_2?: string;
+	/** Postal code. */
+	zip?: string;
+}
+
+export interface CompanyApproveParams {
+	/** The claim of a refund. */
+	claim_id?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** As the list of approvals returned it. */
+	content_digest?: string;
+	/** ID of the payroll or payment whose state changed. */
+	object_id: string;
+	/** Type of the object. */
+	type: "payroll" | "withdrawal" | "refund";
+}
+
+export interface CompanyCreateBillParams {
+	/** Amount owed, with tax. */
+	amount: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** What is owed for. */
+	description: string;
+	/** The vendor's invoice, as uploaded. */
+	document_id?: string;
+	/** Due date, YYYY-MM-DD. */
+	due_date?: string;
+	/** Default: today. */
+	issue_date?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** The vendor's number of the invoice. */
+	number: string;
+	/** ID of the vendor, a recipient. */
+	vendor_id: string;
+}
+
+export interface CompanyDeclineParams {
+	/** The claim of a refund. */
+	claim_id?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the payroll or payment whose state changed. */
+	object_id: string;
+	/** Type of the object. */
+	type: "payroll" | "withdrawal" | "refund";
+}
+
 export interface CompanyDetail {
 	/** ID of the company. */
 	company_id: string;
@@ -816,6 +931,22 @@ export interface CompanyGetParams {
 export interface CompanyGetYearReportParams {
 	/** Calendar year, UTC. Default: the present one. */
 	year?: number;
+}
+
+export interface CompanyInitiateUBOKYCParams {
+	/** ID of the beneficial owner. */
+	ubo_id: string;
+}
+
+export interface CompanyInviteMemberParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Address of the person. */
+	email: string;
+	/** Of the mail. */
+	language?: string;
+	/** What the person may do as a member. */
+	role: "owner" | "admin" | "developer" | "viewer";
 }
 
 export interface CompanyInvoice {
@@ -956,7 +1087,72 @@ export interface CompanyListSecurityEventsParams {
 	cursor?: string;
 }
 
-export interface CompanyUploadParams {
+export interface CompanyOnboardParams {
+	/** Town or city. */
+	city?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Country of incorporation, 2-letter ISO code. */
+	country: string;
+	/** What the company does. */
+	description?: string;
+	/** Email address. */
+	email?: string;
+	/** YYYY-MM-DD */
+	incorporation_date?: string;
+	/**
+	 * Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022 files
+	 * name the paying company by it, too.
+	 */
+	lei?: string;
+	/** Legal name. */
+	name: string;
+	/**
+	 * Registration number of the company. Required before the verification starts, as are incorporation_date,
+	 * street_address and city.
+	 */
+	registration_number?: string;
+	/** State, province or region of the address. */
+	state?: string;
+	/** First line of the address. */
+	street_address?: string;
+	/** Second line of the address. */
+	street_address_2?: string;
+	/** Web address. */
+	website?: string;
+	/** Postal code. */
+	zip?: string;
+}
+
+export interface CompanyRemoveMemberParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the member. */
+	user_id: string;
+}
+
+export interface CompanyRevokeMemberInvitationParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the invitation. */
+	invitation_id: string;
+}
+
+export interface CompanySetJournalAccountsParams {
+	/** The accounts to set. */
+	accounts: JournalAccountParams[];
+}
+
+export interface CompanySetMemberRoleParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** What the member may do. */
+	role: "owner" | "admin" | "developer" | "viewer";
+	/** ID of the member. */
+	user_id: string;
+}
+
+export interface CompanyUploadDocumentParams {
 	/**
 	 * The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
 	 * shorter side (in the sandbox, any size).
@@ -999,6 +1195,13 @@ export interface CompanyVerificationData {
 	state: "draft" | "documents_pending" | "submitted" | "in_review" | "ubo_pending" | "approved" | "more_info" | "rejected" | "suspended";
 	/** State of the object. */
 	status: "not_started" | "pending" | "in_review" | "approved" | "resubmission_required" | "rejected" | "suspended";
+}
+
+export interface CompanyVoidBillParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the invoice. */
+	invoice_id: string;
 }
 
 export interface Correction {
@@ -1138,37 +1341,6 @@ export interface DebitPage {
 	meta: Meta;
 }
 
-export interface DebitParams {
-	/** In the mandate's currency. */
-	amount: Decimal;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Text on the bank statement. */
-	description?: string;
-	/**
-	 * The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the bank
-	 * allow is postponed. Default: the first possible day.
-	 */
-	due_on?: string;
-	/** Your own reference, unique per company; up to 255 characters. */
-	external_id?: string;
-	/** Whether it is the last direct debit under the mandate, which then ends. */
-	final?: boolean;
-	/** ID of the mandate for direct debits. */
-	mandate_id: string;
-}
-
-export interface DeclineParams {
-	/** The claim of a refund. */
-	claim_id?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the payroll or payment whose state changed. */
-	object_id: string;
-	/** Type of the object. */
-	type: "payroll" | "withdrawal" | "refund";
-}
-
 export interface DeliveryDetail {
 	/** Number of attempts. */
 	attempts: number;
@@ -1297,6 +1469,31 @@ export interface DestinationChangeData {
 	user_id: string;
 }
 
+export interface DestinationConfirmParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
+export interface DestinationCreateParams {
+	/** Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency. */
+	distribution_data: Record<string, unknown>;
+	/** Whether the destination is crypto or fiat (a bank account). */
+	distribution_type: "crypto" | "fiat";
+	/** Currency: its code, one of GET /api/currencies. */
+	symbol: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
+export interface DestinationDeleteParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
 export interface DestinationDeleted {
 	/** true if it was deleted. */
 	deleted: boolean;
@@ -1343,6 +1540,16 @@ export interface DestinationListParams {
 	user_id?: string;
 }
 
+export interface DestinationSetAllocationsParams {
+	/**
+	 * 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder,
+	 * total 100. A destination that is not listed gets 0.
+	 */
+	allocations: Allocation[];
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
 export interface DestinationShare {
 	/** Share in percent after the change, of what the fixed amounts leave. */
 	allocation: number;
@@ -1354,6 +1561,19 @@ export interface DestinationShare {
 	fixed_currency: string;
 	/** Currency: its code, one of GET /api/currencies. */
 	symbol: string;
+}
+
+export interface DestinationUpdateParams {
+	/** Complete details, as for a new destination. */
+	distribution_data: Record<string, unknown>;
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Whether the destination is crypto or fiat (a bank account). */
+	distribution_type?: "crypto" | "fiat";
+	/** New currency. Default: unchanged. */
+	symbol?: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
 }
 
 export interface DirectDebitData {
@@ -1442,6 +1662,29 @@ export interface DocumentType {
 export interface DocumentTypes {
 	/** The required document types. */
 	doc_types: DocumentType[];
+}
+
+export interface DocumentUploadParams {
+	/**
+	 * The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
+	 * shorter side (in the sandbox, any size).
+	 */
+	base64_image?: string;
+	/** Side of the document. Use `front` for passports, proofs of address and selfies. */
+	category?: "front" | "back";
+	/** Type of document: `tax_id`, or one of the required document types. */
+	doc_type: string;
+	/**
+	 * Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country other
+	 * than the user's.
+	 */
+	issuing_country?: string;
+	/** The tax ID. */
+	tax_id?: string;
+	/** Type of tax ID, from the list of document types. */
+	tax_id_type?: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
 }
 
 export interface EndpointData {
@@ -1560,6 +1803,15 @@ export interface FundingAccountListParams {
 	user_id?: string;
 }
 
+export interface FundingAccountOpenParams {
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: "EUR" | "USD";
+	/** Version of the terms to accept, from GET /api/user/funding/account/tos. */
+	terms_version?: string;
+	/** ID of the owner. With an API key: a user that the company created; if absent, the company is the owner. */
+	user_id?: string;
+}
+
 export interface FundingDetails {
 	/** Address on the network. */
 	address: string;
@@ -1599,15 +1851,6 @@ export interface FundingDetectedData {
 export interface FundingList {
 	/** The funding accounts. */
 	accounts: FundingAccount[];
-}
-
-export interface FundingOpenParams {
-	/** Currency: its code, one of GET /api/currencies. */
-	currency: "EUR" | "USD";
-	/** Version of the terms to accept, from GET /api/user/funding/account/tos. */
-	terms_version?: string;
-	/** ID of the owner. With an API key: a user that the company created; if absent, the company is the owner. */
-	user_id?: string;
 }
 
 export interface FundingTerms {
@@ -1824,24 +2067,8 @@ export interface InvitationPage {
 	meta: Meta;
 }
 
-export interface InviteManyParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** The people to invite. */
-	invitations: InviteOne[];
-}
-
 export interface InviteOne {
 	/** Address of the person. */
-	email: string;
-	/** Default: contractor. */
-	role?: "contractor" | "employee";
-}
-
-export interface InviteParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Email address. */
 	email: string;
 	/** Default: contractor. */
 	role?: "contractor" | "employee";
@@ -2116,16 +2343,6 @@ export interface JournalAccounts {
 	accounts: JournalAccount[];
 }
 
-export interface JournalAccountsParams {
-	/** The accounts to set. */
-	accounts: JournalAccountParams[];
-}
-
-export interface KycInitiateParams {
-	/** Required with an API key. */
-	user_id?: string;
-}
-
 export interface KycInitiated {
 	/** ID of the user. In the sandbox, decide the verification at /sandbox/verifications/{user_id}. */
 	user_id: string;
@@ -2147,56 +2364,6 @@ export interface LineItemParams {
 	description: string;
 	/** Number of pieces. Default: 1. */
 	quantity?: number;
-}
-
-export interface LinkChangeParams {
-	/** Whether the link takes payments. */
-	active?: boolean;
-	/** Free text for people. */
-	description?: string;
-	/** From then on the link takes no payments. */
-	ends_at?: string;
-	/** Number of payments after which the link ends; 0 for no limit. */
-	max_payments?: number;
-	/**
-	 * URL to which the checkout of later claims redirects once the claim is paid; must have one of the origins in the
-	 * merchant settings. Empty for none.
-	 */
-	redirect_url?: string;
-	/** What payers pay for. */
-	title?: string;
-}
-
-export interface LinkCreateParams {
-	/** Fixed amount. Absent if the payer chooses. */
-	amount?: Decimal;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency of the price. */
-	denomination_currency: string;
-	/** Free text for people. */
-	description?: string;
-	/** From then on the link takes no payments. */
-	ends_at?: string;
-	/**
-	 * Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
-	 * receive.
-	 */
-	funding_currency?: string;
-	/** Largest amount that the payer can choose. */
-	max_amount?: Decimal;
-	/** Number of payments after which the link ends; 0 for no limit. */
-	max_payments?: number;
-	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
-	metadata?: Record<string, string>;
-	/** Least amount that the payer can choose. */
-	min_amount?: Decimal;
-	/** Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two. */
-	redirect_url?: string;
-	/** Amounts that the page suggests. */
-	suggested_amounts?: Decimal[];
-	/** What payers pay for. */
-	title: string;
 }
 
 export interface LinkPage {
@@ -2288,13 +2455,6 @@ export interface MandateProof {
 	text: string;
 }
 
-export interface MandateRevokeParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the mandate for direct debits. */
-	mandate_id: string;
-}
-
 export interface Mandates {
 	/** The company's mandates, newest first. */
 	mandates: MandateAnswer[];
@@ -2331,40 +2491,6 @@ export interface MemberInvitation {
 	role: "owner" | "admin" | "developer" | "viewer";
 }
 
-export interface MemberInviteParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Address of the person. */
-	email: string;
-	/** Of the mail. */
-	language?: string;
-	/** What the person may do as a member. */
-	role: "owner" | "admin" | "developer" | "viewer";
-}
-
-export interface MemberRemoveParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the member. */
-	user_id: string;
-}
-
-export interface MemberRevokeParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the invitation. */
-	invitation_id: string;
-}
-
-export interface MemberRoleParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** What the member may do. */
-	role: "owner" | "admin" | "developer" | "viewer";
-	/** ID of the member. */
-	user_id: string;
-}
-
 export interface MerchantBranding {
 	/** Color of buttons and links, as # and six hexadecimal digits; empty for the service's color. */
 	accent_color: string;
@@ -2399,26 +2525,6 @@ export interface MerchantBrandingData {
 	logo_path: string;
 	/** Text after the payment and in the receipt; may be empty. */
 	thank_you: string;
-}
-
-export interface MerchantBrandingParams {
-	/** Color of buttons and links, as # and six hexadecimal digits; empty for the service's color. */
-	accent_color?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Name that payers see; empty for the company's name. */
-	display_name?: string;
-	/** Text that the checkout shows below the name; may be empty. */
-	headline?: string;
-	/** Languages offered to payers: en, es, pt, fr, de, he. The first is the default. Empty for all. */
-	languages?: string[];
-	/**
-	 * Logo as a PNG, JPEG or WebP in base64, of at most 1 MiB and 2048 × 2048 pixels. It is encoded again as a PNG of
-	 * at most 256 pixels per side and 16 KiB. Empty to remove it.
-	 */
-	logo?: string;
-	/** Text after the payment and in the receipt; may be empty. */
-	thank_you?: string;
 }
 
 export interface MerchantSettings {
@@ -2485,47 +2591,6 @@ export interface MerchantSettingsData {
 	tolerance_bps: number;
 }
 
-export interface MerchantSettingsParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Confirmations that a payment requires: 0, 1, 2 or 6. With 0, claims above 100 USD require 1. */
-	confirmations?: number;
-	/** Seconds after its expiry for which a quote still applies. */
-	late_grace_seconds?: number;
-	/**
-	 * Handling of late payments: manual waits for the merchant; below 1,000 USD, requote accepts them at the current
-	 * rate and refund returns them.
-	 */
-	late_policy?: "manual" | "requote" | "refund";
-	/**
-	 * Replaces all origins that may embed the checkout and to which it may return: https:// and a host. An empty array
-	 * removes them; without this field they remain.
-	 */
-	origins?: string[];
-	/** Bank currency into which settlements are exchanged, such as EUR; empty to keep what claims earned. */
-	settlement_convert_to?: string;
-	/**
-	 * Currency that the merchant receives: empty for the currency of each claim; `coin` for the coin in which each
-	 * claim is paid; `BTC`, `USDC` or `USDT` for payments in that coin; others arrive in the currency of the claim.
-	 */
-	settlement_currency?: string;
-	/** Day of weekly settlements. */
-	settlement_day?: "sunday" | "monday" | "tuesday" | "wednesday" | "thursday" | "friday" | "saturday";
-	/**
-	 * ID of the withdrawal destination to which settlements in its currency are sent; empty to leave them in the
-	 * balance.
-	 */
-	settlement_destination_id?: string;
-	/** Schedule of automatic settlements, at midnight in settlement_time_zone. */
-	settlement_schedule?: "manual" | "daily" | "weekly";
-	/** Time zone of the schedule: a name of the IANA database, such as Europe/Paris. */
-	settlement_time_zone?: string;
-	/** Support address shown at the checkout; may be empty. */
-	support_email?: string;
-	/** Underpayment that still counts as paid, in hundredths of a percent. */
-	tolerance_bps?: number;
-}
-
 export interface Meta {
 	/** Whether there is a next page. */
 	has_next: boolean;
@@ -2575,53 +2640,11 @@ export interface Obstacle {
 	subpayroll_id: string;
 }
 
-export interface OnboardParams {
-	/** Town or city. */
-	city?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Country of incorporation, 2-letter ISO code. */
-	country: string;
-	/** What the company does. */
-	description?: string;
-	/** Email address. */
-	email?: string;
-	/** YYYY-MM-DD */
-	incorporation_date?: string;
-	/**
-	 * Legal entity identifier (ISO 17442) of the company, with valid check digits. Bank transfers in ISO 20022 files
-	 * name the paying company by it, too.
-	 */
-	lei?: string;
-	/** Legal name. */
-	name: string;
-	/**
-	 * Registration number of the company. Required before the verification starts, as are incorporation_date,
-	 * street_address and city.
-	 */
-	registration_number?: string;
-	/** State, province or region of the address. */
-	state?: string;
-	/** First line of the address. */
-	street_address?: string;
-	/** Second line of the address. */
-	street_address_2?: string;
-	/** Web address. */
-	website?: string;
-	/** Postal code. */
-	zip?: string;
-}
-
 export interface OnboardingLink {
 	/** Until when the link works, UTC. */
 	expires_at: string;
 	/** Redirect the person to it. */
 	url: string;
-}
-
-export interface OnboardingLinkParams {
-	/** Default: that of the company. */
-	return_url?: string;
 }
 
 export interface Owed {
@@ -2648,79 +2671,11 @@ export interface OwnerDetail {
 	ubo_id: string;
 }
 
-export interface OwnerKYCParams {
-	/** ID of the beneficial owner. */
-	ubo_id: string;
-}
-
-export interface OwnerParams {
-	/** Town or city. */
-	city?: string;
-	/** Whether the person controls the company. A control person must be verified regardless of their share. */
-	control_person?: boolean;
-	/** 2-letter ISO code. */
-	country: string;
-	/** YYYY-MM-DD */
-	date_of_birth: string;
-	/** Email address. */
-	email?: string;
-	/** Given name. */
-	first_name: string;
-	/** Family name. */
-	last_name: string;
-	/**
-	 * Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25 or more
-	 * must be verified.
-	 */
-	ownership_percentage?: Decimal;
-	/** Telephone number: national, or international with +. */
-	phone_number?: string;
-	/** State, province or region of the address. */
-	state?: string;
-	/** First line of the address. */
-	street_address?: string;
-	/** Second line of the address. */
-	street_address_2?: string;
-	/** Postal code. */
-	zip?: string;
-}
-
 export interface OwnerStatus {
 	/** State of the person's verification. */
 	kyc_status: "not_started" | "pending" | "in_review" | "approved" | "resubmission_required" | "rejected" | "expired";
 	/** ID of the beneficial owner. */
 	ubo_id: string;
-}
-
-export interface PayInvoicesParams {
-	/** Country whose public holidays are not working days, as for POST /api/company/payroll/create. */
-	calendar?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Your own reference, unique per company; up to 255 characters. */
-	external_id?: string;
-	/** Currency of the funding payment. */
-	funding_currency?: string;
-	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-	 * `wallet` from the company's balance, or the ID of one wallet.
-	 */
-	funding_method?: string;
-	/** Network of the funding payment. */
-	funding_network?: string;
-	/** IDs of open invoices and bills, all in one currency. */
-	invoice_ids: string[];
-	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
-	metadata?: Record<string, string>;
-	/**
-	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
-	 * funded later, it is paid at once.
-	 */
-	pay_date?: string;
-	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
-	time_zone?: string;
-	/** What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create. */
-	working_day?: "none" | "before" | "after";
 }
 
 export interface PayerCreateParams {
@@ -2778,6 +2733,13 @@ export interface PayerData {
 	user_id: string;
 }
 
+export interface PayerDeleteParams {
+	/** ID of the payer (`pyr_…`): an external party who pays the user. */
+	external_company_id: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
+}
+
 export interface PayerDeleted {
 	/** ID of the payer (`pyr_…`): an external party who pays the user. */
 	external_company_id: string;
@@ -2833,13 +2795,6 @@ export interface PayerList {
 }
 
 export interface PayerListParams {
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
-	user_id?: string;
-}
-
-export interface PayerRefParams {
-	/** ID of the payer (`pyr_…`): an external party who pays the user. */
-	external_company_id: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id?: string;
 }
@@ -3278,6 +3233,41 @@ export interface PayrollCancelled {
 	status: "cancelled";
 }
 
+export interface PayrollChangeScheduleRunParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Day of the run, before the working-day rule. */
+	day: string;
+	/** ID of the schedule. */
+	schedule_id: string;
+	/** `skipped`, or `planned` to plan it again. */
+	status: "planned" | "skipped";
+	/** Payees and amounts of this run. Default: those of the schedule. */
+	to_pay?: ToPayItem[];
+}
+
+export interface PayrollCreateForVendorsParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency of amount_fiat. */
+	currency?: string;
+	/** Your own reference of the payroll, unique per company. */
+	external_id?: string;
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/**
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
+	 */
+	funding_method?: string;
+	/** Network of the funding payment. */
+	funding_network?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** 1 to 10,000 payees with their amounts. */
+	to_pay: VendorItem[];
+}
+
 export interface PayrollCreateParams {
 	/**
 	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
@@ -3316,6 +3306,48 @@ export interface PayrollCreateParams {
 	/**
 	 * What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
 	 * the first one `after` it. Default: `none`.
+	 */
+	working_day?: "none" | "before" | "after";
+}
+
+export interface PayrollCreateScheduleParams {
+	/**
+	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	 * Default: the company's country or, if its holidays are not known, `weekdays`.
+	 */
+	calendar?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency of amount_fiat. */
+	currency?: string;
+	/**
+	 * Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a month
+	 * lacks is its last day, so 31 is always the last day.
+	 */
+	days?: number[];
+	/** Days between the creation of a payroll and its pay date, up to 28. */
+	days_ahead?: number;
+	/** Last possible day of a run; empty for none. */
+	end_date?: string;
+	/** How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. */
+	frequency: "weekly" | "biweekly" | "semimonthly" | "monthly";
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/** Funding method of the payrolls, as in the creation of a payroll. */
+	funding_method?: string;
+	/** Network of the funding payments, if the currency has several. */
+	funding_network?: string;
+	/** Your name of the schedule. */
+	name: string;
+	/** First possible day of a run. A weekly or biweekly schedule runs on its weekday. */
+	start_date: string;
+	/** Time zone of the days, by its IANA name. Default: `UTC`. */
+	time_zone?: string;
+	/** 1 to 10,000 payees with their amounts. */
+	to_pay: ToPayItem[];
+	/**
+	 * What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
+	 * first one `after` it. Default: `before`.
 	 */
 	working_day?: "none" | "before" | "after";
 }
@@ -3528,6 +3560,37 @@ export interface PayrollPage {
 	meta: Meta;
 }
 
+export interface PayrollPayInvoicesParams {
+	/** Country whose public holidays are not working days, as for POST /api/company/payroll/create. */
+	calendar?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Your own reference, unique per company; up to 255 characters. */
+	external_id?: string;
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/**
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
+	 */
+	funding_method?: string;
+	/** Network of the funding payment. */
+	funding_network?: string;
+	/** IDs of open invoices and bills, all in one currency. */
+	invoice_ids: string[];
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/**
+	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	 * funded later, it is paid at once.
+	 */
+	pay_date?: string;
+	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
+	time_zone?: string;
+	/** What to do if `pay_date` is not a working day, as for POST /api/company/payroll/create. */
+	working_day?: "none" | "before" | "after";
+}
+
 export interface PayrollPreview {
 	/** Number of members who must approve the payroll before its release; 0 if its total is within the company's limit. */
 	approvals_needed: number;
@@ -3559,50 +3622,6 @@ export interface PayrollPreview {
 	total_input_in_input_currency: Decimal;
 	/** Sum of the payees' amounts without fees, in the payroll's currency. */
 	volume_input_in_input_currency: Decimal;
-}
-
-export interface PayrollProposeParams {
-	/**
-	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
-	 * Default: the company's country or, if its holidays are not known, `weekdays`.
-	 */
-	calendar?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency of amount_fiat. */
-	currency?: string;
-	/** Your own reference of the payroll, unique per company. */
-	external_id?: string;
-	/** Currency of the funding payment. */
-	funding_currency?: string;
-	/**
-	 * Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
-	 * funding method.
-	 */
-	funding_method?: string;
-	/**
-	 * Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
-	 * /api/currencies.
-	 */
-	funding_network?: string;
-	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
-	metadata?: Record<string, string>;
-	/** What the member who reviews it should know. */
-	note?: string;
-	/**
-	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
-	 * funded later, it is paid at once.
-	 */
-	pay_date?: string;
-	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
-	time_zone?: string;
-	/** 1 to 10,000 payees with their amounts. */
-	to_pay: ToPayItem[];
-	/**
-	 * What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
-	 * the first one `after` it. Default: `none`.
-	 */
-	working_day?: "none" | "before" | "after";
 }
 
 export interface PayrollQuote {
@@ -3651,6 +3670,24 @@ export interface PayrollQuoteData {
 	valid_from: string;
 	/** Expiry of the price, UTC. */
 	valid_to: string;
+}
+
+export interface PayrollQuoteForVendorsParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Of amount_fiat. */
+	currency?: string;
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/**
+	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
+	 * `wallet` from the company's balance, or the ID of one wallet.
+	 */
+	funding_method?: string;
+	/** Network of the funding payment. */
+	funding_network?: string;
+	/** 1 to 10,000 payees with their amounts. */
+	to_pay: VendorQuoteItem[];
 }
 
 export interface PayrollRefParams {
@@ -3739,6 +3776,36 @@ export interface PayrollUpdateParams {
 	to_pay?: ToPayItem[];
 }
 
+export interface PayrollUpdateScheduleParams {
+	/**  */
+	calendar?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Days between the creation of a payroll and its pay date, up to 28. */
+	days_ahead?: number;
+	/** Last possible day of a run; empty for none. */
+	end_date?: string;
+	/** Your name of the schedule. */
+	name?: string;
+	/** ID of the schedule. */
+	schedule_id: string;
+	/** `paused` creates no payrolls until the schedule is `active` again; `ended` is final. */
+	status?: "active" | "paused" | "ended";
+	/**  */
+	time_zone?: string;
+	/** 1 to 10,000 payees with their amounts. */
+	to_pay?: ToPayItem[];
+	/**  */
+	working_day?: "before" | "after" | "none";
+}
+
+export interface PayrollUploadVendorDocumentParams {
+	/** The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB. */
+	base64_document: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+}
+
 export interface PendingApproval {
 	/** What would be paid, without fees. */
 	amount: Decimal;
@@ -3796,7 +3863,7 @@ export interface PlatformCompanyData {
 	status: "connected" | "disconnected";
 }
 
-export interface PlatformCreateParams {
+export interface PlatformCreateCompanyParams {
 	/** Country of the company, 2-letter ISO code. */
 	country: string;
 	/** Address of the company. */
@@ -3817,9 +3884,14 @@ export interface PlatformCreateParams {
 	website?: string;
 }
 
-export interface PlatformFeeParams {
-	/** Fee in 1/100 percent of the paid amount. */
-	fee_bps: number;
+export interface PlatformCreateOnboardingLinkParams {
+	/** Default: that of the company. */
+	return_url?: string;
+}
+
+export interface PlatformCreateTokenParams {
+	/** Scopes, separated by spaces. Default: all of the app. */
+	scope?: string;
 }
 
 export interface PlatformInvitation {
@@ -3829,7 +3901,7 @@ export interface PlatformInvitation {
 	owner_email: string;
 }
 
-export interface PlatformInviteParams {
+export interface PlatformInviteOwnerParams {
 	/** Of the invitation. Default: the country's. */
 	language?: "" | "en" | "es" | "pt" | "fr";
 	/** Address of the first owner. */
@@ -3858,6 +3930,11 @@ export interface PlatformPage {
 	meta: Meta;
 }
 
+export interface PlatformSetFeeParams {
+	/** Fee in 1/100 percent of the paid amount. */
+	fee_bps: number;
+}
+
 export interface PlatformToken {
 	/** Send it as Authorization: Bearer. */
 	access_token: string;
@@ -3869,11 +3946,6 @@ export interface PlatformToken {
 	scope: string;
 	/** Token type. */
 	token_type: "Bearer";
-}
-
-export interface PlatformTokenParams {
-	/** Scopes, separated by spaces. Default: all of the app. */
-	scope?: string;
 }
 
 export interface PreviewItem {
@@ -3910,6 +3982,13 @@ export interface PreviewShare {
 	output_currency: string;
 	/** Sum of the payees' amounts without fees, in the payroll's currency. */
 	volume_input_in_input_currency: Decimal;
+}
+
+export interface ProposalCancelParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the proposal. */
+	proposal_id: string;
 }
 
 export interface ProposalData {
@@ -3989,11 +4068,85 @@ export interface ProposalPage {
 	meta: Meta;
 }
 
-export interface ProposalRefParams {
+export interface ProposalProposeClaimParams {
+	/** Amount due in the denomination currency, with at most its decimals; greater than 0. */
+	amount: Decimal;
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/** ID of the proposal. */
-	proposal_id: string;
+	/** Currency of the price. */
+	denomination_currency: string;
+	/** Description of the purchase, shown at the checkout. */
+	description?: string;
+	/**
+	 * Number of seconds after which the payer can no longer get a quote. Default: no limit. A quote never outlasts the
+	 * claim.
+	 */
+	expires_in?: number;
+	/** Your order number, unique per company; up to 255 characters. */
+	external_id?: string;
+	/**
+	 * Currency in which the payer pays: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service can
+	 * receive; see `payment_options`.
+	 */
+	funding_currency?: string;
+	/** What the payer pays for, shown at the checkout. Their amounts add up to the claim's amount. */
+	line_items?: LineItemParams[];
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** What the member who reviews it should know. */
+	note?: string;
+	/** Email address of the payer, who gets a receipt there when the claim is paid. */
+	notification_email?: string;
+	/** ID of the payer (`pyr_…`), or the merchant's own reference for its customer. */
+	payer_id: string;
+	/** Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two. */
+	redirect_url?: string;
+	/** URL to which the checkout returns; must have one of the origins in the merchant settings. */
+	return_url?: string;
+}
+
+export interface ProposalProposePayrollParams {
+	/**
+	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	 * Default: the company's country or, if its holidays are not known, `weekdays`.
+	 */
+	calendar?: string;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Currency of amount_fiat. */
+	currency?: string;
+	/** Your own reference of the payroll, unique per company. */
+	external_id?: string;
+	/** Currency of the funding payment. */
+	funding_currency?: string;
+	/**
+	 * Funding method: `crypto`, `bank`, `direct_debit`, `wallet`, or the ID of a wallet. Default: the company's
+	 * funding method.
+	 */
+	funding_method?: string;
+	/**
+	 * Network of the funding payment, if the currency has several: one of its `funding_networks` in GET
+	 * /api/currencies.
+	 */
+	funding_network?: string;
+	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
+	metadata?: Record<string, string>;
+	/** What the member who reviews it should know. */
+	note?: string;
+	/**
+	 * Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
+	 * funded later, it is paid at once.
+	 */
+	pay_date?: string;
+	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
+	time_zone?: string;
+	/** 1 to 10,000 payees with their amounts. */
+	to_pay: ToPayItem[];
+	/**
+	 * What to do if `pay_date` is not a working day: pay anyway (`none`), on the last working day `before` it, or on
+	 * the first one `after` it. Default: `none`.
+	 */
+	working_day?: "none" | "before" | "after";
 }
 
 export interface RateItem {
@@ -4014,19 +4167,21 @@ export interface RateList {
 	rates: RateItem[];
 }
 
-export interface RecipientAllocationsParams {
-	/**
-	 * 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder,
-	 * total 100. A destination that is not listed gets 0.
-	 */
-	allocations: Allocation[];
-}
-
 export interface RecipientAllocationsUpdated {
 	/** The payment destinations. */
 	distributions: RecipientDestination[];
 	/** true if it was updated. */
 	updated: boolean;
+}
+
+export interface RecipientCreateDestinationParams {
+	/**
+	 * Details of the destination: the fields that GET
+	 * /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
+	 */
+	distribution_data: Record<string, unknown>;
+	/** Currency: its code, one of GET /api/currencies. */
+	symbol: string;
 }
 
 export interface RecipientCreateParams {
@@ -4100,6 +4255,11 @@ export interface RecipientData {
 	status: "pending" | "active" | "inactive";
 }
 
+export interface RecipientDeleteDestinationParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+}
+
 export interface RecipientDestination {
 	/**
 	 * Newest check of the bank account, by Verification of Payee or a prenote. Absent before the first result, and for
@@ -4158,16 +4318,6 @@ export interface RecipientDestinationCorrectParams {
 	distribution_id: string;
 }
 
-export interface RecipientDestinationCreateParams {
-	/**
-	 * Details of the destination: the fields that GET
-	 * /api/company/{company_id}/recipients/{recipient_id}/distribution/fields lists for the currency.
-	 */
-	distribution_data: Record<string, unknown>;
-	/** Currency: its code, one of GET /api/currencies. */
-	symbol: string;
-}
-
 export interface RecipientDestinationCreated {
 	/**
 	 * Share of each payment that goes to this destination, in whole percent of what the fixed amounts leave; a payee's
@@ -4190,23 +4340,9 @@ export interface RecipientDestinationCreated {
 	symbol: string;
 }
 
-export interface RecipientDestinationDeleteParams {
-	/** ID of the payment destination. */
-	distribution_id: string;
-}
-
 export interface RecipientDestinationList {
 	/** The payment destinations. */
 	distributions: RecipientDestination[];
-}
-
-export interface RecipientDestinationUpdateParams {
-	/** Complete details, as for a new destination. */
-	distribution_data: Record<string, unknown>;
-	/** ID of the payment destination. */
-	distribution_id: string;
-	/** New currency. Default: unchanged. */
-	symbol?: string;
 }
 
 export interface RecipientDetail {
@@ -4381,6 +4517,28 @@ export interface RecipientPage {
 	meta: Meta;
 }
 
+export interface RecipientRemindParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+}
+
+export interface RecipientSetAllocationsParams {
+	/**
+	 * 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder,
+	 * total 100. A destination that is not listed gets 0.
+	 */
+	allocations: Allocation[];
+}
+
+export interface RecipientUpdateDestinationParams {
+	/** Complete details, as for a new destination. */
+	distribution_data: Record<string, unknown>;
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** New currency. Default: unchanged. */
+	symbol?: string;
+}
+
 export interface RecipientUpdateParams {
 	/** Town or city. */
 	city?: string;
@@ -4420,18 +4578,6 @@ export interface RecipientUpdateParams {
 	zip?: string;
 }
 
-export interface RedeliverParams {
-	/** Events created at or after; default: 30 days ago. */
-	from?: string;
-	/** Events created before; default: now. */
-	to?: string;
-	/**
-	 * Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
-	 * attempted. `all`: also those that succeeded.
-	 */
-	which?: "failed" | "all";
-}
-
 export interface RedeliverStarted {
 	/** started: the events are queued in the background. */
 	status: "started";
@@ -4468,25 +4614,11 @@ export interface RefundData {
 	tx_hash: string;
 }
 
-export interface RefundRefParams {
-	/** ID of the merchant claim. */
-	claim_id: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the refund. */
-	refund_id: string;
-}
-
 export interface Reminded {
 	/** Number of invitations that were sent again. */
 	invitations: number;
 	/** Number of recipients who were mailed. */
 	recipients: number;
-}
-
-export interface ReminderParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
 }
 
 export interface RequiredField {
@@ -4556,6 +4688,28 @@ export interface RequiredSubfield {
 	type: "text" | "select" | "date" | "email" | "phone";
 }
 
+export interface SandboxBankDepositParams {
+	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
+	amount: Decimal;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** ID of the funding account. */
+	funding_account_id?: string;
+	/** IBAN; may be empty. */
+	iban?: string;
+	/** Reference of the bank. A repeated reference is the same transfer. */
+	reference: string;
+}
+
+export interface SandboxBankReturnParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank. */
+	reason?: string;
+	/** ID of one payment of a payroll: the amount for one payee. */
+	subpayroll_id: string;
+}
+
 export interface SandboxClock {
 	/** The service's time now, UTC. */
 	now: string;
@@ -4569,13 +4723,6 @@ export interface SandboxClockParams {
 export interface SandboxDebitReturn {
 	/** ID of the direct debit. */
 	debit_id: string;
-}
-
-export interface SandboxDebitReturnParams {
-	/** ID of the direct debit. */
-	debit_id: string;
-	/** The bank's reason code. Default: R01 or AM04. */
-	reason?: string;
 }
 
 export interface SandboxDepositParams {
@@ -4603,14 +4750,14 @@ export interface SandboxDepositParams {
 	wallet_id?: string;
 }
 
-export interface SandboxFailure {
-	/** ID of one payment of a payroll: the amount for one payee. */
-	subpayroll_id: string;
+export interface SandboxDirectDebitReturnParams {
+	/** ID of the direct debit. */
+	debit_id: string;
+	/** The bank's reason code. Default: R01 or AM04. */
+	reason?: string;
 }
 
-export interface SandboxFailureParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
+export interface SandboxFailure {
 	/** ID of one payment of a payroll: the amount for one payee. */
 	subpayroll_id: string;
 }
@@ -4622,7 +4769,7 @@ export interface SandboxFee {
 	sat_per_vbyte: number;
 }
 
-export interface SandboxFeeParams {
+export interface SandboxFeeRateParams {
 	/** Fee rate of the chain, in satoshis per virtual byte. */
 	sat_per_vbyte: number;
 }
@@ -4712,11 +4859,9 @@ export interface SandboxPaid {
 	wallet_id: string;
 }
 
-export interface SandboxReturnParams {
+export interface SandboxPayoutFailureParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/** Return reason code of the rail, for example AC04, or R02 for ACH. Default: chosen by the bank. */
-	reason?: string;
 	/** ID of one payment of a payroll: the amount for one payee. */
 	subpayroll_id: string;
 }
@@ -4862,19 +5007,6 @@ export interface ScheduleRunData {
 	status: "planned" | "skipped" | "waiting" | "created";
 }
 
-export interface ScheduleRunParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Day of the run, before the working-day rule. */
-	day: string;
-	/** ID of the schedule. */
-	schedule_id: string;
-	/** `skipped`, or `planned` to plan it again. */
-	status: "planned" | "skipped";
-	/** Payees and amounts of this run. Default: those of the schedule. */
-	to_pay?: ToPayItem[];
-}
-
 export interface ScheduleSummary {
 	/** ID of the company. */
 	company_id: string;
@@ -4898,79 +5030,9 @@ export interface ScheduleSummary {
 	updated: string;
 }
 
-export interface ScheduleTerms {
-	/**
-	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
-	 * Default: the company's country or, if its holidays are not known, `weekdays`.
-	 */
-	calendar?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency of amount_fiat. */
-	currency?: string;
-	/**
-	 * Days of the month: one for `monthly`, two for `semimonthly`, the first of them up to 27. A day that a month
-	 * lacks is its last day, so 31 is always the last day.
-	 */
-	days?: number[];
-	/** Days between the creation of a payroll and its pay date, up to 28. */
-	days_ahead?: number;
-	/** Last possible day of a run; empty for none. */
-	end_date?: string;
-	/** How often a payroll is created; `biweekly` is every second week, `semimonthly` twice a month. */
-	frequency: "weekly" | "biweekly" | "semimonthly" | "monthly";
-	/** Currency of the funding payment. */
-	funding_currency?: string;
-	/** Funding method of the payrolls, as in the creation of a payroll. */
-	funding_method?: string;
-	/** Network of the funding payments, if the currency has several. */
-	funding_network?: string;
-	/** Your name of the schedule. */
-	name: string;
-	/** First possible day of a run. A weekly or biweekly schedule runs on its weekday. */
-	start_date: string;
-	/** Time zone of the days, by its IANA name. Default: `UTC`. */
-	time_zone?: string;
-	/** 1 to 10,000 payees with their amounts. */
-	to_pay: ToPayItem[];
-	/**
-	 * What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
-	 * first one `after` it. Default: `before`.
-	 */
-	working_day?: "none" | "before" | "after";
-}
-
-export interface ScheduleUpdateParams {
-	/**  */
-	calendar?: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Days between the creation of a payroll and its pay date, up to 28. */
-	days_ahead?: number;
-	/** Last possible day of a run; empty for none. */
-	end_date?: string;
-	/** Your name of the schedule. */
-	name?: string;
-	/** ID of the schedule. */
-	schedule_id: string;
-	/** `paused` creates no payrolls until the schedule is `active` again; `ended` is final. */
-	status?: "active" | "paused" | "ended";
-	/**  */
-	time_zone?: string;
-	/** 1 to 10,000 payees with their amounts. */
-	to_pay?: ToPayItem[];
-	/**  */
-	working_day?: "before" | "after" | "none";
-}
-
 export interface SecondFactorAnswer {
 	/** Until when the token may approve. */
 	valid_to: string;
-}
-
-export interface SecondFactorParams {
-	/** Of the authenticator, or a recovery code. */
-	code: string;
 }
 
 export interface SecurityEvent {
@@ -4999,15 +5061,6 @@ export interface SecurityEventPage {
 	data: SecurityEvent[];
 	/** Position of the page in the list. */
 	meta: Meta;
-}
-
-export interface SettleParams {
-	/** Default: everything available. */
-	amount?: Decimal;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency: its code, one of GET /api/currencies. */
-	currency: string;
 }
 
 export interface Settlement {
@@ -5134,40 +5187,6 @@ export interface TaxForm {
 	tax_id_type: string;
 }
 
-export interface TaxFormParams {
-	/** Business name of a W-9, if it differs from the name. */
-	business_name?: string;
-	/** Whether the user certifies, under penalty of perjury, that the data of the form is correct. */
-	certified: boolean;
-	/** Town or city. */
-	city: string;
-	/**
-	 * Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
-	 * `other`.
-	 */
-	classification?: string;
-	/** Country of residence, required on a W-8BEN. On a W-9 it is the United States. */
-	country?: string;
-	/** Required on a W-8BEN: YYYY-MM-DD. */
-	date_of_birth?: string;
-	/** The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none. */
-	form: "w9" | "w8ben";
-	/** Name as on the user's tax return. */
-	name: string;
-	/** State, province or region of the address. */
-	state?: string;
-	/** First line of the address. */
-	street_address: string;
-	/** Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has one. */
-	tax_id?: string;
-	/** Required on a W-9: `ssn`, `itin` or `ein`. */
-	tax_id_type?: string;
-	/** Required with an API key. */
-	user_id?: string;
-	/** Postal code. */
-	zip?: string;
-}
-
 export interface TestData {
 	/** A message for people. */
 	message: string;
@@ -5257,39 +5276,6 @@ export interface UnpayableRecipient {
 	/** ID of the recipient. */
 	recipient_id: string;
 	/** For a worker with a login. */
-	user_id: string;
-}
-
-export interface UploadParams {
-	/**
-	 * The image in base64: one JPEG or PNG of at most 10 MiB and 40 megapixels, with at least 600 pixels on the
-	 * shorter side (in the sandbox, any size).
-	 */
-	base64_image?: string;
-	/** Side of the document. Use `front` for passports, proofs of address and selfies. */
-	category?: "front" | "back";
-	/** Type of document: `tax_id`, or one of the required document types. */
-	doc_type: string;
-	/**
-	 * Country that issued the document: 2-letter ISO code. Required for an image, and for a tax ID of a country other
-	 * than the user's.
-	 */
-	issuing_country?: string;
-	/** The tax ID. */
-	tax_id?: string;
-	/** Type of tax ID, from the list of document types. */
-	tax_id_type?: string;
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
-	user_id?: string;
-}
-
-export interface UserAllocationsParams {
-	/**
-	 * 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder,
-	 * total 100. A destination that is not listed gets 0.
-	 */
-	allocations: Allocation[];
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
 }
 
@@ -5398,29 +5384,11 @@ export interface UserDestination {
 	user_id: string;
 }
 
-export interface UserDestinationConfirmParams {
-	/** ID of the payment destination. */
-	distribution_id: string;
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
-	user_id: string;
-}
-
 export interface UserDestinationCorrectParams {
 	/** ID of the correction, from the destination's `correction`. */
 	correction_id: string;
 	/** ID of the payment destination. */
 	distribution_id: string;
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
-	user_id: string;
-}
-
-export interface UserDestinationCreateParams {
-	/** Details of the destination: the fields that GET /api/user/distribution/fields lists for the currency. */
-	distribution_data: Record<string, unknown>;
-	/** Whether the destination is crypto or fiat (a bank account). */
-	distribution_type: "crypto" | "fiat";
-	/** Currency: its code, one of GET /api/currencies. */
-	symbol: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
 }
@@ -5445,29 +5413,9 @@ export interface UserDestinationCreated {
 	user_id: string;
 }
 
-export interface UserDestinationDeleteParams {
-	/** ID of the payment destination. */
-	distribution_id: string;
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
-	user_id: string;
-}
-
 export interface UserDestinationList {
 	/** The payment destinations. */
 	distributions: UserDestination[];
-}
-
-export interface UserDestinationUpdateParams {
-	/** Complete details, as for a new destination. */
-	distribution_data: Record<string, unknown>;
-	/** ID of the payment destination. */
-	distribution_id: string;
-	/** Whether the destination is crypto or fiat (a bank account). */
-	distribution_type?: "crypto" | "fiat";
-	/** New currency. Default: unchanged. */
-	symbol?: string;
-	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
-	user_id: string;
 }
 
 export interface UserDetail {
@@ -5513,6 +5461,50 @@ export interface UserGetParams {
 export interface UserGetTaxFormParams {
 	/** May be absent with a user's own token. */
 	user_id?: string;
+}
+
+export interface UserInitiateKYCParams {
+	/** Required with an API key. */
+	user_id?: string;
+}
+
+export interface UserPresentSecondFactorParams {
+	/** Of the authenticator, or a recovery code. */
+	code: string;
+}
+
+export interface UserSignTaxFormParams {
+	/** Business name of a W-9, if it differs from the name. */
+	business_name?: string;
+	/** Whether the user certifies, under penalty of perjury, that the data of the form is correct. */
+	certified: boolean;
+	/** Town or city. */
+	city: string;
+	/**
+	 * Required on a W-9: `individual`, `c_corporation`, `s_corporation`, `partnership`, `trust_estate`, `llc` or
+	 * `other`.
+	 */
+	classification?: string;
+	/** Country of residence, required on a W-8BEN. On a W-9 it is the United States. */
+	country?: string;
+	/** Required on a W-8BEN: YYYY-MM-DD. */
+	date_of_birth?: string;
+	/** The tax form: `w9` of a US person, `w8ben` of anyone else; empty if there is none. */
+	form: "w9" | "w8ben";
+	/** Name as on the user's tax return. */
+	name: string;
+	/** State, province or region of the address. */
+	state?: string;
+	/** First line of the address. */
+	street_address: string;
+	/** Required on a W-9: the taxpayer identification number. On a W-8BEN: the foreign tax ID, if the user has one. */
+	tax_id?: string;
+	/** Required on a W-9: `ssn`, `itin` or `ein`. */
+	tax_id_type?: string;
+	/** Required with an API key. */
+	user_id?: string;
+	/** Postal code. */
+	zip?: string;
 }
 
 export interface UserUpdateParams {
@@ -5637,28 +5629,6 @@ export interface VendorPayrollCreated {
 	volume_input_in_input_currency: Decimal;
 }
 
-export interface VendorPayrollParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Currency of amount_fiat. */
-	currency?: string;
-	/** Your own reference of the payroll, unique per company. */
-	external_id?: string;
-	/** Currency of the funding payment. */
-	funding_currency?: string;
-	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-	 * `wallet` from the company's balance, or the ID of one wallet.
-	 */
-	funding_method?: string;
-	/** Network of the funding payment. */
-	funding_network?: string;
-	/** Your own data: up to 50 keys of up to 40 characters, with string values of up to 500. */
-	metadata?: Record<string, string>;
-	/** 1 to 10,000 payees with their amounts. */
-	to_pay: VendorItem[];
-}
-
 export interface VendorQuoteItem {
 	/**
 	 * Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the currency's
@@ -5680,31 +5650,6 @@ export interface VendorQuoteItem {
 	receive_currency?: string;
 	/** ID of the vendor: a recipient that is a company or has the role vendor. */
 	vendor_id: string;
-}
-
-export interface VendorQuoteParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** Of amount_fiat. */
-	currency?: string;
-	/** Currency of the funding payment. */
-	funding_currency?: string;
-	/**
-	 * Funding method: `crypto` by a quote, `bank` by a transfer, `direct_debit` of the company's bank account,
-	 * `wallet` from the company's balance, or the ID of one wallet.
-	 */
-	funding_method?: string;
-	/** Network of the funding payment. */
-	funding_network?: string;
-	/** 1 to 10,000 payees with their amounts. */
-	to_pay: VendorQuoteItem[];
-}
-
-export interface VendorUploadParams {
-	/** The document in base64: a PDF, or one JPEG or PNG with at least 600 pixels on the shorter side; at most 10 MiB. */
-	base64_document: string;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
 }
 
 export interface WalletBalance {
@@ -5732,6 +5677,33 @@ export interface WalletBalance {
 export interface WalletBalances {
 	/** The wallets, one for each currency. */
 	wallets: WalletBalance[];
+}
+
+export interface WalletCancelWithdrawalParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the withdrawal. */
+	withdrawal_id: string;
+}
+
+export interface WalletCreateDirectDebitParams {
+	/** In the mandate's currency. */
+	amount: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Text on the bank statement. */
+	description?: string;
+	/**
+	 * The day on which the account is debited, at most 90 days ahead. An earlier day than the notice and the bank
+	 * allow is postponed. Default: the first possible day.
+	 */
+	due_on?: string;
+	/** Your own reference, unique per company; up to 255 characters. */
+	external_id?: string;
+	/** Whether it is the last direct debit under the mandate, which then ends. */
+	final?: boolean;
+	/** ID of the mandate for direct debits. */
+	mandate_id: string;
 }
 
 export interface WalletData {
@@ -5951,6 +5923,13 @@ export interface WalletRequested {
 	wallet_id: string;
 }
 
+export interface WalletRevokeMandateParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the mandate for direct debits. */
+	mandate_id: string;
+}
+
 export interface WalletStatement {
 	/** Balance at the end of the period: opening_balance + total_in − total_out. */
 	closing_balance: Decimal;
@@ -6002,6 +5981,17 @@ export interface WalletTransactionPage {
 	data: WalletTransaction[];
 	/** Position of the page in the list. */
 	meta: Meta;
+}
+
+export interface WalletWithdrawParams {
+	/** In the destination's currency. */
+	amount: Decimal;
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** ID of the withdrawal destination. */
+	destination_id: string;
+	/** Your own reference, unique per company; up to 255 characters. */
+	external_id?: string;
 }
 
 export interface Warning {
@@ -6094,7 +6084,19 @@ export interface WebhookPing {
 	webhook_id: string;
 }
 
-export interface WebhookRotateParams {
+export interface WebhookRedeliverRangeParams {
+	/** Events created at or after; default: 30 days ago. */
+	from?: string;
+	/** Events created before; default: now. */
+	to?: string;
+	/**
+	 * Deliveries to repeat. `failed`, the default: those that failed, were cancelled or blocked, or were never
+	 * attempted. `all`: also those that succeeded.
+	 */
+	which?: "failed" | "all";
+}
+
+export interface WebhookRotateSecretParams {
 	/** Seconds for which the old secret also signs. Default: one day. */
 	overlap_seconds?: number;
 }
@@ -6141,17 +6143,6 @@ export interface WebhookUpdateParams {
 	url?: string;
 }
 
-export interface WithdrawParams {
-	/** In the destination's currency. */
-	amount: Decimal;
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
-	/** ID of the withdrawal destination. */
-	destination_id: string;
-	/** Your own reference, unique per company; up to 255 characters. */
-	external_id?: string;
-}
-
 export interface WithdrawalAnswer {
 	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
 	amount: Decimal;
@@ -6179,13 +6170,6 @@ export interface WithdrawalAnswer {
 	tx_hash: string;
 	/** When it last changed, UTC. */
 	updated: string;
-	/** ID of the withdrawal. */
-	withdrawal_id: string;
-}
-
-export interface WithdrawalCancelParams {
-	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
-	company_id?: string;
 	/** ID of the withdrawal. */
 	withdrawal_id: string;
 }
@@ -6236,6 +6220,22 @@ export interface WithdrawalPage {
 	data: WithdrawalAnswer[];
 	/** Position of the page in the list. */
 	meta: Meta;
+}
+
+export interface WorkerInviteManyParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** The people to invite. */
+	invitations: InviteOne[];
+}
+
+export interface WorkerInviteParams {
+	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
+	company_id?: string;
+	/** Email address. */
+	email: string;
+	/** Default: contractor. */
+	role?: "contractor" | "employee";
 }
 
 export interface WorkerItem {
@@ -6340,13 +6340,14 @@ export interface YearTotal {
 export const decimals: Record<string, Record<string, string>> = {
 	Allocation: { allocation: "#", fixed_amount: "#" },
 	ApprovalAll: { data: "PendingApproval" },
-	BankDepositParams: { amount: "#" },
 	BankDeposited: { balance: "#" },
 	BankTransfer: { amount: "#" },
-	BillCreateParams: { amount: "#" },
 	ClaimCreateParams: { amount: "#", line_items: "LineItemParams" },
-	ClaimProposeParams: { amount: "#", line_items: "LineItemParams" },
+	ClaimCreatePaymentLinkParams: { amount: "#", max_amount: "#", min_amount: "#", suggested_amounts: "#" },
 	ClaimRefundParams: { amount: "#" },
+	ClaimSettleParams: { amount: "#" },
+	CompanyAddUBOParams: { ownership_percentage: "#" },
+	CompanyCreateBillParams: { amount: "#" },
 	CompanyDetail: { ubos: "OwnerDetail" },
 	CompanyInvoice: { amount_due: "#", paid: "#", subtotal: "#", tax: "#", total: "#" },
 	CompanyInvoicePage: { data: "CompanyInvoice", owed: "Owed" },
@@ -6354,8 +6355,8 @@ export const decimals: Record<string, Record<string, string>> = {
 	CurrencyList: { currencies: "CurrencyItem" },
 	DebitAnswer: { amount: "#", released_amount: "#" },
 	DebitPage: { data: "DebitAnswer" },
-	DebitParams: { amount: "#" },
 	DestinationChangeData: { distributions: "DestinationShare" },
+	DestinationSetAllocationsParams: { allocations: "Allocation" },
 	DestinationShare: { fixed_amount: "#" },
 	DirectDebitData: { amount: "#", released_amount: "#" },
 	EventItem: { data: "@" },
@@ -6375,10 +6376,8 @@ export const decimals: Record<string, Record<string, string>> = {
 	InvoicePage: { data: "InvoiceSummary" },
 	InvoiceSummary: { amount_due: "#", paid: "#", subtotal: "#", tax: "#", total: "#" },
 	LineItemParams: { amount: "#" },
-	LinkCreateParams: { amount: "#", max_amount: "#", min_amount: "#", suggested_amounts: "#" },
 	Owed: { amount_due: "#" },
 	OwnerDetail: { ownership_percentage: "#" },
-	OwnerParams: { ownership_percentage: "#" },
 	PayerCreateParams: { payment_amount: "#" },
 	PayerDetail: { payment_amount: "#" },
 	PayerList: { payers: "PayerDetail" },
@@ -6393,58 +6392,59 @@ export const decimals: Record<string, Record<string, string>> = {
 	PayoutDelayedData: { amount: "#" },
 	PayoutOutput: { rate: "#", volume_input_in_input_currency: "#", volume_output_in_output_currency: "#" },
 	PayoutReturnedData: { amount: "#" },
+	PayrollChangeScheduleRunParams: { to_pay: "ToPayItem" },
+	PayrollCreateForVendorsParams: { to_pay: "VendorItem" },
 	PayrollCreateParams: { to_pay: "ToPayItem" },
+	PayrollCreateScheduleParams: { to_pay: "ToPayItem" },
 	PayrollCreated: { bank_transfer: "BankTransfer", fees: "#", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollData: { fees: "#", funded_amount: "#", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollDeposit: { amount: "#" },
 	PayrollDetail: { bank_transfer: "BankTransfer", deposits: "PayrollDeposit", fees: "#", funded_amount: "#", payments: "PaymentDetail", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollPage: { data: "PayrollSummary" },
 	PayrollPreview: { fees: "#", funding_amount: "#", payments: "PreviewItem", rate: "#", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
-	PayrollProposeParams: { to_pay: "ToPayItem" },
 	PayrollQuote: { funding_amount: "#", rate: "#" },
 	PayrollQuoteData: { denomination_amount: "#", funding_amount: "#", rate: "#" },
+	PayrollQuoteForVendorsParams: { to_pay: "VendorQuoteItem" },
 	PayrollRefreshed: { quotes: "PayrollQuote" },
 	PayrollSummary: { fees: "#", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
 	PayrollUpdateParams: { to_pay: "ToPayItem" },
+	PayrollUpdateScheduleParams: { to_pay: "ToPayItem" },
 	PendingApproval: { amount: "#" },
 	PreviewItem: { amount_fiat: "#", fees: "#", outputs: "PreviewShare", receive_amount: "#" },
 	PreviewShare: { volume_input_in_input_currency: "#" },
 	ProposalData: { amount: "#" },
 	ProposalDetail: { amount: "#" },
 	ProposalPage: { data: "ProposalDetail" },
+	ProposalProposeClaimParams: { amount: "#", line_items: "LineItemParams" },
+	ProposalProposePayrollParams: { to_pay: "ToPayItem" },
 	RateItem: { rate: "#" },
 	RateList: { rates: "RateItem" },
-	RecipientAllocationsParams: { allocations: "Allocation" },
 	RecipientAllocationsUpdated: { distributions: "RecipientDestination" },
 	RecipientDestination: { fixed_amount: "#" },
 	RecipientDestinationList: { distributions: "RecipientDestination" },
+	RecipientSetAllocationsParams: { allocations: "Allocation" },
+	SandboxBankDepositParams: { amount: "#" },
 	SandboxDepositParams: { amount: "#" },
 	ScheduleDetail: { to_pay: "SchedulePayee" },
 	SchedulePayee: { amount_fiat: "#", receive_amount: "#" },
-	ScheduleRunParams: { to_pay: "ToPayItem" },
-	ScheduleTerms: { to_pay: "ToPayItem" },
-	ScheduleUpdateParams: { to_pay: "ToPayItem" },
-	SettleParams: { amount: "#" },
 	ToPayItem: { amount_fiat: "#", receive_amount: "#" },
-	UserAllocationsParams: { allocations: "Allocation" },
 	UserAllocationsUpdated: { distributions: "UserDestination" },
 	UserDestination: { fixed_amount: "#" },
 	UserDestinationList: { distributions: "UserDestination" },
 	VendorItem: { amount_fiat: "#", receive_amount: "#" },
 	VendorPayment: { amount_fiat: "#", fees: "#" },
 	VendorPayrollCreated: { bank_transfer: "BankTransfer", fees: "#", payments: "VendorPayment", quote: "PayrollQuote", total_input_in_input_currency: "#", volume_input_in_input_currency: "#" },
-	VendorPayrollParams: { to_pay: "VendorItem" },
 	VendorQuoteItem: { amount_fiat: "#", receive_amount: "#" },
-	VendorQuoteParams: { to_pay: "VendorQuoteItem" },
 	WalletBalance: { available: "#", claims: "#", reserved: "#" },
 	WalletBalances: { wallets: "WalletBalance" },
+	WalletCreateDirectDebitParams: { amount: "#" },
 	WalletDeposit: { amount: "#" },
 	WalletDepositData: { amount: "#" },
 	WalletDepositPage: { data: "WalletDeposit" },
 	WalletStatement: { closing_balance: "#", data: "WalletTransaction", opening_balance: "#", total_in: "#", total_out: "#" },
 	WalletTransaction: { amount: "#", balance: "#" },
 	WalletTransactionPage: { data: "WalletTransaction" },
-	WithdrawParams: { amount: "#" },
+	WalletWithdrawParams: { amount: "#" },
 	WithdrawalAnswer: { amount: "#" },
 	WithdrawalData: { amount: "#" },
 	WithdrawalPage: { data: "WithdrawalAnswer" },
