@@ -411,13 +411,20 @@ type finding struct {
 // for everything that Quiet reports.
 func (p *Page) Audit() {
 	p.t.Helper()
+	p.audit("")
+}
+
+// audit is Audit with further options of axe.run, such as the rules to check.
+func (p *Page) audit(options string) {
+	p.t.Helper()
 	if !Evaluate[bool](p, "'axe' in window") {
 		p.Do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			_, err := chromedp.Evaluate[chromedp.Void](p.axe+";undefined")(ctx, t)
 			return err
 		}))
 	}
-	for _, f := range Evaluate[[]finding](p, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations)`) {
+	for _, f := range Evaluate[[]finding](p, `axe.run(document, {resultTypes: ["violations"],`+options+
+		`}).then(r => r.violations)`) {
 		if f.Impact == "serious" || f.Impact == "critical" {
 			for _, n := range f.Nodes {
 				p.t.Errorf("%s %s: %s %s: %s\n%s\n%s", p.Path(), p.look, f.Impact, f.ID, f.Help, n.HTML, n.Summary)
@@ -454,16 +461,21 @@ func (p *Page) Complains(text string) bool {
 	return slices.ContainsFunc(p.complaints, func(one string) bool { return strings.Contains(one, text) })
 }
 
-// Looks are the looks in which Check audits pages.
-var Looks = []Look{{}, {Dark: true}, {Width: 320}, {Width: 320, Dark: true}}
+// looks are the looks in which Check audits pages.
+var looks = []Look{{Width: 1440}, {Width: 320}, {Width: 390, Dark: true}, {Width: 1440, Dark: true}}
 
-// Check audits a URL in all looks. It reuses one tab, because only the style sheet depends on the look.
+// Check audits a URL in all looks, and only the rules about colors again in dark ones. It reuses one tab, because only
+// the style sheet depends on the look.
 func (b *Browser) Check(address string) {
 	b.t.Helper()
-	p := b.Open(address, Looks[0])
+	p := b.Open(address, looks[0])
 	defer p.Close()
-	for _, look := range Looks {
+	for _, look := range looks {
 		p.emulate(look)
-		p.Audit()
+		if look.Dark {
+			p.audit(`runOnly: ["color-contrast", "link-in-text-block"]`)
+		} else {
+			p.Audit()
+		}
 	}
 }
