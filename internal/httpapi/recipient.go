@@ -75,6 +75,7 @@ type (
 	// RecipientItem is a recipient as lists show it.
 	RecipientItem struct {
 		ID            string `json:"id"`
+		RecipientID   string `json:"recipient_id" doc:"The same as id."`
 		Email         string `json:"email"`
 		Name          string `json:"name"`
 		FirstName     string `json:"first_name"`
@@ -245,7 +246,7 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *request, in *recipientLis
 
 func showRecipient(r *payee.Recipient) RecipientItem {
 	return RecipientItem{
-		ID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role,
+		ID: r.ID, RecipientID: r.ID, Email: r.Email, Name: r.Name, FirstName: r.FirstName, LastName: r.LastName, Role: r.Role,
 		RecipientType: r.Type, Status: r.Status, Country: r.Country, ExternalID: r.ExternalID, Department: r.Department,
 		VendorType: r.VendorType, Metadata: r.Metadata, Created: r.Created.UTC().Format(time.DateOnly),
 	}

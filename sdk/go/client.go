@@ -39,13 +39,28 @@ const (
 )
 
 // Credential authenticates requests.
-type Credential struct{ header string }
+type Credential struct {
+	header func(context.Context) (string, error)
+}
+
+func fixed(header string) Credential {
+	return Credential{func(context.Context) (string, error) { return header, nil }}
+}
 
 // APIKey returns the credential of a company's API key.
-func APIKey(key string) Credential { return Credential{"Basic " + key} }
+func APIKey(key string) Credential { return fixed("Basic " + key) }
 
 // AccessToken returns the credential of an OAuth access token.
-func AccessToken(token string) Credential { return Credential{"Bearer " + token} }
+func AccessToken(token string) Credential { return fixed("Bearer " + token) }
+
+// AccessTokenFrom returns a credential of access tokens that end: token returns a valid one before each attempt of a
+// request, and can be called concurrently.
+func AccessTokenFrom(token func(context.Context) (string, error)) Credential {
+	return Credential{func(ctx context.Context) (string, error) {
+		text, err := token(ctx)
+		return "Bearer " + text, err
+	}}
+}
 
 // Option configures a Client.
 type Option func(*transport)
@@ -69,7 +84,7 @@ func WithIdempotencyKey(key string) RequestOption {
 func New(baseURL string, credential Credential, options ...Option) *Client {
 	t := &transport{
 		http: http.DefaultClient, base: strings.TrimRight(baseURL, "/"),
-		credential: credential.header, attempts: defaultAttempts, wait: wait,
+		credential: credential, attempts: defaultAttempts, wait: wait,
 	}
 	for _, option := range options {
 		option(t)
@@ -107,9 +122,19 @@ type FieldError struct {
 	Message string    `json:"message"`
 }
 
-// Error returns the detail with the status, code and request ID.
+// Error returns the detail with the status, the code, the places of the problems and the request ID.
 func (e *Error) Error() string {
-	return fmt.Sprintf("stipend: %s (%d %s, request %s)", e.Detail, e.Status, e.Code, e.RequestID)
+	var places []string
+	for _, f := range e.Errors {
+		if f.Pointer != "" {
+			places = append(places, f.Pointer)
+		}
+	}
+	at := ""
+	if len(places) > 0 {
+		at = " at " + strings.Join(places, ", ")
+	}
+	return fmt.Sprintf("stipend: %s (%d %s%s, request %s)", e.Detail, e.Status, e.Code, at, e.RequestID)
 }
 
 // HasCode reports whether err is an [*Error] with the given code.
@@ -122,7 +147,7 @@ func HasCode(err error, code ErrorCode) bool {
 type transport struct {
 	http       *http.Client
 	base       string
-	credential string
+	credential Credential
 	attempts   int
 	wait       func(context.Context, time.Duration) error
 }
@@ -169,7 +194,6 @@ func (t *transport) send(ctx context.Context, r request) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("stipend: %w", err)
 	}
-	request.Header.Set("Authorization", t.credential)
 	request.Header.Set("Api-Version", apiVersion)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -181,6 +205,11 @@ func (t *transport) send(ctx context.Context, r request) ([]byte, error) {
 		option(request)
 	}
 	for attempt := 1; ; attempt++ {
+		authorization, err := t.credential.header(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("stipend: get an access token: %w", err)
+		}
+		request.Header.Set("Authorization", authorization)
 		if body != nil {
 			request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 			request.Body, _ = request.GetBody()

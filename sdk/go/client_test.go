@@ -246,3 +246,22 @@ func TestNilParameters(t *testing.T) {
 		t.Errorf("%q", s.bodies[0])
 	}
 }
+
+// A token that ends is read anew for each attempt, and an error says where the problems are.
+func TestTokensFromAFunction(t *testing.T) {
+	s := serve(t, problem(503, "retry_later"), problem(422, "unknown_field"))
+	tokens := []string{"first", "second"}
+	client := New(s.URL, AccessTokenFrom(func(context.Context) (string, error) {
+		next := tokens[0]
+		tokens = tokens[1:]
+		return next, nil
+	}), func(t *transport) { t.wait = func(context.Context, time.Duration) error { return nil } })
+	_, err := client.Payrolls.Cancel(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "422 unknown_field at /x, request req_1") {
+		t.Error(err)
+	}
+	if a, b := s.requests[0].Header.Get("Authorization"), s.requests[1].Header.Get("Authorization"); a != "Bearer first" ||
+		b != "Bearer second" {
+		t.Errorf("%s, %s", a, b)
+	}
+}

@@ -5400,6 +5400,8 @@ type RecipientDetail struct {
 	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
+	// The same as id.
+	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
 	// ID of the link between the company and the recipient.
@@ -5550,6 +5552,8 @@ type RecipientItem struct {
 	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
+	// The same as id.
+	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
 	// Role of the recipient. One of: contractor, employee, vendor.

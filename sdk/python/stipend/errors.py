@@ -64,4 +64,6 @@ class Error(Exception):
         ]
         self.hints = {name: value for name, value in problem.items() if isinstance(value, str)}
         self.retry_after = retry_after
-        super().__init__(f"{self.detail} ({status} {self.code}, request {self.request_id})")
+        places = ", ".join(e.pointer for e in self.errors if e.pointer)
+        at = f" at {places}" if places else ""
+        super().__init__(f"{self.detail} ({status} {self.code}{at}, request {self.request_id})")

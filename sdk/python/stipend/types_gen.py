@@ -4607,6 +4607,8 @@ class RecipientDetail:
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
+    recipient_id: str
+    """The same as id."""
     recipient_type: Literal["user", "company"]
     """Whether the recipient is a person (user) or a company."""
     relationship_id: str
@@ -4697,6 +4699,8 @@ class RecipientItem:
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
+    recipient_id: str
+    """The same as id."""
     recipient_type: Literal["user", "company"]
     """Whether the recipient is a person (user) or a company."""
     role: Literal["contractor", "employee", "vendor"]

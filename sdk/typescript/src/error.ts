@@ -48,7 +48,8 @@ export class StipendError extends Error {
 		if (typeof problem?.code !== "string") problem = { code: "unexpected_response", detail: "unexpected response" };
 		const { type = "", title = "", status: _, code, detail = "", request_id, errors = [], ...hints } = problem;
 		const requestId = request_id ?? headers.get("x-request-id") ?? "";
-		super(`${detail} (${status} ${code}, request ${requestId})`);
+		const places = (errors as FieldError[]).map((e) => e.pointer).filter(Boolean).join(", ");
+		super(`${detail} (${status} ${code}${places && " at " + places}, request ${requestId})`);
 		this.type = type;
 		this.title = title;
 		this.code = code;

@@ -4366,6 +4366,8 @@ export interface RecipientDetail {
 	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
+	/** The same as id. */
+	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
 	recipient_type: "user" | "company";
 	/** ID of the link between the company and the recipient. */
@@ -4455,6 +4457,8 @@ export interface RecipientItem {
 	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
+	/** The same as id. */
+	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
 	recipient_type: "user" | "company";
 	/** Role of the recipient. */
