@@ -41,7 +41,11 @@ func TestRecipientPages(t *testing.T) {
 		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name"+
 			"&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
 		o.silent(page, "Grace Hopper")
-		o.says(o.Get("/recipients?search=nobody-of-this-name"), "No one matches these filters yet.")
+		saved := o.says(o.Get("/recipients?search=nobody-of-this-name"), "No one matches these filters yet.", "Save search")
+		if got := o.Submit(saved, "/searches", "name", "Nobody"); got.Location() != "/recipients?search=nobody-of-this-name" {
+			t.Errorf("save a search: %d to %q\n%s", got.Status, got.Location(), got.Text)
+		}
+		o.says(o.Get("/recipients"), ">Nobody</a>")
 
 		form := o.says(o.Get("/recipients/new"), `<option value="MX">Mexico`)
 		for problem, pairs := range map[string][]string{
@@ -297,7 +301,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 			`{"user_id":"`+ada+`","external_company_id":"`+payer+`","items":[{"description":"Work <b>","unit_price":100}],`+
 				`"notes":"Thanks"}`).read(t)["invoice_id"].(string)
 		o.says(o.Get("/invoices?status=sent"), "/invoices/"+id, "Ada Lovelace", "100.00\u00a0USD")
-		o.silent(o.Get("/invoices?status=paid"), id)
+		o.silent(o.says(o.Get("/invoices?status=paid"), "Save search"), id)
 		o.says(o.Get("/invoices/"+id), "Work &lt;b&gt;", "Thanks", "100.00\u00a0USD")
 		if got := o.Get("/invoices/inv_00000000000000000000000000"); got.Status != http.StatusNotFound {
 			t.Errorf("%d", got.Status)

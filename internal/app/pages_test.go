@@ -334,6 +334,8 @@ func TestPayrollByFile(t *testing.T) {
 			// All problems are listed at once, each with its value.
 			"payee,amount\nnobody,1\n" + ada.UserID + ",x\n" + ada.UserID + ",1.250,50\n": {
 				`name="fix.2.payee" value="nobody"`, `name="fix.3.amount" value="x"`, "has 3 fields"},
+			"payee,amount,country\n" + ada.UserID + ",1,Brasil\n": {`name="fix.2.country" value="Brasil"`,
+				"Use a two-letter country code"},
 		} {
 			got := o.Submit(form, "/payrolls/import", "csv", text)
 			for _, want := range wants {

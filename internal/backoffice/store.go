@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/approval"
@@ -159,41 +160,63 @@ func Forget(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// AuditLog returns a page of the audit log, newest first, and the number of entries.
-func AuditLog(ctx context.Context, tx *db.Tx, page, perPage int) (entries []AuditEntry, total int64, err error) {
-	if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM staff_actions").Scan(&total); err != nil {
-		return nil, 0, err
-	}
-	rows, err := tx.Query(ctx, auditColumns+` ORDER BY at DESC, action_id DESC LIMIT $1 OFFSET $2`,
-		int64(perPage), int64(max(page, 1)-1)*int64(perPage))
-	entries, err = collectAudit(rows, err)
-	return entries, total, err
+// AuditFilter selects entries of the audit log. Zero fields select all.
+type AuditFilter struct {
+	Text     string // part of the name of the staff member or of the reason, or the ID of a company or object
+	Action   string
+	From, To time.Time // entries at or after From and before To
+	Page     db.Page
 }
 
-const auditColumns = `SELECT sequence, action_id, at, staff_id, name, action, company_id, object_id, reason_code,
-	reason, previous, hash FROM staff_actions`
+// AuditLog returns a page of the audit log, newest first, and the number of entries that the filter selects.
+func AuditLog(ctx context.Context, tx *db.Tx, f AuditFilter) ([]AuditEntry, int64, error) {
+	l := &db.List{Columns: auditColumns, Table: "staff_actions", ID: "action_id", Time: "at", Page: f.Page}
+	l.Where("sequence > ?", int64(0))
+	if f.Text != "" {
+		is, pattern := tx.Contains(f.Text)
+		l.Where("(name "+is+" ? OR reason "+is+" ? OR company_id = ? OR object_id = ?)", pattern, pattern, f.Text, f.Text)
+	}
+	if f.Action != "" {
+		l.Where("action = ?", f.Action)
+	}
+	if !f.From.IsZero() {
+		l.Where("at >= ?", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		l.Where("at < ?", db.Micros(f.To))
+	}
+	return db.ReadPage(ctx, tx, l, scanAudit)
+}
 
-func collectAudit(rows *db.Rows, err error) ([]AuditEntry, error) {
-	return db.Collect(rows, err, func(r *db.Rows) (a AuditEntry, err error) {
-		var at int64
-		err = r.Scan(&a.Sequence, &a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Code,
-			&a.Reason, &a.Previous, &a.Hash)
-		a.At = db.Time(at)
-		return a, err
-	})
+// AuditActions returns the actions that the audit log has, by name.
+func AuditActions(ctx context.Context, tx *db.Tx) ([]string, error) {
+	rows, err := tx.Query(ctx, "SELECT DISTINCT action FROM staff_actions ORDER BY action")
+	return db.Collect(rows, err, func(r *db.Rows) (action string, err error) { return action, r.Scan(&action) })
+}
+
+const auditColumns = `sequence, action_id, at, staff_id, name, action, company_id, object_id, reason_code,
+	reason, previous, hash`
+
+func scanAudit(r *db.Rows) (a AuditEntry, err error) {
+	var at int64
+	err = r.Scan(&a.Sequence, &a.ID, &at, &a.StaffID, &a.Name, &a.Action, &a.CompanyID, &a.ObjectID, &a.Code,
+		&a.Reason, &a.Previous, &a.Hash)
+	a.At = db.Time(at)
+	return a, err
 }
 
 // AuditAfter returns entries of the audit log in their order, from the one after a sequence number on.
 func AuditAfter(ctx context.Context, tx *db.Tx, sequence int64, limit int) ([]AuditEntry, error) {
-	rows, err := tx.Query(ctx, auditColumns+` WHERE sequence > $1 ORDER BY sequence LIMIT $2`, sequence, int64(limit))
-	return collectAudit(rows, err)
+	rows, err := tx.Query(ctx, "SELECT "+auditColumns+` FROM staff_actions WHERE sequence > $1 ORDER BY sequence LIMIT $2`,
+		sequence, int64(limit))
+	return db.Collect(rows, err, scanAudit)
 }
 
 // auditAbout returns the newest entries of the audit log about a company or a person, newest first.
 func auditAbout(ctx context.Context, tx *db.Tx, subjectID string, limit int) ([]AuditEntry, error) {
-	rows, err := tx.Query(ctx, auditColumns+` WHERE company_id = $1 OR object_id = $1 ORDER BY sequence DESC LIMIT $2`,
-		subjectID, int64(limit))
-	return collectAudit(rows, err)
+	rows, err := tx.Query(ctx, "SELECT "+auditColumns+` FROM staff_actions WHERE company_id = $1 OR object_id = $1
+		ORDER BY sequence DESC LIMIT $2`, subjectID, int64(limit))
+	return db.Collect(rows, err, scanAudit)
 }
 
 // auditSequence is the setting with the number of the newest entry. Its row is locked from the addition of an entry to

@@ -203,11 +203,12 @@ func changeLocale(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if l.TimeZone == "UTC" {
 		l.TimeZone = ""
 	}
-	if l.Language != "" {
-		c.Language = texts.Language{Tag: l.Language, Explicit: c.Language.Explicit}
+	if c.Language.Explicit = c.Language.Explicit && l.Language != ""; l.Language != "" {
+		c.Language.Tag = l.Language
 	}
 	c.Session.User.Locale, c.Locale = l, l
-	return ui.View{Redirect: "/account"}, identity.SetLocale(ctx, tx, c.Session.User.ID, l)
+	v := ui.View{Redirect: "/account", Cookie: c.LanguageCookie(l.Language)}
+	return v, identity.SetLocale(ctx, tx, c.Session.User.ID, l)
 }
 
 // errTimeZone is returned for a name that is not in the time zone database.

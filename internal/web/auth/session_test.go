@@ -435,11 +435,19 @@ func TestLocaleIsRememberedPerPerson(t *testing.T) {
 			}
 		}
 
-		// A language that the user chooses on a page is kept as well.
-		other.Get("/account?lang=he")
-		if text := v.Get("/account").Text; !strings.Contains(text, `<html lang="he" dir="rtl">`) ||
-			!strings.Contains(text, `value="Europe/Berlin"`) {
-			t.Errorf("the language that was chosen is not kept:\n%s", text)
+		// A link in another language changes the pages of its browser only, until the user changes the account there.
+		for _, path := range []string{"/account?lang=he", "/account"} {
+			if text := other.Get(path).Text; !strings.Contains(text, `<html lang="he" dir="rtl">`) ||
+				!strings.Contains(text, `value="de" selected`) || !strings.Contains(text, `value="Europe/Berlin"`) {
+				t.Errorf("%s: the language of this browser is not kept, or the account has changed:\n%s", path, text)
+			}
+		}
+		if text := v.Get("/account").Text; !strings.Contains(text, `<html lang="de">`) {
+			t.Errorf("a link changed the language of another browser:\n%s", text)
+		}
+		other.Submit(other.Get("/account"), "/account/locale", "language", "fr")
+		if text := other.Get("/account").Text; !strings.Contains(text, `<html lang="fr">`) {
+			t.Errorf("the language of the account is not used:\n%s", text)
 		}
 	})
 }

@@ -41,7 +41,7 @@ var errAmountCurrency = apierr.New(apierr.Invalid, "invalid_parameter", "Choose 
 func claimFilter(c *ui.Request) (claim.Filter, error) {
 	f := claim.Filter{
 		Status: claim.State(queryOneOf(c, "status", claimStates)), Search: c.Query("search"),
-		From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page(),
+		From: c.QueryDate("since"), To: c.QueryDate("until"), Page: c.Page(),
 	}
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day

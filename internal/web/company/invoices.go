@@ -27,8 +27,8 @@ type invoicesPage struct {
 
 // listInvoices lists the invoices to the company.
 func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	f := invoice.Filter{Status: invoice.Status(queryOneOf(c, "status", invoiceStates)), From: queryDate(c, "since"),
-		To: queryDate(c, "until"), Page: c.Page()}
+	f := invoice.Filter{Status: invoice.Status(queryOneOf(c, "status", invoiceStates)), From: c.QueryDate("since"),
+		To: c.QueryDate("until"), Page: c.Page()}
 	if !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
@@ -45,7 +45,8 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		c.Filter(ui.Field{Name: "since", Type: "date"}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
 	)}
-	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Data: p}, nil
+	err = addSearches(ctx, tx, c, &p.Filters)
+	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Data: p}, err
 }
 
 // invoiceTable lists invoices to the company.

@@ -48,7 +48,7 @@ type payrollsPage struct {
 // listPayrolls lists the company's payrolls, newest first.
 func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := payroll.Filter{
-		ExternalID: c.Query("external_id"), From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page(),
+		ExternalID: c.Query("external_id"), From: c.QueryDate("since"), To: c.QueryDate("until"), Page: c.Page(),
 		Amount: c.PlainAmount(c.Query("amount"), money.USD), Text: c.Query("search"),
 	}
 	if status := c.Query("status"); slices.Contains(payrollStates, status) {
@@ -100,15 +100,6 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	}
 	err = addSearches(ctx, tx, c, &p.Filters)
 	return ui.View{Template: "payrolls", Title: c.Text("payrolls.title"), Data: p}, err
-}
-
-// queryDate returns a date of the URL, or the zero time.
-func queryDate(c *ui.Request, name string) time.Time {
-	day, err := time.Parse(time.DateOnly, c.Query(name))
-	if err != nil {
-		return time.Time{}
-	}
-	return day
 }
 
 // payrollTable lists payrolls.
@@ -297,9 +288,10 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	part := chosen[first:min(first+paymentsPerPage, len(chosen))]
 	v.Pager = c.Pager(db.Page{Number: page, PerPage: paymentsPerPage}, int64(len(chosen)))
 	if len(p.Payments) > 1 {
-		v.Filters = c.FilterBar(to, c.Filter(ui.Field{Name: "search", Label: c.Text("payroll.find"), MaxLength: 100}),
-			c.Filter(ui.Field{Name: "state", Label: c.Text("payroll.status"), Type: "select",
-				Options: c.Choices("payment.state", paymentStates...)}))
+		state := c.Filter(ui.Field{Name: "state", Label: c.Text("payroll.status"), Type: "select",
+			Options: c.Choices("payment.state", paymentStates...)})
+		state.Hint = "" // that of the state of an address, whose field has the same name
+		v.Filters = c.FilterBar(to, c.Filter(ui.Field{Name: "search", Label: c.Text("payroll.find"), MaxLength: 100}), state)
 	}
 	v.Announcement, v.Now = payrollState(c, p).Text+". "+v.Progress.Text, tx.Now().UTC().Format(time.RFC3339)
 	if v.Payments, err = paymentTable(ctx, tx, c, part, names); err != nil {

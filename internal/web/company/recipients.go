@@ -90,7 +90,8 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			p.Recipients.Rows[i] = append([]ui.Cell{tick}, p.Recipients.Rows[i]...)
 		}
 	}
-	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, nil
+	err = addSearches(ctx, tx, c, &p.Filters)
+	return ui.View{Template: "recipients", Title: c.Text("recipients.title"), Data: p}, err
 }
 
 // recipientTable lists recipients.

@@ -14,7 +14,7 @@ import (
 const searchesPath = "/searches"
 
 // searchable are the paths of the lists for which members save searches.
-var searchable = []string{claimsPath, "/payrolls"}
+var searchable = []string{claimsPath, "/payrolls", "/recipients", "/invoices", requestsPath}
 
 // addSearches adds the member's saved searches to the filters of a list, and the form that saves the current filter.
 func addSearches(ctx context.Context, tx *db.Tx, c *ui.Request, f *ui.Filters) error {

@@ -42,7 +42,7 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if outcome := c.Query("outcome"); slices.Contains(requestlog.Outcomes, outcome) {
 		f.Outcome = outcome
 	}
-	if f.To = queryDate(c, "until"); !f.To.IsZero() {
+	if f.To = c.QueryDate("until"); !f.To.IsZero() {
 		f.To = f.To.AddDate(0, 0, 1) // include the whole day
 	}
 	all, next, err := requestlog.List(ctx, tx, c.Session.Company.ID, f)
@@ -73,7 +73,8 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		query.Set("after", next)
 		p.Next = requestsPath + "?" + query.Encode()
 	}
-	return ui.View{Template: "requests", Title: c.Text("requests.title"), Data: p}, nil
+	err = addSearches(ctx, tx, c, &p.Filters)
+	return ui.View{Template: "requests", Title: c.Text("requests.title"), Data: p}, err
 }
 
 // outcome describes the response to a request.

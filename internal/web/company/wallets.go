@@ -33,7 +33,7 @@ type walletsPage struct {
 
 // statementFilter returns the filter in the URL.
 func statementFilter(c *ui.Request) wallet.Filter {
-	f := wallet.Filter{From: queryDate(c, "since"), To: queryDate(c, "until"), Page: c.Page()}
+	f := wallet.Filter{From: c.QueryDate("since"), To: c.QueryDate("until"), Page: c.Page()}
 	if a, known := money.Lookup(strings.ToUpper(c.Query("asset"))); known {
 		f.Currency = string(a)
 	}

@@ -9,14 +9,25 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
+const auditPath = ui.StaffPath + "/acts"
+
 // showAuditLog lists the actions of staff.
 func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	all, total, err := backoffice.AuditLog(ctx, tx, c.PageNumber(), ui.PerPage)
+	f := backoffice.AuditFilter{Text: c.Query("q"), Action: c.Query("action"), From: c.QueryDate("since"),
+		To: c.QueryDate("until"), Page: c.Page()}
+	if !f.To.IsZero() {
+		f.To = f.To.AddDate(0, 0, 1) // include the whole day
+	}
+	all, total, err := backoffice.AuditLog(ctx, tx, f)
+	if err != nil {
+		return ui.View{}, err
+	}
+	actions, err := backoffice.AuditActions(ctx, tx)
 	if err != nil {
 		return ui.View{}, err
 	}
 	t := ui.Table{Caption: c.Text("operations.acts"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("step.at", "operations.who", "step.what", "operations.object", "step.why")}
+		Heads: c.Columns("step.at", "operations.who", "security.what", "operations.object", "step.why")}
 	for _, a := range all {
 		who := ui.Cell{Text: cmp.Or(a.Name, c.Text("operations.machine"))}
 		object := ui.CodeCell(a.ObjectID)
@@ -29,8 +40,11 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		}
 		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(a.At), who, {Text: c.Word("operations.act", a.Action)}, object, why})
 	}
-	return ui.View{Template: "operations_acts", Title: c.Text("operations.acts"), Data: struct {
-		Table ui.Table
-		Pager ui.Pager
-	}{t, c.Pager(c.Page(), total)}}, nil
+	return ui.View{Template: "operations_list", Title: c.Text("operations.acts"), Data: listPage{
+		Filters: c.FilterBar(auditPath, search(c, "operations.acts.text"),
+			c.Filter(ui.Field{Name: "action", Label: c.Text("security.what"), Type: "select",
+				Options: c.Choices("operations.act", actions...)}),
+			c.Filter(ui.Field{Name: "since", Type: "date"}),
+			c.Filter(ui.Field{Name: "until", Type: "date"})),
+		Table: t, Pager: c.Pager(f.Page, total)}}, nil
 }

@@ -58,7 +58,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	p.Queues = ui.Table{Caption: c.Text("operations.queues"),
-		Heads: c.Columns("operations.queue", "operations.count#", "operations.oldest")}
+		Heads: c.Columns("operations.queue", "operations.count#", "operations.oldest", "operations.worth#")}
 	for _, name := range backoffice.Queues {
 		if !c.Staff.Member.MayRead(name) {
 			continue
@@ -67,16 +67,23 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		if err != nil {
 			return ui.View{}, err
 		}
-		count, oldest := c.FormatCount(int64(len(items))), ui.Cell{}
+		total, err := sortItems(ctx, tx, c, items)
+		if err != nil {
+			return ui.View{}, err
+		}
+		count, oldest, worth := c.FormatCount(int64(len(items))), ui.Cell{}, ui.Cell{Kind: "number"}
 		if len(items) >= backoffice.MostItems {
 			count = "≥ " + count
 		}
 		if len(items) > 0 {
 			oldest = c.TimeCell(items[0].Since)
 		}
+		if total.Sign() != 0 {
+			worth = c.AmountCell(total)
+		}
 		p.Queues.Rows = append(p.Queues.Rows, []ui.Cell{
 			c.LinkCell(c.Text("operations.queue."+name), ui.StaffPath+"/queues/"+name),
-			{Text: count, Kind: "number", Warn: len(items) > 0}, oldest})
+			{Text: count, Kind: "number", Warn: len(items) > 0}, oldest, worth})
 	}
 	return ui.View{Template: "operations", Title: c.Text("operations.title"), Data: p}, nil
 }

@@ -87,6 +87,47 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 				t.Errorf("the audit log lacks %q", want)
 			}
 		}
+		for query, want := range map[string]int{"": 3, "action=hit.confirmed": 1,
+			"q=hit_2": 2, "q=DOROTHY&action=hit.clear.ask": 0, "q=katherine&action=hit.clear.ask": 2,
+			"q=another+year&since=2020-01-01": 3, "until=2020-01-01": 0} {
+			page := katherine.Get("/operations/acts?" + query)
+			if got := strings.Count(page.Text, "born in another year"); page.Status != http.StatusOK || got != want {
+				t.Errorf("%s: %d entries, want %d\n%s", query, got, want, page.Text)
+			}
+		}
+	})
+}
+
+// TestQueuesAreSortedByAgeAndWorth checks the order of a queue, and that the start page shows its worth.
+func TestQueuesAreSortedByAgeAndWorth(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := pagetest.NewFixture(t, d)
+		for company, cents := range map[string]int64{x.Company.ID: 700_00, x.Other.ID: 10_00} {
+			x.Write(func(_ context.Context, tx *db.Tx) error {
+				owed := money.New(money.USD, cents)
+				return ledger.Post(tx, ledger.Journal{CompanyID: company, SourceType: "test", SourceID: company,
+					Purpose: "test", Lines: []ledger.Line{ledger.Debit(ledger.DueFromCustomer, "", owed),
+						ledger.Credit(ledger.Bank, "", owed)}})
+			})
+			clock.Advance(time.Hour)
+		}
+		v := x.SignInStaff("Katherine")
+		const queue = "/operations/queues/debts"
+		for sort, falls := range map[string]bool{"amount": false, "-amount": true} {
+			page := v.Get(queue + "?sort=" + sort)
+			large, small := strings.Index(page.Text, ">700.00"), strings.Index(page.Text, ">10.00")
+			if large < 0 || small < 0 || (large < small) != falls || !page.Contains("aria-sort=") {
+				t.Errorf("%s: at %d and %d in\n%s", sort, large, small, page.Text)
+			}
+		}
+		older, newer := v.Get(queue+"?sort=since").Text, v.Get(queue+"?sort=-since").Text
+		if a, b := strings.Index(older, ">700.00") < strings.Index(older, ">10.00"),
+			strings.Index(newer, ">700.00") < strings.Index(newer, ">10.00"); a == b {
+			t.Errorf("the order by age does not change:\n%s", newer)
+		}
+		if page := v.Get("/operations"); !page.Contains("710.00") || !page.Contains("Worth (USD)") {
+			t.Errorf("the worth of the queue is not shown:\n%s", page.Text)
+		}
 	})
 }
 
@@ -127,7 +168,7 @@ func TestDeadJobIsRetried(t *testing.T) {
 		if n := x.Count("SELECT COUNT(*) FROM jobs WHERE dead_at <> 0"); n != 1 {
 			t.Errorf("%d jobs are dead, want the other one", n)
 		}
-		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "Retried a dead job") != 1 ||
+		if acts := v.Get("/operations/acts").Text; strings.Count(acts, "Retried a dead job") != 2 ||
 			!strings.Contains(acts, "the server is up again") {
 			t.Errorf("audit log:\n%s", acts)
 		}

@@ -3,12 +3,15 @@ package staff
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/money"
+	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -34,12 +37,16 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, backoffice.ErrRole
 	}
 	items, err := backoffice.Queue(ctx, tx, name)
+	if err == nil {
+		_, err = sortItems(ctx, tx, c, items)
+	}
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := queuePage{Name: name, Acts: c.Staff.MayAct(c.Time),
 		Items: ui.Table{Caption: c.Text("operations.queue." + name), Empty: c.Text("operations.empty"),
 			Heads: c.Columns("operations.since", "operations.object", "operations.company", "payment.amount#", "step.why")}}
+	p.Items.Heads = c.Sortable(p.Items.Heads, byAge, "", "", byWorth, "")
 	for _, i := range items {
 		why := ui.Cell{Text: c.Word("reason", i.Reason)}
 		if i.State != "" {
@@ -76,6 +83,55 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		}
 	}
 	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name), Data: p}, nil
+}
+
+// Keys of the columns by which a queue is sorted.
+const (
+	byAge   = "since"
+	byWorth = "amount"
+)
+
+// sortItems sorts the items of a queue by the column that the reader chose: by their age, or by their worth in US
+// dollars. It returns the worth of all items. An item without an amount, or in an asset without a current price, counts
+// as zero.
+func sortItems(ctx context.Context, tx *db.Tx, c *ui.Request, items []backoffice.Item) (total money.Amount, err error) {
+	total, prices := money.Zero(money.USD), map[money.Asset]money.Rate{}
+	worth := make(map[string]money.Amount, len(items))
+	for _, i := range items {
+		one, asset := money.Zero(money.USD), i.Amount.Asset()
+		if _, known := prices[asset]; !known && asset != "" {
+			prices[asset], err = rates.Latest(ctx, tx, asset, money.USD)
+			if err != nil && !errors.Is(err, rates.ErrUnavailable) {
+				return total, err
+			}
+		}
+		switch price := prices[asset]; {
+		case asset == money.USD:
+			one = i.Amount
+		case !price.IsZero():
+			if one, err = price.Convert(i.Amount, money.HalfEven); err != nil {
+				return total, err
+			}
+		}
+		worth[i.CompanyID+i.ObjectID] = one
+		if total, err = total.Add(one); err != nil {
+			return total, err
+		}
+	}
+	key, descending := c.SortedBy(byAge, byWorth)
+	slices.SortStableFunc(items, func(a, b backoffice.Item) (order int) {
+		switch key {
+		case byAge:
+			order = a.Since.Compare(b.Since)
+		case byWorth:
+			order = worth[a.CompanyID+a.ObjectID].Cmp(worth[b.CompanyID+b.ObjectID])
+		}
+		if descending {
+			return -order
+		}
+		return order
+	})
+	return total, nil
 }
 
 // decides returns the action that staff takes on an item of a queue, or "".

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/text/collate"
@@ -268,6 +269,15 @@ func (c *Request) Choices(prefix string, values ...string) []Option {
 func (c *Request) Query(name string) string {
 	text := strings.TrimSpace(c.HTTP.URL.Query().Get(name))
 	return text[:min(len(text), 255)]
+}
+
+// QueryDate returns the day of a URL parameter such as 2026-01-31, or the zero time.
+func (c *Request) QueryDate(name string) time.Time {
+	day, err := time.Parse(time.DateOnly, c.Query(name))
+	if err != nil {
+		return time.Time{}
+	}
+	return day
 }
 
 // readForm reads the posted form of at most limit bytes. Uploaded files stay in memory.

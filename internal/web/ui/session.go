@@ -88,7 +88,7 @@ func (c *Request) FindSession(ctx context.Context, tx *db.Tx) (bool, error) {
 		return false, nil
 	}
 	c.Session, c.Locale = &s, s.User.Locale
-	if tag := s.User.Locale.Language; err == nil && tag != "" && !c.Language.Explicit && len(c.offered) == 0 {
+	if tag := s.User.Locale.Language; err == nil && tag != "" && !c.Language.Chosen && len(c.offered) == 0 {
 		c.Language = texts.Language{Tag: tag}
 	}
 	if err == nil && s.Company.ID != "" {
@@ -172,24 +172,12 @@ const AcceptPath = "/legal/accept"
 // SignInPath returns the URL of the sign-in page that then redirects to next.
 func SignInPath(next string) string { return "/sign-in?" + url.Values{"next": {next}}.Encode() }
 
-// touchSession records that the session was used, and the language that the user chose on the page. If that fails, the
-// page is still shown.
+// touchSession records that the session was used. If that fails, the page is still shown.
 func (c *Request) touchSession() {
-	if c.Session == nil {
-		return
-	}
-	chosen := c.Locale
-	chooses := c.Language.Explicit && chosen.Language != c.Language.Tag
-	if !chooses && !c.Session.NeedsTouch(c.Time) {
+	if c.Session == nil || !c.Session.NeedsTouch(c.Time) {
 		return
 	}
 	err := c.DB.Write(c.HTTP.Context(), func(ctx context.Context, tx *db.Tx) error {
-		if chooses {
-			chosen.Language = c.Language.Tag
-			if err := identity.SetLocale(ctx, tx, c.Session.User.ID, chosen); err != nil {
-				return err
-			}
-		}
 		return session.Touch(ctx, tx, *c.Session)
 	})
 	if err != nil {

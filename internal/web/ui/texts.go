@@ -46,7 +46,7 @@ func chooseLanguage(r *http.Request) texts.Language {
 	for _, chosen := range []string{asked, kept} {
 		for _, l := range texts.Languages {
 			if l.Tag == chosen {
-				return texts.Language{Tag: l.Tag, Explicit: chosen == asked}
+				return texts.Language{Tag: l.Tag, Explicit: chosen == asked, Chosen: true}
 			}
 		}
 	}

@@ -435,6 +435,11 @@ func (s *Server) preference(name, value string, age time.Duration) *http.Cookie 
 	}
 }
 
+// LanguageCookie returns the cookie that keeps the language that the reader chose in this browser, "" for none.
+func (s *Server) LanguageCookie(tag string) *http.Cookie {
+	return s.preference(languageCookie, tag, 365*24*time.Hour)
+}
+
 // run reads the form and runs the handler in the transaction that the kind of the route requires.
 func (s *Server) run(w *responseWriter, c *Request, rt Route) (v View, err error) {
 	fn := func(ctx context.Context, tx *db.Tx) error {
@@ -495,7 +500,7 @@ func (s *Server) newRequest(w *responseWriter, r *http.Request) *Request {
 		Reader: texts.Reader{Language: s.offer(chooseLanguage(r)), Service: s.Operator.Name}}
 	c.offered = s.Operator.Languages
 	if k, err := r.Cookie(languageCookie); c.Language.Explicit && (err != nil || k.Value != c.Language.Tag) {
-		http.SetCookie(w, s.preference(languageCookie, c.Language.Tag, 365*24*time.Hour))
+		http.SetCookie(w, s.LanguageCookie(c.Language.Tag))
 	}
 	w.Header().Set("Content-Language", c.Language.Tag)
 	w.Header().Add("Vary", "Accept-Language, Cookie")

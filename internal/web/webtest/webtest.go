@@ -53,8 +53,14 @@ type Browser struct {
 	axe string
 }
 
-// Start starts a browser that stops at the end of the test.
+// Start starts a browser that stops at the end of the test, or after five minutes.
 func Start(t testing.TB) *Browser {
+	t.Helper()
+	return StartFor(t, timeout)
+}
+
+// StartFor starts a browser that stops at the end of the test, or after the given time.
+func StartFor(t testing.TB, life time.Duration) *Browser {
 	t.Helper()
 	testkit.NotQuick(t, "Chromium")
 	axe, err := readAxe()
@@ -65,7 +71,7 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), life)
 	t.Cleanup(cancel)
 	ctx, stop := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox,

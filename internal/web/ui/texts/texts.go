@@ -33,6 +33,7 @@ var Languages = []struct{ Tag, Name string }{{"en", "English"}, {"es", "Español
 type Language struct {
 	Tag      string
 	Explicit bool // chosen by ?lang=, which links then keep
+	Chosen   bool // chosen by ?lang=, now or before in this browser
 }
 
 // Reader is who reads a page or document: the language, the formats that the reader chose, and the name under which
