@@ -16,7 +16,7 @@ import (
 const readmeLines = 15
 
 // Each SDK passes its tests against a sandbox. The program that begins its README creates a payroll, and that of the
-// quickstart pays one.
+// quickstart pays one. That of the guide for a whole app signs a company up, pays three people and takes a payment.
 func TestSDKs(t *testing.T) {
 	testkit.NotQuick(t, "other languages")
 	t.Parallel()
@@ -40,6 +40,19 @@ func TestSDKs(t *testing.T) {
 		t.Helper()
 		testkit.Check(t, os.WriteFile(file, []byte(code(t, "quickstart.md", language)[0]), 0o600))
 		return file
+	}
+	// app writes the program of the guide for a whole app in a language to a file, and returns its name.
+	app := func(t *testing.T, language, file string) string {
+		t.Helper()
+		testkit.Check(t, os.WriteFile(file, []byte(code(t, "whole-app.md", language)[0]), 0o600))
+		return file
+	}
+	works := func(t *testing.T, out string) {
+		t.Helper()
+		ends := regexp.MustCompile(`^signed up com_\w+\ncheckout http\S+\neverybody is paid\nthe order is paid\n$`)
+		if !ends.MatchString(out) {
+			t.Errorf("the program of the guide prints %q", out)
+		}
 	}
 	pays := func(t *testing.T, out string) {
 		t.Helper()
@@ -73,12 +86,14 @@ func TestSDKs(t *testing.T) {
 		t.Parallel()
 		prints(t, run(t, root, "go", "run", readme(t, "go", filepath.Join(t.TempDir(), "main.go"))))
 		pays(t, run(t, root, "go", "run", quickstart(t, "go", filepath.Join(t.TempDir(), "main.go"))))
+		works(t, run(t, root, "go", "run", app(t, "go", filepath.Join(t.TempDir(), "main.go"))))
 	})
 	t.Run("python", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		prints(t, run(t, dir, "python3", readme(t, "python", filepath.Join(dir, "readme.py"))))
 		pays(t, run(t, dir, "python3", quickstart(t, "python", filepath.Join(dir, "quickstart.py"))))
+		works(t, run(t, dir, "python3", app(t, "python", filepath.Join(dir, "app.py"))))
 		run(t, dir, "python3", "-W", "error", filepath.Join(root, "sdk/python/tests/test_sandbox.py"))
 	})
 	t.Run("typescript", func(t *testing.T) {
@@ -96,9 +111,11 @@ func TestSDKs(t *testing.T) {
 		testkit.Check(t, os.CopyFS(filepath.Join(dir, "test"), os.DirFS(filepath.Join(source, "test"))))
 		readme(t, "typescript", filepath.Join(dir, "test/readme.mts"))
 		quickstart(t, "ts", filepath.Join(dir, "test/quickstart.mts"))
+		app(t, "ts", filepath.Join(dir, "test/app.mts"))
 		tsc := []string{
 			"--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "--types", "node",
-			"--typeRoots", filepath.Join(modules, "@types"), "test/readme.mts", "test/quickstart.mts", "test/sandbox.mts",
+			"--typeRoots", filepath.Join(modules, "@types"), "test/readme.mts", "test/quickstart.mts", "test/app.mts",
+			"test/sandbox.mts",
 			"test/misspelled.mts",
 		}
 		c := exec.CommandContext(t.Context(), filepath.Join(modules, ".bin/tsc"), tsc...)
@@ -110,6 +127,7 @@ func TestSDKs(t *testing.T) {
 		}
 		prints(t, run(t, dir, "node", "test/readme.mjs"))
 		pays(t, run(t, dir, "node", "test/quickstart.mjs"))
+		works(t, run(t, dir, "node", "test/app.mjs"))
 		run(t, dir, "node", "--test", "test/sandbox.mjs")
 	})
 }

@@ -44,7 +44,7 @@ var sections = []struct {
 	title string
 	names []string
 }{
-	{"Start", []string{"quickstart", "testing", "going-live"}},
+	{"Start", []string{"quickstart", "whole-app", "testing", "going-live"}},
 	{"Guides", []string{"payrolls", "payees", "approvals", "checkout", "shop", "x402", "webhooks", "apps",
 		"platforms", "mcp"}},
 	{"Concepts", []string{"authentication", "money-and-time", "idempotency", "errors", "pagination", "rate-limits",
