@@ -132,7 +132,8 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 
 // payDayFields returns the fields that set the pay date.
 func payDayFields(c *ui.Request) []ui.Field {
-	return []ui.Field{c.Field(ui.Field{Name: "pay_date", Type: "date"}), workingDayField(c, workday.Before), timeZoneField(c)}
+	return []ui.Field{c.Field(ui.Field{Name: "pay_date", Type: "date"}), workingDayField(c, workday.Before),
+		timeZoneField(c)}
 }
 
 // creationSteps returns the steps to create a payroll; now is the index of the present one.
