@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/replica"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -61,7 +62,8 @@ type Service struct {
 	ready    Ready
 	listener net.Listener // of the API and the pages
 	servers  []*http.Server
-	data     *os.File // locked while this process serves an embedded database
+	replica  *replica.Replica // nil if the database is not copied
+	data     *os.File         // locked while this process serves an embedded database
 
 	stopping atomic.Bool
 	ending   chan struct{} // closed when the process stops
@@ -188,10 +190,26 @@ func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if err := s.db.Migrate(ctx); err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+	if err := s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := payout.PayoutsAllowed(ctx, tx, s.log)
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	return s.replicate(ctx)
+}
+
+// replicate begins to copy an embedded database, if that is configured.
+func (s *Service) replicate(ctx context.Context) (err error) {
+	if s.cfg.ReplicateTo == "" {
+		return nil
+	}
+	path := strings.TrimPrefix(strings.TrimPrefix(s.cfg.URL(), "sqlite:"), "//")
+	if s.replica, err = replica.Start(context.WithoutCancel(ctx), s.db, path, s.cfg.ReplicateTo, s.log); err != nil {
+		return err
+	}
+	s.metrics.followReplica(s.replica.Copied)
+	return nil
 }
 
 // lockDatabase makes sure that no other process serves the same embedded database until the returned file is closed:
@@ -323,6 +341,9 @@ func (s *Service) stop(ctx context.Context) error {
 	}
 	if s.db != nil {
 		problems = append(problems, s.db.Close())
+	}
+	if s.replica != nil { // copies what was committed last
+		problems = append(problems, s.replica.Close(ctx))
 	}
 	if s.data != nil {
 		problems = append(problems, s.data.Close())

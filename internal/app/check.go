@@ -19,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/replica"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -115,6 +116,15 @@ var values = []struct {
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
 	{"", func(c Config) error { _, err := c.velocity(); return err }},
 	{"", func(c Config) error { _, err := c.operator(); return err }},
+	{"--replicate-to: ", func(c Config) error {
+		if c.ReplicateTo == "" {
+			return nil
+		}
+		if !strings.HasPrefix(c.URL(), "sqlite:") {
+			return errors.New("only SQLite is copied; for PostgreSQL archive its log, see docs/operating.md")
+		}
+		return replica.Check(c.ReplicateTo)
+	}},
 	{"", func(c Config) error { _, err := c.staff(); return err }},
 	{"", func(c Config) error {
 		_, accounts, err := c.bankDrop()

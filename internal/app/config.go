@@ -33,6 +33,7 @@ const (
 // them: see [Config.Check].
 type Config struct {
 	Storage
+	Replication  `group:"Storage"`
 	Addresses    `group:"Addresses"`
 	Operator     `group:"Operator"`
 	StaffSSO     `group:"Single sign-on of staff"`
@@ -54,6 +55,11 @@ type Storage struct {
 	DataDir     string `group:"Storage" default:"stipend-data"`
 	DatabaseURL string `group:"Storage"`
 	AllowSQLite bool   `group:"Storage" name:"allow-sqlite"`
+}
+
+// Replication configures the continuous copy of an embedded database.
+type Replication struct {
+	ReplicateTo string
 }
 
 // Addresses are where the service listens, and how clients reach it.

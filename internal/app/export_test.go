@@ -37,7 +37,7 @@ func MetricNames() (names []string) {
 		name, _, _ = strings.Cut(name, `"`)
 		names = append(names, name)
 	}
-	return append(names, "stipend_clock_skew_seconds", "stipend_build_info")
+	return append(names, "stipend_clock_skew_seconds", "stipend_build_info", "stipend_replica_seconds")
 }
 
 // SetStopping makes the service answer as if it began or had not begun to stop.

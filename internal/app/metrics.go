@@ -409,3 +409,17 @@ func sendChain(send sender, name string, state chain.Health) {
 		send(chainAlarm, raised, name, string(a))
 	}
 }
+
+// followReplica registers the metric of a database that is copied continuously.
+func (m *metrics) followReplica(copied func() time.Time) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "stipend_replica_seconds",
+		Help: "Time at which everything that was committed before was in the replica (--replicate-to), 0 before the first.",
+	}, func() float64 {
+		at := copied()
+		if at.IsZero() {
+			return 0
+		}
+		return float64(at.UnixMilli()) / 1000
+	}))
+}

@@ -18,6 +18,9 @@ var settings = map[string]setting{
 	"database-url": {"URL", "postgres://… or sqlite:/path. Default: SQLite in the data directory."},
 	"allow-sqlite": {"", "Let production run on SQLite: one machine, no replica."},
 
+	"replicate-to": {"URL", "Where an SQLite database is copied continuously: file:///directory, or s3://bucket/path " +
+		"with the parameters endpoint and region, and AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Default: nowhere."},
+
 	"listen": {"ADDR", "Where the API and the pages are served (${default}); port 0 picks a free one."},
 	"metrics-listen": {"ADDR", "Where Prometheus metrics, /healthz and /readyz are served (${default}), apart from the " +
 		"API so that metrics do not become public by accident; empty serves none."},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/db/replica"
 	"github.com/stipend/stipend/internal/ledger"
 )
 
@@ -198,18 +200,20 @@ func embeddedPath(s app.Storage) (string, bool) {
 type RestoreCmd struct {
 	app.Storage
 	RecoveryFlags
-	File     string `arg:"" help:"Backup, from: stipend backup; - reads stdin."`
-	Identity string `required:"" placeholder:"FILE" help:"File with the secret key, from: stipend keys backup."`
+	File     string `arg:"" optional:"" help:"Backup, from: stipend backup; - reads stdin."`
+	Identity string `placeholder:"FILE" help:"File with the secret key of the backup, from: stipend keys backup."`
+	Replica  string `placeholder:"URL" help:"Instead of a backup: the place of stipend serve --replicate-to."`
+	At       string `placeholder:"TIME" help:"State of the replica to restore, such as 2026-07-01T14:30:00Z."`
 	Check    bool   `help:"Only check that the backup can be restored, and keep nothing."`
 }
 
 // Help returns the details of the help.
 func (RestoreCmd) Help() string {
-	return `It decrypts the backup beside the database's place, migrates it to this program's schema, and checks its
-structure and its ledger. It then prepares it like stipend restored: payouts are paused, because the backup does
-not know which were made since, and addresses and numbers of bank files that may have been used since are skipped.
-Only then the database gets its name, so that a service can never start on an unprepared one. It never replaces
-a database: move the old one away, with its files -wal and -shm.`
+	return `It decrypts a backup, or reads a replica, beside the database's place, migrates it to this program's schema,
+and checks its structure and its ledger. It then prepares it like stipend restored: payouts are paused,
+because the backup does not know which were made since, and addresses and numbers of bank files that may have
+been used since are skipped. Only then the database gets its name, so that a service can never start on an
+unprepared one. It never replaces a database: move the old one away, with its files -wal and -shm.`
 }
 
 // Run restores the database and prints what to do next.
@@ -222,7 +226,7 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil && !c.Check {
 		return err
 	}
-	identities, err := readIdentities(c.Identity)
+	read, err := c.source(std)
 	if err != nil {
 		return err
 	}
@@ -241,12 +245,19 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 	}
 	defer os.RemoveAll(work)
 	restored := filepath.Join(work, "stipend.db")
-	if err := c.decrypt(std, restored, identities); err != nil {
+	taken, err := read(ctx, restored)
+	if err != nil {
 		return err
 	}
-	var taken, next string
+	var next string
 	report, err := checkCopy(ctx, restored, func(ctx context.Context, tx *db.Tx) (err error) {
-		if taken, err = db.Setting(ctx, tx, backupTaken); err != nil || c.Check {
+		if taken == "" {
+			taken, err = db.Setting(ctx, tx, backupTaken)
+		}
+		if err != nil || c.Check {
+			return err
+		}
+		if err := replica.Release(ctx, tx); err != nil {
 			return err
 		}
 		next, err = c.prepare(ctx, tx, keys)
@@ -256,7 +267,7 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	if c.Check {
-		fmt.Fprintf(std.Out, "This backup of %s can be restored: %d journals.\n", taken, report.Journals)
+		fmt.Fprintf(std.Out, "The state of %s can be restored: %d journals.\n", taken, report.Journals)
 		return ledgerResult(std.Out, report, "Its ledger does not balance.")
 	}
 	if err := db.Sync(restored); err != nil {
@@ -269,8 +280,36 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 	if err := db.Sync(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "Restored the backup of %s to %s: %d journals.\n%s\n", taken, path, report.Journals, next)
+	fmt.Fprintf(std.Out, "Restored the state of %s to %s: %d journals.\n%s\n", taken, path, report.Journals, next)
 	return ledgerResult(std.Out, report, "The ledger does not balance. Do not resume payouts before you know why.")
+}
+
+// source checks the flags, and returns a function that writes the database of the backup or of the replica to a new
+// file. It returns the time of the newest transaction of a replica, and "" for a backup.
+func (c RestoreCmd) source(std Streams) (func(ctx context.Context, path string) (taken string, err error), error) {
+	switch {
+	case (c.File == "") == (c.Replica == ""):
+		return nil, errors.New("name either a backup or a --replica")
+	case c.Replica == "" && c.At != "":
+		return nil, errors.New("--at needs --replica: a backup has one state only")
+	case c.Replica == "":
+		if c.Identity == "" {
+			return nil, errors.New("--identity is missing: it has the key of the backup")
+		}
+		identities, err := readIdentities(c.Identity)
+		return func(_ context.Context, path string) (string, error) { return "", c.decrypt(std, path, identities) }, err
+	}
+	var at time.Time
+	if c.At != "" {
+		var err error
+		if at, err = time.Parse(time.RFC3339, c.At); err != nil {
+			return nil, fmt.Errorf("--at %q: want a time such as 2026-07-01T14:30:00Z", c.At)
+		}
+	}
+	return func(ctx context.Context, path string) (string, error) {
+		until, err := replica.Restore(ctx, c.Replica, path, at, slog.New(slog.NewTextHandler(std.Err, nil)))
+		return until.UTC().Format(time.RFC3339), err
+	}, replica.Check(c.Replica)
 }
 
 func readIdentities(name string) ([]age.Identity, error) {
