@@ -17,6 +17,7 @@ var journalsOf = regexp.MustCompile(`(\d+) journals`)
 // A process that copies its database is killed while it writes, and the database is lost. The replica has a consistent
 // ledger, and the restored service is copied to another place.
 func TestAReplicaSurvivesTheDatabase(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	data, copies := filepath.Join(dir, "data"), "file://"+filepath.Join(dir, "copies")
 	w := &world{t: t, binary: build(t), url: "sqlite:" + filepath.Join(data, "stipend.db"), paid: map[string]bool{},
