@@ -380,3 +380,28 @@ func TestStaffSignInByTheOperatorsProvider(t *testing.T) {
 		}
 	})
 }
+
+// TestSSOPagesInABrowser audits the pages of single sign-on.
+func TestSSOPagesInABrowser(t *testing.T) {
+	s := newSSOSite(t, pagetest.SQLite(t), idp.User{Subject: "1", Email: "admin@acme.example"})
+	b := webtest.Start(t)
+	p := b.Open(s.URL+"/sign-in", webtest.Look{Width: 320})
+	p.Fill("#email", "admin@acme.example")
+	p.Fill("#password", pagetest.Password)
+	p.Send("main button")
+	for _, verified := range []bool{false, true} {
+		if verified {
+			s.verify()
+		}
+		for _, path := range []string{"/settings/sso", "/sign-in/sso"} {
+			for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
+				p := b.Open(s.URL+path, look)
+				if p.Path() != path {
+					t.Errorf("at %s instead of %s", p.Path(), path)
+				}
+				p.Audit()
+				p.Close()
+			}
+		}
+	}
+}
