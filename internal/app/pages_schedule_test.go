@@ -67,7 +67,8 @@ func TestSchedulePagesInABrowser(t *testing.T) {
 	}
 	until := time.Now().UTC().AddDate(0, 0, 100).Format(time.DateOnly)
 	o.says(o.Follow(o.Submit(edit, at+"/edit", "schedule_name", "Pay", "end_date", until, "days_ahead", "2", "working_day",
-		"after", "calendar", "FR", "time_zone", "Europe/Paris", "schedule_payee", "Ada Lovelace", "schedule_amount", "12.50")),
+		"after", "calendar", "FR", "time_zone", "Europe/Paris", "schedule_payee", "Ada Lovelace", "schedule_amount",
+		"12.50")),
 		"Pay", until, "(FR)", "Europe/Paris", "650.00\u00a0USD", "12.50\u00a0USD")
 	if got := o.Submit(edit, at+"/edit"); got.Status != http.StatusConflict { // an old form
 		t.Errorf("%d\n%s", got.Status, got.Text)

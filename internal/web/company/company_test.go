@@ -52,7 +52,7 @@ func TestNumbersByLanguage(t *testing.T) {
 		"pt": "1.234.567,50 1.234 12 \u22120,05",
 		"fr": "1\u202f234\u202f567,50 1\u202f234 12 \u22120,05",
 	} {
-		c := &ui.Request{Server: &ui.Server{}, Reader: texts.Reader{Language: texts.Language{Tag: tag}}}
+		c := &ui.Request{Reader: texts.Reader{Language: texts.Language{Tag: tag}}}
 		var all []string
 		for _, plain := range []string{"1234567.50", "1234", "12", "-0.05"} {
 			all = append(all, c.FormatNumber(plain))

@@ -59,8 +59,7 @@ func TestTimesAndNumbersAreWrittenAsTheUserChose(t *testing.T) {
 		{"he", identity.Locale{TimeZone: "nowhere", NumberFormat: "apostrophe_point"}, "1 ביולי 2030, 23:30 UTC",
 			"1’234.50"},
 	} {
-		r := &ui.Request{Server: &ui.Server{},
-			Reader: texts.Reader{Language: texts.Language{Tag: c.language}, Locale: c.locale}}
+		r := &ui.Request{Reader: texts.Reader{Language: texts.Language{Tag: c.language}, Locale: c.locale}}
 		if got := r.FormatTime(at); got != c.when {
 			t.Errorf("%s %v: %q, want %q", c.language, c.locale, got, c.when)
 		}
@@ -83,7 +82,7 @@ func TestPluralForms(t *testing.T) {
 		{"fr", 0, "il reste 0 minute"}, {"de", 1, "noch 1 Minute"}, {"de", 21, "noch 21 Minuten"},
 		{"he", 20, "נותרו \u206820\u2069 דקות"},
 	} {
-		r := &ui.Request{Server: &ui.Server{}, Reader: texts.Reader{Language: texts.Language{Tag: c.language}}}
+		r := &ui.Request{Reader: texts.Reader{Language: texts.Language{Tag: c.language}}}
 		if got := r.Plural("fund.left", c.n, r.FormatCount(c.n)); got != c.want {
 			t.Errorf("%s %d: %q, want %q", c.language, c.n, got, c.want)
 		}
