@@ -156,6 +156,9 @@ func TestClaimPages(t *testing.T) {
 		if got := payer.Submit(ask, link); got.Location() != "/pay/"+id {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
+		if again := payer.Get(link); again.Status != http.StatusNotFound || !again.Contains("refund link was already used") {
+			t.Errorf("a link of a refund that was accepted: %d\n%s", again.Status, again.Text)
+		}
 		eventually(t, 60*time.Second, "the refund arrives", func() bool {
 			return o.d.ok("GET", "/api/merchant/claim/status?claim_id="+id, "").read(t)["refunded_amount"] == "0.00100000"
 		})

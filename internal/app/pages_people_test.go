@@ -194,6 +194,21 @@ func TestRecipientPages(t *testing.T) {
 		o.Submit(o.Get(at), at+"/reactivate")
 		o.says(o.Get("/payrolls/new"), "Clark")
 
+		// A person whom screening stopped is shown as under review, and cannot be reactivated by the company.
+		testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, `INSERT INTO screening_hits (company_id, hit_id, subject_id, kind, matched, entry_id,
+				entry_name, programs, score, state, reason, decided_by, version, created_at, decided_at)
+				VALUES ($1, 'hit_1', $2, 'name', 'digest', 'entry', 'Somebody', 'SDN', 90, 'open', '', '', 1, 1, 0)`,
+				seed.CompanyID, strings.TrimPrefix(at, "/recipients/"))
+			return err
+		}))
+		o.silent(o.says(o.Get(at), "Under review", "Payments to this person wait until the review has ended."),
+			at+"/reactivate", at+"/deactivate")
+		testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "DELETE FROM screening_hits WHERE hit_id = 'hit_1'")
+			return err
+		}))
+
 		// A viewer can't change where money goes.
 		o.role("viewer")
 		for path, form := range map[string]url.Values{replace[1]: draft, replace[1] + "/check": draft, at +

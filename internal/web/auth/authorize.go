@@ -78,6 +78,10 @@ func checkRequest(ctx context.Context, c *ui.Request, tx *db.Tx, ask oauth.Param
 	return r, nil, err
 }
 
+// errUnknownApp is returned for a client ID of no app.
+var errUnknownApp = apierr.New(apierr.NotFound, "unknown_app",
+	"The link you followed names an app that isn’t registered here, so nothing was authorized.")
+
 // showConsent asks the user whether an app may act for them. The user signs in first, so that a link cannot be used
 // as an open redirector (RFC 9700, section 4.11.2).
 func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -96,6 +100,9 @@ func showConsent(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	r, back, err := checkRequest(ctx, c, tx, ask)
 	if ask.UserCode != "" && errors.Is(err, oauth.ErrUserCode) {
 		return ui.View{Redirect: oauth.DevicePage + "?wrong=1"}, nil
+	}
+	if ask.UserCode == "" && ask.RequestURI == "" && errors.Is(err, oauth.ErrClient) {
+		return ui.View{}, errUnknownApp
 	}
 	if err != nil {
 		return ui.View{}, err

@@ -236,6 +236,17 @@ func TestInvalidAuthorizationRequests(t *testing.T) {
 	}
 }
 
+// TestAnUnknownAppIsNamedAsTheReason checks that the page of a link with an unknown client ID tells what is wrong.
+func TestAnUnknownAppIsNamedAsTheReason(t *testing.T) {
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	app, _ := x.CreateApp(redirectURI, identity.CompanyDetail)
+	app.ClientID = "cli_nobody"
+	if got := webtest.NewVisitor(t, x.URL).Get(authorizePath(app)); got.Status != 404 ||
+		!got.Contains("names an app that isn’t registered here") {
+		t.Errorf("%d\n%s", got.Status, got.Text)
+	}
+}
+
 // TestViewerCannotGrantCompanyScopes checks that viewers can grant access to their own account only.
 func TestViewerCannotGrantCompanyScopes(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

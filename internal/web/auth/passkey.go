@@ -69,7 +69,7 @@ func beginPasskeySignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 	}
 	options, err := r.BeginSignIn(ctx, tx)
 	return renderPasskeyPage(c, "passkey.title", passkeyPage{
-		Path: "/sign-in/passkey/answer", Next: c.NextPath(), Lead: c.Text("passkey.lead"), Options: options,
+		Path: "/sign-in/passkey/answer", Next: c.Next(), Lead: c.Text("passkey.lead"), Options: options,
 		Send: c.Text("passkey.use"),
 	}), err
 }
@@ -81,13 +81,16 @@ func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, err
 	if r == nil {
 		return ui.View{}, errNoPasskey
 	}
-	right, token := false, ""
+	right, token, to := false, "", ""
 	err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		u, ok, err := r.SignIn(ctx, tx, c.Form.Get("credential"))
 		if right = ok; err != nil || !ok {
 			return err
 		}
 		c.Author = u.ID
+		if to, err = afterSignIn(ctx, tx, c, u.ID); err != nil {
+			return err
+		}
 		before, err := c.FindSession(ctx, tx)
 		if err != nil {
 			return err
@@ -109,7 +112,7 @@ func signInByPasskey(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, err
 	case !right:
 		return ui.View{}, errPasskey.At("body", "")
 	}
-	return ui.View{Redirect: c.NextPath(), Cookie: c.SessionCookie(token)}, nil
+	return ui.View{Redirect: to, Cookie: c.SessionCookie(token)}, nil
 }
 
 type passkeysPage struct {

@@ -31,11 +31,15 @@ type signInPage struct {
 // showSignIn renders the sign-in form, or redirects a signed-in user.
 func showSignIn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	signedIn, err := c.FindSession(ctx, tx)
-	if err != nil || signedIn && c.Problem == nil {
-		return ui.View{Redirect: c.NextPath()}, err
+	if err != nil {
+		return ui.View{}, err
+	}
+	if signedIn && c.Problem == nil {
+		to, err := afterSignIn(ctx, tx, c, c.Session.User.ID)
+		return ui.View{Redirect: to}, err
 	}
 	return ui.View{Template: "sign_in", Title: c.Text("sign_in.title"),
-		Data: signInPage{Next: c.NextPath(), Passkeys: passkeys(c) != nil, SSO: c.SSO != nil, Fields: []ui.Field{
+		Data: signInPage{Next: c.Next(), Passkeys: passkeys(c) != nil, SSO: c.SSO != nil, Fields: []ui.Field{
 			c.Field(ui.Field{Name: "email", Type: "email", Autocomplete: "username", Required: true, MaxLength: 254}),
 			c.Field(ui.Field{Name: "password", Type: "password", Autocomplete: "current-password", Required: true,
 				MaxLength: 1024}),
@@ -93,14 +97,8 @@ func startSession(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User
 	if err != nil {
 		return "", "", err
 	}
-	if to = c.NextPath(); to == ui.LocalPath("") { // a person who works for no company continues with their own pay
-		companies, err := identity.Memberships(ctx, tx, u.ID)
-		if err != nil {
-			return "", "", err
-		}
-		if len(companies) == 0 {
-			to = ui.PayPath
-		}
+	if to, err = afterSignIn(ctx, tx, c, u.ID); err != nil {
+		return "", "", err
 	}
 	if !has {
 		token, err = session.Start(ctx, tx, u.ID)
@@ -108,6 +106,19 @@ func startSession(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User
 	}
 	token, err = session.StartWaiting(ctx, tx, u.ID)
 	return token, "/sign-in/code?" + url.Values{"next": {to}}.Encode(), err
+}
+
+// afterSignIn returns the path with which a user continues after signing in: the one that the link to the sign-in page
+// names, else the overview of their company, or their own pay if they work for none.
+func afterSignIn(ctx context.Context, tx *db.Tx, c *ui.Request, userID string) (string, error) {
+	if to := c.Next(); to != "" {
+		return to, nil
+	}
+	companies, err := identity.Memberships(ctx, tx, userID)
+	if len(companies) == 0 {
+		return ui.PayPath, err
+	}
+	return "/overview", err
 }
 
 // checkPassword returns the user with this email and password. It counts an attempt, which session.Succeeded takes
@@ -233,5 +244,5 @@ func showAccount(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 
 // actFor selects the company for which the user acts.
 func actFor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	return ui.View{Redirect: "/account"}, session.ActFor(ctx, tx, *c.Session, c.Form.Get("company_id"))
+	return ui.View{Redirect: "/overview"}, session.ActFor(ctx, tx, *c.Session, c.Form.Get("company_id"))
 }

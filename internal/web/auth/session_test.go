@@ -24,6 +24,14 @@ import (
 func TestSignInAndOut(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		x := pagetest.NewFixture(t, d, "admin")
+		guest := webtest.NewVisitor(t, x.URL)
+		if home := guest.Get("/"); !home.Contains(`href="/sign-in"`) || !home.Contains(`href="/sign-up"`) {
+			t.Errorf("the home page offers no sign-in or no sign-up:\n%s", home.Text)
+		}
+		if got := guest.Submit(guest.Get("/sign-in"), "/sign-in", "email", "admin@acme.example", "password",
+			pagetest.Password); got.Location() != "/overview" {
+			t.Errorf("after sign-in without a target: %d to %q", got.Status, got.Location())
+		}
 		v := webtest.NewVisitor(t, x.URL)
 		got := v.Get("/account?lang=fr")
 		if got.Status != 303 || got.Location() != "/sign-in?next=%2Faccount%3Flang%3Dfr&lang=fr" {

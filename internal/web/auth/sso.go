@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -27,7 +28,7 @@ func showSSO(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		field.Value = c.Session.User.Email
 	}
 	return ui.View{Template: "sso_sign_in", Title: c.Text("sso.title"), FormScheme: c.FormSchemeOf(),
-		Data: signInPage{Next: c.NextPath(), Fields: []ui.Field{c.Field(field)}}}, nil
+		Data: signInPage{Next: c.Next(), Fields: []ui.Field{c.Field(field)}}}, nil
 }
 
 // beginSSO sends a person to the provider of the company that owns the domain of their address. It does not reveal
@@ -42,7 +43,7 @@ func beginSSO(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	token := ""
 	if err := c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-		token, err = sso.Begin(ctx, tx, ready.CompanyID, c.NextPath())
+		token, err = sso.Begin(ctx, tx, ready.CompanyID, cmp.Or(c.Next(), "/overview"))
 		return err
 	}); err != nil {
 		return ui.View{}, err

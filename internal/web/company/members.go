@@ -190,7 +190,7 @@ func join(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 			return ui.View{}, err
 		}
 	}
-	done := ui.View{Redirect: "/account"}
+	done := ui.View{Redirect: "/overview"}
 	err = c.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		u, err := auth.Join(ctx, tx, c.Sealer, token, n)
 		if err != nil {

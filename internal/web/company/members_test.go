@@ -40,7 +40,8 @@ func TestMembers(t *testing.T) {
 		pagetest.OpenSite(t, x.Site, ui.Deps{DB: d, Env: identity.Sandbox, SeededCompanies: []string{x.Company.ID}})
 		owner, admin, developer := x.SignIn("owner"), x.SignIn("admin"), x.SignIn("developer")
 		if page := developer.Get("/settings/members"); page.Status != 200 || strings.Contains(page.Text, "/role\"") ||
-			strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") {
+			strings.Contains(page.Text, `name="email"`) || !strings.Contains(page.Text, "admin@acme.example") ||
+			!page.Contains("Developers create payrolls and manage people") {
 			t.Errorf("a developer can change members:\n%s", page.Text)
 		}
 		invite := func(v *webtest.Visitor, email, role string) webtest.Visit {
@@ -75,7 +76,7 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		if got := v.Submit(page, path, "first_name", "Grace", "last_name", "Hopper", "new_password",
-			"wire of eleven inches"); got.Location() != "/account" {
+			"wire of eleven inches"); got.Location() != "/overview" {
 			t.Fatalf("%d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 		if page := v.Get("/account"); !strings.Contains(page.Text, "<dd>Developer</dd>") ||
@@ -117,7 +118,7 @@ func TestMembers(t *testing.T) {
 		if got := developer.Post(path, url.Values{}); got.Status != 403 {
 			t.Errorf("a form without a token: %d", got.Status)
 		}
-		if got := developer.Submit(developer.Get(path), path); got.Location() != "/account" {
+		if got := developer.Submit(developer.Get(path), path); got.Location() != "/overview" {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		if page := developer.Get("/account"); !strings.Contains(page.Text, "<dd>Zenith</dd>") ||

@@ -179,6 +179,9 @@ func TestWebhookSettings(t *testing.T) {
 
 		// A test event can be resent and is then listed as a delivery.
 		v.Submit(page, path+"/test")
+		if got := v.Get(path); !got.Contains("Test event sent. Its delivery appears below in a few seconds") {
+			t.Errorf("the page does not confirm the test event:\n%s", got.Text)
+		}
 		var event string
 		x.Write(func(ctx context.Context, tx *db.Tx) error {
 			placed, err := webhook.Next(ctx, tx, 100)

@@ -6,12 +6,14 @@ package merchant
 
 import (
 	"context"
+	"errors"
 	"html/template"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/branding"
 	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/claim"
@@ -268,11 +270,18 @@ type refundPage struct {
 // showRefund renders the form for the address.
 func showRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	r, _, err := c.Claims.Offer(ctx, tx, c.HTTP.PathValue("claim"), c.HTTP.PathValue("token"))
+	if errors.Is(err, claim.ErrLink) {
+		return ui.View{}, errRefundLink
+	}
 	if err != nil {
 		return ui.View{}, err
 	}
 	return refund(ctx, c, tx, "refund", r)
 }
+
+// errRefundLink is returned for a link of a refund that does not work any more, or never did.
+var errRefundLink = apierr.New(apierr.NotFound, "refund_link_ended",
+	"This refund link was already used, was replaced, or has expired.")
 
 // maxInvoice is the maximum length of a Lightning invoice in the form of a refund.
 const maxInvoice = 2000

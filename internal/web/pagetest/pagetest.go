@@ -283,7 +283,7 @@ func (x *Fixture) SignIn(role string) *webtest.Visitor {
 	x.Helper()
 	v := webtest.NewVisitor(x, x.URL)
 	if got := v.Submit(v.Get("/sign-in"), "/sign-in", "email", role+"@acme.example", "password",
-		Password); got.Status != 303 || got.Location() != "/account" && got.Location() != ui.PayPath {
+		Password); got.Status != 303 || got.Location() != "/overview" && got.Location() != ui.PayPath {
 		x.Fatalf("sign in: %d to %q\n%s", got.Status, got.Location(), got.Text)
 	}
 	return v

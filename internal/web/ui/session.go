@@ -196,10 +196,17 @@ func LocalPath(next string) string {
 	return next
 }
 
-// NextPath returns the path to continue with after this step.
-func (c *Request) NextPath() string {
+// NextPath returns the path to continue with after this step, by default that of the account.
+func (c *Request) NextPath() string { return LocalPath(c.Next()) }
+
+// Next returns the path to continue with after this step, or "" if the link or form names none.
+func (c *Request) Next() string {
+	next := c.HTTP.URL.Query().Get("next")
 	if c.Form.Has("next") {
-		return LocalPath(c.Form.Get("next"))
+		next = c.Form.Get("next")
 	}
-	return LocalPath(c.HTTP.URL.Query().Get("next"))
+	if next == "" {
+		return ""
+	}
+	return LocalPath(next)
 }
