@@ -102,8 +102,9 @@ type (
 // maxExported is the number of changes and of invoices in an export.
 const maxExported = 10_000
 
-// Export returns the user's own data. verification is nil without a service that verifies people.
-func (r Reader) Export(ctx context.Context, tx *db.Tx, verification *kyc.Service) (Exported, error) {
+// Export returns the user's own data. verification is nil without a service that verifies people. Unless all is set,
+// the bank data of destinations is masked, and the tax form is left out.
+func (r Reader) Export(ctx context.Context, tx *db.Tx, verification *kyc.Service, all bool) (Exported, error) {
 	acting, err := identity.ActingUser(ctx, tx, r.By, r.UserID)
 	if err != nil {
 		return Exported{}, err
@@ -123,10 +124,14 @@ func (r Reader) Export(ctx context.Context, tx *db.Tx, verification *kyc.Service
 		for _, d := range documents {
 			e.Documents = append(e.Documents, ExportedDocument{d.DocType, d.IssuingCountry})
 		}
-		if t, err := verification.TaxFormOf(ctx, tx, by, u.ID); err != nil {
-			return e, err
-		} else if t.Form != "" {
-			e.TaxForm = &t
+		if all {
+			t, err := verification.TaxFormOf(ctx, tx, by, u.ID)
+			if err != nil {
+				return e, err
+			}
+			if t.Form != "" {
+				e.TaxForm = &t
+			}
 		}
 	}
 	owned, err := destination.List(ctx, tx, by, u.ID)
@@ -134,9 +139,11 @@ func (r Reader) Export(ctx context.Context, tx *db.Tx, verification *kyc.Service
 		return e, err
 	}
 	for _, d := range owned {
-		data, err := destination.Reveal(r.Sealer, d)
-		if err != nil {
-			return e, err
+		data := d.Data
+		if all {
+			if data, err = destination.Reveal(r.Sealer, d); err != nil {
+				return e, err
+			}
 		}
 		e.Destinations = append(e.Destinations, ExportedDestination{d.ID, string(d.Symbol), d.Allocation,
 			d.Fixed, d.Fixed.Asset(), data, d.Created})

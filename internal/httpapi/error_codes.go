@@ -63,6 +63,11 @@ var explanations = []explanation{
 		"Ask an owner or administrator to connect the app, and send their access token.",
 	},
 	{
+		"same_email", 422, "The email address is the present one",
+		"This is the address of the account already.",
+		"Send another address.",
+	},
+	{
 		"second_factor_required", 403, "A second factor is required",
 		"The person has not presented a second factor with this access token in the last 10 minutes.",
 		"Ask the person for a code, send it to POST /api/user/second-factor, and repeat the request.",

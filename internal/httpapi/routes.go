@@ -848,6 +848,74 @@ var routes = []route{
 	},
 
 	{
+		method: "GET", path: "/api/user/payments", name: "list-user-payments",
+		scope: identity.UserBankDetails, kind: read, handler: handle(listEarnings),
+		summary: "List the payments to a user",
+		description: "Returns the payments of payrolls and the income of the user in a year (UTC): those that arrived in " +
+			"it and, in the present year, those that have not arrived yet, which come first. A company sees its own payments " +
+			"to a user whom it created.",
+		errors: []string{"missing_field", "not_found"},
+	},
+	{
+		method: "GET", path: "/api/user/payments/{payment_id}", name: "get-user-payment",
+		scope: identity.UserBankDetails, kind: read, handler: handle(getEarning),
+		summary:     "Get a payment to a user",
+		description: "Returns a payment with its outputs, rates and transactions, and its history.",
+		errors:      []string{"missing_field"},
+	},
+	{
+		method: "GET", path: "/api/user/payments/{payment_id}/receipt", name: "get-user-receipt",
+		scope: identity.UserBankDetails, kind: read, handler: handle(getEarningReceipt),
+		files:       []string{document.TypePDF},
+		summary:     "Get the receipt of a payment to a user",
+		description: "Returns the receipt of a payment that was sent, as a PDF in the given language.",
+		errors:      []string{"invalid_state", "missing_field"},
+	},
+	{
+		method: "GET", path: "/api/user/summary", name: "get-user-year",
+		scope: identity.UserBankDetails, kind: read, handler: handle(getEarningYear),
+		summary:     "Get a user's year",
+		description: "Returns the payments that arrived in a year, with their sums by currency.",
+		errors:      []string{"missing_field", "not_found"},
+	},
+	{
+		method: "GET", path: "/api/user/summary/export", name: "export-user-year",
+		scope: identity.UserBankDetails, kind: read, handler: handle(exportEarningYear),
+		files:   []string{"text/csv", document.TypePDF},
+		summary: "Export a user's year",
+		description: "Returns the payments that arrived in a year as a CSV file with one row per output, or as a PDF in " +
+			"the given language.",
+		errors: []string{"missing_field", "not_found"},
+	},
+	{
+		method: "GET", path: "/api/user/export", name: "export-user-data",
+		scope: identity.UserDetail, kind: read, handler: handle(exportOwnData),
+		summary: "Export the data of a user",
+		description: "Returns the data of a user: profile, documents, masked destinations and their history, " +
+			"payers, invoices and payments. Parts that a credential may not read otherwise are null: they need the " +
+			"scopes `u_user_document_list`, `u_user_distribution_detail`, `u_user_payer_detail`, `u_user_invoice_detail` and " +
+			"`u_user_bank_details`.",
+		errors: []string{"missing_field", "not_found"},
+	},
+	{
+		method: "POST", path: "/api/user/email", name: "change-user-email",
+		scope: identity.UserUpdate, kind: write, handler: handle(changeEmail),
+		summary: "Change a person's email address",
+		description: "Mails a link to the old and to the new address of the person who granted the access token. The " +
+			"address changes when both links were opened.",
+		errors: []string{"role_required", "same_email"},
+	},
+	{
+		method: "POST", path: "/api/user/distribution/preview", name: "preview-user-split",
+		scope: identity.UserDistributionList, kind: read, handler: handle(previewSplit),
+		summary: "Preview the split of a payment",
+		description: "Returns what each destination of the user would get of a payment at present prices, with the present " +
+			"allocations or the given ones. Nothing is stored.",
+		errors: []string{
+			"allocation_invalid", "allocation_total", "amount_not_positive", "currency_not_supported", "not_found",
+		},
+	},
+	{
 		method: "GET", path: "/api/user/income", name: "list-income",
 		scope: identity.UserBankDetails, kind: read, handler: handle(listIncome),
 		summary: "List income",

@@ -116,6 +116,8 @@ const (
 	CodeRetryLater ErrorCode = "retry_later"
 	// A person with another role is required.
 	CodeRoleRequired ErrorCode = "role_required"
+	// The email address is the present one.
+	CodeSameEmail ErrorCode = "same_email"
 	// A second factor is required.
 	CodeSecondFactorRequired ErrorCode = "second_factor_required"
 	// A second person is required.

@@ -900,6 +900,18 @@ func (s *DestinationsService) List(
 	return call[UserDestinationList](ctx, s.t, request{"GET", "/api/user/distribution/list", params.values(), nil, options})
 }
 
+// PreviewSplit calls POST /api/user/distribution/preview: preview the split of a payment.
+//
+// Returns what each destination of the user would get of a payment at present prices, with the present
+// allocations or the given ones. Nothing is stored.
+//
+// Requires the scope `u_user_distribution_list`.
+func (s *DestinationsService) PreviewSplit(
+	ctx context.Context, params *DestinationPreviewSplitParams, options ...RequestOption,
+) (*SplitPreview, error) {
+	return call[SplitPreview](ctx, s.t, request{"POST", "/api/user/distribution/preview", nil, params, options})
+}
+
 // Update calls POST /api/user/distribution/update: update a destination of a user.
 //
 // Replaces all details of the destination. Payments to a changed destination may be held for a cool-down.
@@ -2172,6 +2184,31 @@ func (s *UsersService) Get(
 	return call[UserDetail](ctx, s.t, request{"GET", "/api/user/detail", params.values(), nil, options})
 }
 
+// ChangeEmail calls POST /api/user/email: change a person's email address.
+//
+// Mails a link to the old and to the new address of the person who granted the access token. The address changes
+// when both links were opened.
+//
+// Requires the scope `u_user_update`.
+func (s *UsersService) ChangeEmail(
+	ctx context.Context, params *UserChangeEmailParams, options ...RequestOption,
+) (*EmailChangeRequested, error) {
+	return call[EmailChangeRequested](ctx, s.t, request{"POST", "/api/user/email", nil, params, options})
+}
+
+// ExportData calls GET /api/user/export: export the data of a user.
+//
+// Returns the data of a user: profile, documents, masked destinations and their history, payers, invoices and
+// payments. Parts that a credential may not read otherwise are null: they need the scopes `u_user_document_list`,
+// `u_user_distribution_detail`, `u_user_payer_detail`, `u_user_invoice_detail` and `u_user_bank_details`.
+//
+// Requires the scope `u_user_detail`.
+func (s *UsersService) ExportData(
+	ctx context.Context, params *UserExportDataParams, options ...RequestOption,
+) (*OwnData, error) {
+	return call[OwnData](ctx, s.t, request{"GET", "/api/user/export", params.values(), nil, options})
+}
+
 // InitiateKYC calls POST /api/user/kyc-initiate: start the verification of a user.
 //
 // Submits the profile and the documents to the verification provider. The profile and the required documents must
@@ -2184,6 +2221,41 @@ func (s *UsersService) InitiateKYC(
 	return call[KycInitiated](ctx, s.t, request{"POST", "/api/user/kyc-initiate", nil, params, options})
 }
 
+// ListPayments calls GET /api/user/payments: list the payments to a user.
+//
+// Returns the payments of payrolls and the income of the user in a year (UTC): those that arrived in it and, in
+// the present year, those that have not arrived yet, which come first. A company sees its own payments to a user
+// whom it created.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *UsersService) ListPayments(
+	ctx context.Context, params *UserListPaymentsParams, options ...RequestOption,
+) (*EarningPage, error) {
+	return call[EarningPage](ctx, s.t, request{"GET", "/api/user/payments", params.values(), nil, options})
+}
+
+// GetPayment calls GET /api/user/payments/{payment_id}: get a payment to a user.
+//
+// Returns a payment with its outputs, rates and transactions, and its history.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *UsersService) GetPayment(
+	ctx context.Context, paymentID string, params *UserGetPaymentParams, options ...RequestOption,
+) (*EarningDetail, error) {
+	return call[EarningDetail](ctx, s.t, request{"GET", "/api/user/payments/" + url.PathEscape(paymentID), params.values(), nil, options})
+}
+
+// GetReceipt calls GET /api/user/payments/{payment_id}/receipt: get the receipt of a payment to a user.
+//
+// Returns the receipt of a payment that was sent, as a PDF in the given language.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *UsersService) GetReceipt(
+	ctx context.Context, paymentID string, params *UserGetReceiptParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/user/payments/" + url.PathEscape(paymentID) + "/receipt", params.values(), nil, options})
+}
+
 // PresentSecondFactor calls POST /api/user/second-factor: present a second factor.
 //
 // Checks a code of the person's authenticator. The access token may then approve payments and change members for
@@ -2194,6 +2266,29 @@ func (s *UsersService) PresentSecondFactor(
 	ctx context.Context, params *UserPresentSecondFactorParams, options ...RequestOption,
 ) (*SecondFactorAnswer, error) {
 	return call[SecondFactorAnswer](ctx, s.t, request{"POST", "/api/user/second-factor", nil, params, options})
+}
+
+// GetYear calls GET /api/user/summary: get a user's year.
+//
+// Returns the payments that arrived in a year, with their sums by currency.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *UsersService) GetYear(
+	ctx context.Context, params *UserGetYearParams, options ...RequestOption,
+) (*EarningYear, error) {
+	return call[EarningYear](ctx, s.t, request{"GET", "/api/user/summary", params.values(), nil, options})
+}
+
+// ExportYear calls GET /api/user/summary/export: export a user's year.
+//
+// Returns the payments that arrived in a year as a CSV file with one row per output, or as a PDF in the given
+// language.
+//
+// Requires the scope `u_user_bank_details`.
+func (s *UsersService) ExportYear(
+	ctx context.Context, params *UserExportYearParams, options ...RequestOption,
+) ([]byte, error) {
+	return s.t.send(ctx, request{"GET", "/api/user/summary/export", params.values(), nil, options})
 }
 
 // GetTaxForm calls GET /api/user/tax-form: get a tax form.

@@ -1324,10 +1324,6 @@ type CompanyListInvoicesParams struct {
 	PayeeID string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
-	// Created at this time or later.
-	From time.Time
-	// Created before this time.
-	To time.Time
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -1352,12 +1348,6 @@ func (p *CompanyListInvoicesParams) values() url.Values {
 	}
 	if p.Currency != "" {
 		v.Set("currency", p.Currency)
-	}
-	if !p.From.IsZero() {
-		v.Set("from", p.From.Format(time.RFC3339Nano))
-	}
-	if !p.To.IsZero() {
-		v.Set("to", p.To.Format(time.RFC3339Nano))
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -1456,10 +1446,6 @@ type CompanyListRequestsParams struct {
 	Route string
 	// Only the requests with this ID.
 	RequestID string
-	// Only requests of this app.
-	AppID string
-	// Only requests before this time.
-	To time.Time
 	// Continue a list: next of the page before.
 	After string
 	// Maximum number of entries.
@@ -1482,12 +1468,6 @@ func (p *CompanyListRequestsParams) values() url.Values {
 	}
 	if p.RequestID != "" {
 		v.Set("request_id", p.RequestID)
-	}
-	if p.AppID != "" {
-		v.Set("app_id", p.AppID)
-	}
-	if !p.To.IsZero() {
-		v.Set("to", p.To.Format(time.RFC3339Nano))
 	}
 	if p.After != "" {
 		v.Set("after", p.After)
@@ -2090,6 +2070,19 @@ func (p *DestinationListParams) values() url.Values {
 	return v
 }
 
+// DestinationPreviewSplitParams is part of requests.
+type DestinationPreviewSplitParams struct {
+	// Default: as they are now.
+	Allocations []Allocation `json:"allocations,omitzero"`
+	// Amount of a payment, such as 1000.
+	Amount Decimal `json:"amount"`
+	// Fiat currency of the payment.
+	Currency string `json:"currency"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
 // DestinationSetAllocationsParams is part of requests.
 type DestinationSetAllocationsParams struct {
 	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
@@ -2273,6 +2266,100 @@ type DocumentUploadParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id,omitzero"`
+}
+
+// EarningDetail is part of responses.
+type EarningDetail struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// When all of it had arrived; missing before.
+	Arrived time.Time `json:"arrived,omitzero"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// What the user paid.
+	Fees Decimal `json:"fees"`
+	// Name of the company or payer, or empty.
+	From string `json:"from"`
+	// Payouts to each destination of the payee.
+	Outputs []PayoutOutput `json:"outputs"`
+	// Subpayroll or income.
+	PaymentID string `json:"payment_id"`
+	// Reason for the state; may be empty.
+	Reason    string `json:"reason"`
+	Reference string `json:"reference"`
+	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
+	// cancelled.
+	Status string `json:"status"`
+	// History, oldest first.
+	Timeline []PayrollStep `json:"timeline"`
+	// Type of the object. One of: payroll, income.
+	Type string `json:"type"`
+}
+
+// EarningPage is part of responses.
+type EarningPage struct {
+	// The items of this page.
+	Data []EarningSummary `json:"data"`
+	// Position of the page in the list.
+	Meta Meta `json:"meta"`
+}
+
+// EarningSummary is part of responses.
+type EarningSummary struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// When all of it had arrived; missing before.
+	Arrived time.Time `json:"arrived,omitzero"`
+	// When it was created, UTC.
+	Created time.Time `json:"created"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// Free text for people.
+	Description string `json:"description"`
+	// What the user paid.
+	Fees Decimal `json:"fees"`
+	// Name of the company or payer, or empty.
+	From string `json:"from"`
+	// Subpayroll or income.
+	PaymentID string `json:"payment_id"`
+	// Reason for the state; may be empty.
+	Reason    string `json:"reason"`
+	Reference string `json:"reference"`
+	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
+	// cancelled.
+	Status string `json:"status"`
+	// Type of the object. One of: payroll, income.
+	Type string `json:"type"`
+}
+
+// EarningTotal is part of responses.
+type EarningTotal struct {
+	// Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+}
+
+// EarningYear is part of responses.
+type EarningYear struct {
+	// Those payments, oldest first.
+	Payments []EarningSummary `json:"payments"`
+	// Sums by currency of the payments that arrived in the year (UTC).
+	Totals []EarningTotal `json:"totals"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+	// Calendar year, UTC. Default: the present one.
+	Year int64 `json:"year"`
+}
+
+// EmailChangeRequested is part of responses.
+type EmailChangeRequested struct {
+	Requested bool `json:"requested"`
 }
 
 // EndpointData is part of responses.
@@ -3465,6 +3552,12 @@ type Owed struct {
 	Count int64 `json:"count"`
 	// Currency: its code, one of GET /api/currencies.
 	Currency string `json:"currency"`
+}
+
+// OwnData is part of responses.
+type OwnData struct {
+	// An object with everything that is stored about the user.
+	Data map[string]any `json:"data"`
 }
 
 // OwnerDetail is part of responses.
@@ -5400,8 +5493,6 @@ type RecipientDetail struct {
 	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
-	// The same as id.
-	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
 	// ID of the link between the company and the recipient.
@@ -5552,8 +5643,6 @@ type RecipientItem struct {
 	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
-	// The same as id.
-	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
 	// Role of the recipient. One of: contractor, employee, vendor.
@@ -6405,6 +6494,25 @@ type SettlementStatementLine struct {
 	Type string `json:"type"`
 }
 
+// SplitPart is part of responses.
+type SplitPart struct {
+	// What the destination would get at the present price.
+	Amount Decimal `json:"amount"`
+	// Currency: its code, one of GET /api/currencies.
+	Currency string `json:"currency"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Its part of the payment, in the payment's currency.
+	Input Decimal `json:"input"`
+}
+
+// SplitPreview is part of responses.
+type SplitPreview struct {
+	Parts []SplitPart `json:"parts"`
+	// Why such a payment could not be made, or empty.
+	Reason string `json:"reason"`
+}
+
 // Succeeded is part of responses.
 type Succeeded struct {
 	// true if the request succeeded.
@@ -6531,6 +6639,11 @@ type UserAllocationsUpdated struct {
 	Distributions []UserDestination `json:"distributions"`
 	// true if it was updated.
 	Updated bool `json:"updated"`
+}
+
+// UserChangeEmailParams is part of requests.
+type UserChangeEmailParams struct {
+	NewEmail string `json:"new_email"`
 }
 
 // UserCreateParams is part of requests.
@@ -6705,6 +6818,56 @@ type UserDetail struct {
 	Zip string `json:"zip"`
 }
 
+// UserExportDataParams are query parameters. Zero values are not sent.
+type UserExportDataParams struct {
+	// May be absent with a user's own token.
+	UserID string
+}
+
+func (p *UserExportDataParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	return v
+}
+
+// UserExportYearParams are query parameters. Zero values are not sent.
+type UserExportYearParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+	// Default: the present year.
+	Year int64
+	// One of: csv, pdf.
+	Format string
+	// Language of a PDF. One of: en, es, pt, fr, de, he.
+	Language string
+}
+
+func (p *UserExportYearParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.Year != 0 {
+		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	if p.Format != "" {
+		v.Set("format", p.Format)
+	}
+	if p.Language != "" {
+		v.Set("language", p.Language)
+	}
+	return v
+}
+
 // UserGetParams are query parameters. Zero values are not sent.
 type UserGetParams struct {
 	// May be absent with a user's own token.
@@ -6718,6 +6881,47 @@ func (p *UserGetParams) values() url.Values {
 	}
 	if p.UserID != "" {
 		v.Set("user_id", p.UserID)
+	}
+	return v
+}
+
+// UserGetPaymentParams are query parameters. Zero values are not sent.
+type UserGetPaymentParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+}
+
+func (p *UserGetPaymentParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	return v
+}
+
+// UserGetReceiptParams are query parameters. Zero values are not sent.
+type UserGetReceiptParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+	// Language of the document. One of: en, es, pt, fr, de, he.
+	Language string
+}
+
+func (p *UserGetReceiptParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.Language != "" {
+		v.Set("language", p.Language)
 	}
 	return v
 }
@@ -6739,10 +6943,66 @@ func (p *UserGetTaxFormParams) values() url.Values {
 	return v
 }
 
+// UserGetYearParams are query parameters. Zero values are not sent.
+type UserGetYearParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+	// Default: the present year.
+	Year int64
+}
+
+func (p *UserGetYearParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.Year != 0 {
+		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	return v
+}
+
 // UserInitiateKYCParams is part of requests.
 type UserInitiateKYCParams struct {
 	// Required with an API key.
 	UserID string `json:"user_id,omitzero"`
+}
+
+// UserListPaymentsParams are query parameters. Zero values are not sent.
+type UserListPaymentsParams struct {
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string
+	// Default: the present year.
+	Year int64
+	// Page number, from 1.
+	Page int64
+	// At most 100; larger values mean 100.
+	PerPage int64
+}
+
+func (p *UserListPaymentsParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.Year != 0 {
+		v.Set("year", strconv.FormatInt(p.Year, 10))
+	}
+	if p.Page != 0 {
+		v.Set("page", strconv.FormatInt(p.Page, 10))
+	}
+	if p.PerPage != 0 {
+		v.Set("per_page", strconv.FormatInt(p.PerPage, 10))
+	}
+	return v
 }
 
 // UserPresentSecondFactorParams is part of requests.

@@ -10,7 +10,7 @@ import (
 
 // exportData returns the person's own data as a JSON file.
 func exportData(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	e, err := payments(c).Export(ctx, tx, c.KYC)
+	e, err := payments(c).Export(ctx, tx, c.KYC, true)
 	if err != nil {
 		return ui.View{}, err
 	}

@@ -63,6 +63,7 @@ ErrorCode = Literal[
     "resend_limit_reached",  # The resend limit is reached.
     "retry_later",  # Retry later.
     "role_required",  # A person with another role is required.
+    "same_email",  # The email address is the present one.
     "second_factor_required",  # A second factor is required.
     "second_person_required",  # A second person is required.
     "storage_unavailable",  # The database is not available.

@@ -699,6 +699,16 @@ class DestinationsService(Service):
         """
         return self._call(t.UserDestinationList, "GET", "/api/user/distribution/list", query=params)
 
+    def preview_split(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationPreviewSplitParams]) -> t.SplitPreview:
+        """Preview the split of a payment.
+
+        Returns what each destination of the user would get of a payment at present prices, with the present
+        allocations or the given ones. Nothing is stored.
+
+        Requires the scope `u_user_distribution_list`.
+        """
+        return self._call(t.SplitPreview, "POST", "/api/user/distribution/preview", body=params, key=idempotency_key)
+
     def update(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationUpdateParams]) -> t.UserDestination:
         """Update a destination of a user.
 
@@ -1679,6 +1689,28 @@ class UsersService(Service):
         """
         return self._call(t.UserDetail, "GET", "/api/user/detail", query=params)
 
+    def change_email(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserChangeEmailParams]) -> t.EmailChangeRequested:
+        """Change a person's email address.
+
+        Mails a link to the old and to the new address of the person who granted the access token. The address
+        changes when both links were opened.
+
+        Requires the scope `u_user_update`.
+        """
+        return self._call(t.EmailChangeRequested, "POST", "/api/user/email", body=params, key=idempotency_key)
+
+    def export_data(self, **params: Unpack[t.UserExportDataParams]) -> t.OwnData:
+        """Export the data of a user.
+
+        Returns the data of a user: profile, documents, masked destinations and their history, payers, invoices
+        and payments. Parts that a credential may not read otherwise are null: they need the scopes
+        `u_user_document_list`, `u_user_distribution_detail`, `u_user_payer_detail`, `u_user_invoice_detail` and
+        `u_user_bank_details`.
+
+        Requires the scope `u_user_detail`.
+        """
+        return self._call(t.OwnData, "GET", "/api/user/export", query=params)
+
     def initiate_kyc(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserInitiateKYCParams]) -> t.KycInitiated:
         """Start the verification of a user.
 
@@ -1689,6 +1721,35 @@ class UsersService(Service):
         """
         return self._call(t.KycInitiated, "POST", "/api/user/kyc-initiate", body=params, key=idempotency_key)
 
+    def list_payments(self, **params: Unpack[t.UserListPaymentsParams]) -> t.EarningPage:
+        """List the payments to a user.
+
+        Returns the payments of payrolls and the income of the user in a year (UTC): those that arrived in it and,
+        in the present year, those that have not arrived yet, which come first. A company sees its own payments to
+        a user whom it created.
+
+        Requires the scope `u_user_bank_details`.
+        """
+        return self._call(t.EarningPage, "GET", "/api/user/payments", query=params)
+
+    def get_payment(self, payment_id: str, /, **params: Unpack[t.UserGetPaymentParams]) -> t.EarningDetail:
+        """Get a payment to a user.
+
+        Returns a payment with its outputs, rates and transactions, and its history.
+
+        Requires the scope `u_user_bank_details`.
+        """
+        return self._call(t.EarningDetail, "GET", self._path("/api/user/payments/{payment_id}", payment_id=payment_id), query=params)
+
+    def get_receipt(self, payment_id: str, /, **params: Unpack[t.UserGetReceiptParams]) -> bytes:
+        """Get the receipt of a payment to a user.
+
+        Returns the receipt of a payment that was sent, as a PDF in the given language.
+
+        Requires the scope `u_user_bank_details`.
+        """
+        return self._bytes("GET", self._path("/api/user/payments/{payment_id}/receipt", payment_id=payment_id), query=params)
+
     def present_second_factor(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.UserPresentSecondFactorParams]) -> t.SecondFactorAnswer:
         """Present a second factor.
 
@@ -1698,6 +1759,25 @@ class UsersService(Service):
         Requires the scope `c_company_approve` or `c_company_members`.
         """
         return self._call(t.SecondFactorAnswer, "POST", "/api/user/second-factor", body=params, key=idempotency_key)
+
+    def get_year(self, **params: Unpack[t.UserGetYearParams]) -> t.EarningYear:
+        """Get a user's year.
+
+        Returns the payments that arrived in a year, with their sums by currency.
+
+        Requires the scope `u_user_bank_details`.
+        """
+        return self._call(t.EarningYear, "GET", "/api/user/summary", query=params)
+
+    def export_year(self, **params: Unpack[t.UserExportYearParams]) -> bytes:
+        """Export a user's year.
+
+        Returns the payments that arrived in a year as a CSV file with one row per output, or as a PDF in the
+        given language.
+
+        Requires the scope `u_user_bank_details`.
+        """
+        return self._bytes("GET", "/api/user/summary/export", query=params)
 
     def get_tax_form(self, **params: Unpack[t.UserGetTaxFormParams]) -> t.TaxForm:
         """Get a tax form.

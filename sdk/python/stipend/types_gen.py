@@ -34,56 +34,60 @@ __all__ = [
     "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationConfirmParams",
     "DestinationCreateParams", "DestinationDeleteParams", "DestinationDeleted", "DestinationGetFieldsParams",
     "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams", "DestinationListParams",
-    "DestinationSetAllocationsParams", "DestinationShare", "DestinationUpdateParams", "DirectDebitData",
-    "DirectDebitMandateData", "DocumentItem", "DocumentList", "DocumentListParams", "DocumentListTypesParams",
-    "DocumentType", "DocumentTypes", "DocumentUploadParams", "EndpointData", "EventItem", "EventListParams",
-    "EventPage", "FieldDependency", "FieldOption", "FundingAccount", "FundingAccountData",
-    "FundingAccountGetTermsParams", "FundingAccountListParams", "FundingAccountOpenParams", "FundingDetails",
-    "FundingDetectedData", "FundingList", "FundingTerms", "HealthAnswer", "ImportProblem", "ImportedRow",
-    "IncomeData", "IncomeDetail", "IncomeGetParams", "IncomeListParams", "IncomePage", "IncomeSummary",
-    "InvitationData", "InvitationItem", "InvitationPage", "InviteOneParams", "InvitedMany", "InvitedParams",
-    "InvitedResult", "InvoiceCreateParams", "InvoiceData", "InvoiceDetail", "InvoiceGetParams",
-    "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved", "InvoicePage", "InvoiceRefParams",
-    "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount", "JournalAccountParams", "JournalAccounts",
-    "KycInitiated", "LineItem", "LineItemParams", "LinkPage", "LoggedRequest", "LoggedRequests", "MandateAnswer",
-    "MandateProof", "Mandates", "MemberAll", "MemberDetail", "MemberInvitation", "MerchantBranding",
-    "MerchantBrandingData", "MerchantSettings", "MerchantSettingsData", "Meta", "MoneyOwed", "Obstacle",
-    "OnboardingLink", "Owed", "OwnerDetail", "OwnerStatus", "PayerCreateParams", "PayerData", "PayerDeleteParams",
-    "PayerDeleted", "PayerDetail", "PayerGetParams", "PayerList", "PayerListParams", "PayerUpdateParams",
-    "Payment", "PaymentData", "PaymentDetail", "PaymentLink", "PaymentLinkData", "PaymentOption", "PaymentOutput",
-    "PaymentPage", "PaymentSummary", "PaymentWithOutputs", "PayoutDelayedData", "PayoutOutput",
-    "PayoutReturnedData", "PayrollApproval", "PayrollCancelled", "PayrollChangeScheduleRunParams",
-    "PayrollCreateForVendorsParams", "PayrollCreateParams", "PayrollCreateScheduleParams", "PayrollCreated",
-    "PayrollData", "PayrollDeposit", "PayrollDetail", "PayrollExportParams", "PayrollGetParams",
-    "PayrollGetPaymentParams", "PayrollGetPaymentReceiptParams", "PayrollGetScheduleParams", "PayrollListParams",
-    "PayrollListSchedulesParams", "PayrollPage", "PayrollPayInvoicesParams", "PayrollPreview", "PayrollQuote",
-    "PayrollQuoteData", "PayrollQuoteForVendorsParams", "PayrollRefParams", "PayrollRefreshed", "PayrollStep",
-    "PayrollSummary", "PayrollUpdateParams", "PayrollUpdateScheduleParams", "PayrollUploadVendorDocumentParams",
-    "PendingApproval", "PlatformCompany", "PlatformCompanyData", "PlatformCreateCompanyParams",
-    "PlatformCreateOnboardingLinkParams", "PlatformCreateTokenParams", "PlatformInvitation",
-    "PlatformInviteOwnerParams", "PlatformListCompaniesParams", "PlatformPage", "PlatformSetFeeParams",
-    "PlatformToken", "PreviewItem", "PreviewShare", "ProposalCancelParams", "ProposalData", "ProposalDetail",
-    "ProposalGetParams", "ProposalListParams", "ProposalPage", "ProposalProposeClaimParams",
-    "ProposalProposePayrollParams", "RateItem", "RateList", "RecipientAllocationsUpdated",
-    "RecipientCreateDestinationParams", "RecipientCreateParams", "RecipientCreated", "RecipientData",
-    "RecipientDeleteDestinationParams", "RecipientDestination", "RecipientDestinationCorrectParams",
-    "RecipientDestinationCreated", "RecipientDestinationList", "RecipientDetail", "RecipientExportParams",
-    "RecipientGetDestinationFieldsParams", "RecipientGetDestinationParams", "RecipientImportParams",
-    "RecipientImported", "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
-    "RecipientListUnpayableParams", "RecipientPage", "RecipientRemindParams", "RecipientSetAllocationsParams",
-    "RecipientUpdateDestinationParams", "RecipientUpdateParams", "RedeliverStarted", "RefundData", "Reminded",
-    "RequiredField", "RequiredFields", "RequiredSubfield", "SandboxBankDepositParams", "SandboxBankReturnParams",
-    "SandboxClock", "SandboxClockParams", "SandboxDebitReturn", "SandboxDepositParams",
-    "SandboxDirectDebitReturnParams", "SandboxFailure", "SandboxFee", "SandboxFeeRateParams", "SandboxKYB",
-    "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams",
-    "SandboxMandateParams", "SandboxPaid", "SandboxPayoutFailureParams", "ScheduleData", "ScheduleDetail",
-    "SchedulePage", "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleSummary",
+    "DestinationPreviewSplitParams", "DestinationSetAllocationsParams", "DestinationShare",
+    "DestinationUpdateParams", "DirectDebitData", "DirectDebitMandateData", "DocumentItem", "DocumentList",
+    "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes", "DocumentUploadParams",
+    "EarningDetail", "EarningPage", "EarningSummary", "EarningTotal", "EarningYear", "EmailChangeRequested",
+    "EndpointData", "EventItem", "EventListParams", "EventPage", "FieldDependency", "FieldOption",
+    "FundingAccount", "FundingAccountData", "FundingAccountGetTermsParams", "FundingAccountListParams",
+    "FundingAccountOpenParams", "FundingDetails", "FundingDetectedData", "FundingList", "FundingTerms",
+    "HealthAnswer", "ImportProblem", "ImportedRow", "IncomeData", "IncomeDetail", "IncomeGetParams",
+    "IncomeListParams", "IncomePage", "IncomeSummary", "InvitationData", "InvitationItem", "InvitationPage",
+    "InviteOneParams", "InvitedMany", "InvitedParams", "InvitedResult", "InvoiceCreateParams", "InvoiceData",
+    "InvoiceDetail", "InvoiceGetParams", "InvoiceItemParams", "InvoiceLine", "InvoiceListParams", "InvoiceMoved",
+    "InvoicePage", "InvoiceRefParams", "InvoiceSummary", "InvoiceUpdateParams", "JournalAccount",
+    "JournalAccountParams", "JournalAccounts", "KycInitiated", "LineItem", "LineItemParams", "LinkPage",
+    "LoggedRequest", "LoggedRequests", "MandateAnswer", "MandateProof", "Mandates", "MemberAll", "MemberDetail",
+    "MemberInvitation", "MerchantBranding", "MerchantBrandingData", "MerchantSettings", "MerchantSettingsData",
+    "Meta", "MoneyOwed", "Obstacle", "OnboardingLink", "Owed", "OwnData", "OwnerDetail", "OwnerStatus",
+    "PayerCreateParams", "PayerData", "PayerDeleteParams", "PayerDeleted", "PayerDetail", "PayerGetParams",
+    "PayerList", "PayerListParams", "PayerUpdateParams", "Payment", "PaymentData", "PaymentDetail", "PaymentLink",
+    "PaymentLinkData", "PaymentOption", "PaymentOutput", "PaymentPage", "PaymentSummary", "PaymentWithOutputs",
+    "PayoutDelayedData", "PayoutOutput", "PayoutReturnedData", "PayrollApproval", "PayrollCancelled",
+    "PayrollChangeScheduleRunParams", "PayrollCreateForVendorsParams", "PayrollCreateParams",
+    "PayrollCreateScheduleParams", "PayrollCreated", "PayrollData", "PayrollDeposit", "PayrollDetail",
+    "PayrollExportParams", "PayrollGetParams", "PayrollGetPaymentParams", "PayrollGetPaymentReceiptParams",
+    "PayrollGetScheduleParams", "PayrollListParams", "PayrollListSchedulesParams", "PayrollPage",
+    "PayrollPayInvoicesParams", "PayrollPreview", "PayrollQuote", "PayrollQuoteData",
+    "PayrollQuoteForVendorsParams", "PayrollRefParams", "PayrollRefreshed", "PayrollStep", "PayrollSummary",
+    "PayrollUpdateParams", "PayrollUpdateScheduleParams", "PayrollUploadVendorDocumentParams", "PendingApproval",
+    "PlatformCompany", "PlatformCompanyData", "PlatformCreateCompanyParams", "PlatformCreateOnboardingLinkParams",
+    "PlatformCreateTokenParams", "PlatformInvitation", "PlatformInviteOwnerParams", "PlatformListCompaniesParams",
+    "PlatformPage", "PlatformSetFeeParams", "PlatformToken", "PreviewItem", "PreviewShare",
+    "ProposalCancelParams", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams",
+    "ProposalPage", "ProposalProposeClaimParams", "ProposalProposePayrollParams", "RateItem", "RateList",
+    "RecipientAllocationsUpdated", "RecipientCreateDestinationParams", "RecipientCreateParams",
+    "RecipientCreated", "RecipientData", "RecipientDeleteDestinationParams", "RecipientDestination",
+    "RecipientDestinationCorrectParams", "RecipientDestinationCreated", "RecipientDestinationList",
+    "RecipientDetail", "RecipientExportParams", "RecipientGetDestinationFieldsParams",
+    "RecipientGetDestinationParams", "RecipientImportParams", "RecipientImported", "RecipientItem",
+    "RecipientListDestinationChangesParams", "RecipientListParams", "RecipientListUnpayableParams",
+    "RecipientPage", "RecipientRemindParams", "RecipientSetAllocationsParams", "RecipientUpdateDestinationParams",
+    "RecipientUpdateParams", "RedeliverStarted", "RefundData", "Reminded", "RequiredField", "RequiredFields",
+    "RequiredSubfield", "SandboxBankDepositParams", "SandboxBankReturnParams", "SandboxClock",
+    "SandboxClockParams", "SandboxDebitReturn", "SandboxDepositParams", "SandboxDirectDebitReturnParams",
+    "SandboxFailure", "SandboxFee", "SandboxFeeRateParams", "SandboxKYB", "SandboxKYBParams", "SandboxKYC",
+    "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams", "SandboxMandateParams",
+    "SandboxPaid", "SandboxPayoutFailureParams", "ScheduleData", "ScheduleDetail", "SchedulePage",
+    "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleSummary",
     "SecondFactorAnswer", "SecurityEvent", "SecurityEventPage", "Settlement", "SettlementData", "SettlementPage",
-    "SettlementStatement", "SettlementStatementLine", "Succeeded", "Success", "TaxForm", "TestData",
-    "ToPayItemParams", "TransferData", "UnpayablePage", "UnpayableRecipient", "UserAllocationsUpdated",
-    "UserCreateParams", "UserCreated", "UserData", "UserDestination", "UserDestinationCorrectParams",
-    "UserDestinationCreated", "UserDestinationList", "UserDetail", "UserGetParams", "UserGetTaxFormParams",
-    "UserInitiateKYCParams", "UserPresentSecondFactorParams", "UserSignTaxFormParams", "UserUpdateParams",
+    "SettlementStatement", "SettlementStatementLine", "SplitPart", "SplitPreview", "Succeeded", "Success",
+    "TaxForm", "TestData", "ToPayItemParams", "TransferData", "UnpayablePage", "UnpayableRecipient",
+    "UserAllocationsUpdated", "UserChangeEmailParams", "UserCreateParams", "UserCreated", "UserData",
+    "UserDestination", "UserDestinationCorrectParams", "UserDestinationCreated", "UserDestinationList",
+    "UserDetail", "UserExportDataParams", "UserExportYearParams", "UserGetParams", "UserGetPaymentParams",
+    "UserGetReceiptParams", "UserGetTaxFormParams", "UserGetYearParams", "UserInitiateKYCParams",
+    "UserListPaymentsParams", "UserPresentSecondFactorParams", "UserSignTaxFormParams", "UserUpdateParams",
     "UserVerificationData", "VendorDocument", "VendorItemParams", "VendorPayment", "VendorPayrollCreated",
     "VendorQuoteItemParams", "WalletBalance", "WalletBalances", "WalletCancelWithdrawalParams",
     "WalletCreateDirectDebitParams", "WalletData", "WalletDeposit", "WalletDepositData", "WalletDepositPage",
@@ -1127,10 +1131,6 @@ class CompanyListInvoicesParams(TypedDict, total=False):
     """ID of a payee, as in to_pay."""
     currency: str
     """Currency: its code, one of GET /api/currencies."""
-    from_: datetime
-    """Created at this time or later."""
-    to: datetime
-    """Created before this time."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -1174,10 +1174,6 @@ class CompanyListRequestsParams(TypedDict, total=False):
     """Only requests of this operation, by its path."""
     request_id: str
     """Only the requests with this ID."""
-    app_id: str
-    """Only requests of this app."""
-    to: datetime
-    """Only requests before this time."""
     after: str
     """Continue a list: next of the page before."""
     limit: int
@@ -1674,6 +1670,19 @@ class DestinationListParams(TypedDict, total=False):
     """May be absent with a user's own token."""
 
 
+class DestinationPreviewSplitParams(TypedDict, total=False):
+    allocations: Sequence[AllocationParams]
+    """Default: as they are now."""
+    amount: Required[Union[Decimal, int]]
+    """Amount of a payment, such as 1000."""
+    currency: Required[str]
+    """Fiat currency of the payment."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
 class DestinationSetAllocationsParams(TypedDict, total=False):
     allocations: Required[Sequence[AllocationParams]]
     """1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
@@ -1833,6 +1842,99 @@ class DocumentUploadParams(TypedDict, total=False):
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
     """
+
+
+@dataclass(frozen=True)
+class EarningDetail:
+    amount: Decimal
+    """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
+    created: datetime
+    """When it was created, UTC."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    description: str
+    """Free text for people."""
+    fees: Decimal
+    """What the user paid."""
+    from_: str
+    """Name of the company or payer, or empty."""
+    outputs: list[PayoutOutput]
+    """Payouts to each destination of the payee."""
+    payment_id: str
+    """Subpayroll or income."""
+    reason: str
+    """Reason for the state; may be empty."""
+    reference: str
+    status: Literal["pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled"]
+    """State of the object."""
+    timeline: list[PayrollStep]
+    """History, oldest first."""
+    type: Literal["payroll", "income"]
+    """Type of the object."""
+    arrived: Optional[datetime] = None
+    """When all of it had arrived; missing before."""
+
+
+@dataclass(frozen=True)
+class EarningPage:
+    data: list[EarningSummary]
+    """The items of this page."""
+    meta: Meta
+    """Position of the page in the list."""
+
+
+@dataclass(frozen=True)
+class EarningSummary:
+    amount: Decimal
+    """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
+    created: datetime
+    """When it was created, UTC."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    description: str
+    """Free text for people."""
+    fees: Decimal
+    """What the user paid."""
+    from_: str
+    """Name of the company or payer, or empty."""
+    payment_id: str
+    """Subpayroll or income."""
+    reason: str
+    """Reason for the state; may be empty."""
+    reference: str
+    status: Literal["pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled"]
+    """State of the object."""
+    type: Literal["payroll", "income"]
+    """Type of the object."""
+    arrived: Optional[datetime] = None
+    """When all of it had arrived; missing before."""
+
+
+@dataclass(frozen=True)
+class EarningTotal:
+    amount: Decimal
+    """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+
+
+@dataclass(frozen=True)
+class EarningYear:
+    payments: list[EarningSummary]
+    """Those payments, oldest first."""
+    totals: list[EarningTotal]
+    """Sums by currency of the payments that arrived in the year (UTC)."""
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+    year: int
+    """Calendar year, UTC. Default: the present one."""
+
+
+@dataclass(frozen=True)
+class EmailChangeRequested:
+    requested: bool
 
 
 @dataclass(frozen=True)
@@ -2877,6 +2979,12 @@ class Owed:
     """Number of open invoices and bills."""
     currency: str
     """Currency: its code, one of GET /api/currencies."""
+
+
+@dataclass(frozen=True)
+class OwnData:
+    data: dict[str, Any]
+    """An object with everything that is stored about the user."""
 
 
 @dataclass(frozen=True)
@@ -4607,8 +4715,6 @@ class RecipientDetail:
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
-    recipient_id: str
-    """The same as id."""
     recipient_type: Literal["user", "company"]
     """Whether the recipient is a person (user) or a company."""
     relationship_id: str
@@ -4699,8 +4805,6 @@ class RecipientItem:
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
-    recipient_id: str
-    """The same as id."""
     recipient_type: Literal["user", "company"]
     """Whether the recipient is a person (user) or a company."""
     role: Literal["contractor", "employee", "vendor"]
@@ -5445,6 +5549,25 @@ class SettlementStatementLine:
 
 
 @dataclass(frozen=True)
+class SplitPart:
+    amount: Decimal
+    """What the destination would get at the present price."""
+    currency: str
+    """Currency: its code, one of GET /api/currencies."""
+    distribution_id: str
+    """ID of the payment destination."""
+    input: Decimal
+    """Its part of the payment, in the payment's currency."""
+
+
+@dataclass(frozen=True)
+class SplitPreview:
+    parts: list[SplitPart]
+    reason: str
+    """Why such a payment could not be made, or empty."""
+
+
+@dataclass(frozen=True)
 class Succeeded:
     success: bool
     """true if the request succeeded."""
@@ -5573,6 +5696,10 @@ class UserAllocationsUpdated:
     """The payment destinations."""
     updated: bool
     """true if it was updated."""
+
+
+class UserChangeEmailParams(TypedDict, total=False):
+    new_email: Required[str]
 
 
 class UserCreateParams(TypedDict, total=False):
@@ -5756,9 +5883,42 @@ class UserDetail:
     """Postal code."""
 
 
+class UserExportDataParams(TypedDict, total=False):
+    user_id: str
+    """May be absent with a user's own token."""
+
+
+class UserExportYearParams(TypedDict, total=False):
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+    year: int
+    """Default: the present year."""
+    format: Literal["csv", "pdf"]
+    language: Literal["en", "es", "pt", "fr", "de", "he"]
+    """Language of a PDF."""
+
+
 class UserGetParams(TypedDict, total=False):
     user_id: str
     """May be absent with a user's own token."""
+
+
+class UserGetPaymentParams(TypedDict, total=False):
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
+class UserGetReceiptParams(TypedDict, total=False):
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+    language: Literal["en", "es", "pt", "fr", "de", "he"]
+    """Language of the document."""
 
 
 class UserGetTaxFormParams(TypedDict, total=False):
@@ -5766,9 +5926,31 @@ class UserGetTaxFormParams(TypedDict, total=False):
     """May be absent with a user's own token."""
 
 
+class UserGetYearParams(TypedDict, total=False):
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+    year: int
+    """Default: the present year."""
+
+
 class UserInitiateKYCParams(TypedDict, total=False):
     user_id: str
     """Required with an API key."""
+
+
+class UserListPaymentsParams(TypedDict, total=False):
+    user_id: str
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+    year: int
+    """Default: the present year."""
+    page: int
+    """Page number, from 1."""
+    per_page: int
+    """At most 100; larger values mean 100."""
 
 
 class UserPresentSecondFactorParams(TypedDict, total=False):

@@ -801,6 +801,18 @@ export class DestinationsService extends Service {
 	}
 
 	/**
+	 * Preview the split of a payment.
+	 *
+	 * Returns what each destination of the user would get of a payment at present prices, with the present allocations
+	 * or the given ones. Nothing is stored.
+	 *
+	 * Requires the scope `u_user_distribution_list`.
+	 */
+	previewSplit(params: T.DestinationPreviewSplitParams, options?: RequestOptions): Promise<T.SplitPreview> {
+		return this.t.call("POST", "/api/user/distribution/preview", { body: params, shape: "DestinationPreviewSplitParams" }, options, "SplitPreview");
+	}
+
+	/**
 	 * Update a destination of a user.
 	 *
 	 * Replaces all details of the destination. Payments to a changed destination may be held for a cool-down.
@@ -1945,6 +1957,31 @@ export class UsersService extends Service {
 	}
 
 	/**
+	 * Change a person's email address.
+	 *
+	 * Mails a link to the old and to the new address of the person who granted the access token. The address changes
+	 * when both links were opened.
+	 *
+	 * Requires the scope `u_user_update`.
+	 */
+	changeEmail(params: T.UserChangeEmailParams, options?: RequestOptions): Promise<T.EmailChangeRequested> {
+		return this.t.call("POST", "/api/user/email", { body: params }, options);
+	}
+
+	/**
+	 * Export the data of a user.
+	 *
+	 * Returns the data of a user: profile, documents, masked destinations and their history, payers, invoices and
+	 * payments. Parts that a credential may not read otherwise are null: they need the scopes `u_user_document_list`,
+	 * `u_user_distribution_detail`, `u_user_payer_detail`, `u_user_invoice_detail` and `u_user_bank_details`.
+	 *
+	 * Requires the scope `u_user_detail`.
+	 */
+	exportData(params: T.UserExportDataParams = {}, options?: RequestOptions): Promise<T.OwnData> {
+		return this.t.call("GET", "/api/user/export", { query: params }, options);
+	}
+
+	/**
 	 * Start the verification of a user.
 	 *
 	 * Submits the profile and the documents to the verification provider. The profile and the required documents must
@@ -1957,6 +1994,41 @@ export class UsersService extends Service {
 	}
 
 	/**
+	 * List the payments to a user.
+	 *
+	 * Returns the payments of payrolls and the income of the user in a year (UTC): those that arrived in it and, in
+	 * the present year, those that have not arrived yet, which come first. A company sees its own payments to a user
+	 * whom it created.
+	 *
+	 * Requires the scope `u_user_bank_details`.
+	 */
+	listPayments(params: T.UserListPaymentsParams = {}, options?: RequestOptions): Promise<T.EarningPage> {
+		return this.t.call("GET", "/api/user/payments", { query: params }, options, "EarningPage");
+	}
+
+	/**
+	 * Get a payment to a user.
+	 *
+	 * Returns a payment with its outputs, rates and transactions, and its history.
+	 *
+	 * Requires the scope `u_user_bank_details`.
+	 */
+	getPayment(paymentId: string, params: T.UserGetPaymentParams = {}, options?: RequestOptions): Promise<T.EarningDetail> {
+		return this.t.call("GET", path`/api/user/payments/${paymentId}`, { query: params }, options, "EarningDetail");
+	}
+
+	/**
+	 * Get the receipt of a payment to a user.
+	 *
+	 * Returns the receipt of a payment that was sent, as a PDF in the given language.
+	 *
+	 * Requires the scope `u_user_bank_details`.
+	 */
+	getReceipt(paymentId: string, params: T.UserGetReceiptParams = {}, options?: RequestOptions): Promise<Uint8Array<ArrayBuffer>> {
+		return this.t.bytes("GET", path`/api/user/payments/${paymentId}/receipt`, { query: params }, options);
+	}
+
+	/**
 	 * Present a second factor.
 	 *
 	 * Checks a code of the person's authenticator. The access token may then approve payments and change members for
@@ -1966,6 +2038,29 @@ export class UsersService extends Service {
 	 */
 	presentSecondFactor(params: T.UserPresentSecondFactorParams, options?: RequestOptions): Promise<T.SecondFactorAnswer> {
 		return this.t.call("POST", "/api/user/second-factor", { body: params }, options);
+	}
+
+	/**
+	 * Get a user's year.
+	 *
+	 * Returns the payments that arrived in a year, with their sums by currency.
+	 *
+	 * Requires the scope `u_user_bank_details`.
+	 */
+	getYear(params: T.UserGetYearParams = {}, options?: RequestOptions): Promise<T.EarningYear> {
+		return this.t.call("GET", "/api/user/summary", { query: params }, options, "EarningYear");
+	}
+
+	/**
+	 * Export a user's year.
+	 *
+	 * Returns the payments that arrived in a year as a CSV file with one row per output, or as a PDF in the given
+	 * language.
+	 *
+	 * Requires the scope `u_user_bank_details`.
+	 */
+	exportYear(params: T.UserExportYearParams = {}, options?: RequestOptions): Promise<Uint8Array<ArrayBuffer>> {
+		return this.t.bytes("GET", "/api/user/summary/export", { query: params }, options);
 	}
 
 	/**

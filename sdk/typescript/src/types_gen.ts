@@ -1015,10 +1015,6 @@ export interface CompanyListInvoicesParams {
 	payee_id?: string;
 	/** Currency: its code, one of GET /api/currencies. */
 	currency?: string;
-	/** Created at this time or later. */
-	from?: string;
-	/** Created before this time. */
-	to?: string;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -1062,10 +1058,6 @@ export interface CompanyListRequestsParams {
 	route?: string;
 	/** Only the requests with this ID. */
 	request_id?: string;
-	/** Only requests of this app. */
-	app_id?: string;
-	/** Only requests before this time. */
-	to?: string;
 	/** Continue a list: next of the page before. */
 	after?: string;
 	/** Maximum number of entries. */
@@ -1540,6 +1532,17 @@ export interface DestinationListParams {
 	user_id?: string;
 }
 
+export interface DestinationPreviewSplitParams {
+	/** Default: as they are now. */
+	allocations?: Allocation[];
+	/** Amount of a payment, such as 1000. */
+	amount: Decimal;
+	/** Fiat currency of the payment. */
+	currency: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
 export interface DestinationSetAllocationsParams {
 	/**
 	 * 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder,
@@ -1685,6 +1688,94 @@ export interface DocumentUploadParams {
 	tax_id_type?: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id?: string;
+}
+
+export interface EarningDetail {
+	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
+	amount: Decimal;
+	/** When all of it had arrived; missing before. */
+	arrived?: string;
+	/** When it was created, UTC. */
+	created: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** Free text for people. */
+	description: string;
+	/** What the user paid. */
+	fees: Decimal;
+	/** Name of the company or payer, or empty. */
+	from: string;
+	/** Payouts to each destination of the payee. */
+	outputs: PayoutOutput[];
+	/** Subpayroll or income. */
+	payment_id: string;
+	/** Reason for the state; may be empty. */
+	reason: string;
+	/**  */
+	reference: string;
+	/** State of the object. */
+	status: "pending" | "received" | "released" | "fulfilled" | "action_required" | "on_hold" | "returned" | "cancelled";
+	/** History, oldest first. */
+	timeline: PayrollStep[];
+	/** Type of the object. */
+	type: "payroll" | "income";
+}
+
+export interface EarningPage {
+	/** The items of this page. */
+	data: EarningSummary[];
+	/** Position of the page in the list. */
+	meta: Meta;
+}
+
+export interface EarningSummary {
+	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
+	amount: Decimal;
+	/** When all of it had arrived; missing before. */
+	arrived?: string;
+	/** When it was created, UTC. */
+	created: string;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** Free text for people. */
+	description: string;
+	/** What the user paid. */
+	fees: Decimal;
+	/** Name of the company or payer, or empty. */
+	from: string;
+	/** Subpayroll or income. */
+	payment_id: string;
+	/** Reason for the state; may be empty. */
+	reason: string;
+	/**  */
+	reference: string;
+	/** State of the object. */
+	status: "pending" | "received" | "released" | "fulfilled" | "action_required" | "on_hold" | "returned" | "cancelled";
+	/** Type of the object. */
+	type: "payroll" | "income";
+}
+
+export interface EarningTotal {
+	/** Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals. */
+	amount: Decimal;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+}
+
+export interface EarningYear {
+	/** Those payments, oldest first. */
+	payments: EarningSummary[];
+	/** Sums by currency of the payments that arrived in the year (UTC). */
+	totals: EarningTotal[];
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+	/** Calendar year, UTC. Default: the present one. */
+	year: number;
+}
+
+export interface EmailChangeRequested {
+	/**  */
+	requested: boolean;
 }
 
 export interface EndpointData {
@@ -2654,6 +2745,11 @@ export interface Owed {
 	count: number;
 	/** Currency: its code, one of GET /api/currencies. */
 	currency: string;
+}
+
+export interface OwnData {
+	/** An object with everything that is stored about the user. */
+	data: Record<string, unknown>;
 }
 
 export interface OwnerDetail {
@@ -4366,8 +4462,6 @@ export interface RecipientDetail {
 	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
-	/** The same as id. */
-	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
 	recipient_type: "user" | "company";
 	/** ID of the link between the company and the recipient. */
@@ -4457,8 +4551,6 @@ export interface RecipientItem {
 	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
-	/** The same as id. */
-	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
 	recipient_type: "user" | "company";
 	/** Role of the recipient. */
@@ -5164,6 +5256,24 @@ export interface SettlementStatementLine {
 	type: "claim" | "claim_reverted" | "refund" | "refund_withdrawn";
 }
 
+export interface SplitPart {
+	/** What the destination would get at the present price. */
+	amount: Decimal;
+	/** Currency: its code, one of GET /api/currencies. */
+	currency: string;
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Its part of the payment, in the payment's currency. */
+	input: Decimal;
+}
+
+export interface SplitPreview {
+	/**  */
+	parts: SplitPart[];
+	/** Why such a payment could not be made, or empty. */
+	reason: string;
+}
+
 export interface Succeeded {
 	/** true if the request succeeded. */
 	success: boolean;
@@ -5288,6 +5398,11 @@ export interface UserAllocationsUpdated {
 	distributions: UserDestination[];
 	/** true if it was updated. */
 	updated: boolean;
+}
+
+export interface UserChangeEmailParams {
+	/**  */
+	new_email: string;
 }
 
 export interface UserCreateParams {
@@ -5457,9 +5572,37 @@ export interface UserDetail {
 	zip: string;
 }
 
+export interface UserExportDataParams {
+	/** May be absent with a user's own token. */
+	user_id?: string;
+}
+
+export interface UserExportYearParams {
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
+	/** Default: the present year. */
+	year?: number;
+	/**  */
+	format?: "csv" | "pdf";
+	/** Language of a PDF. */
+	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
+}
+
 export interface UserGetParams {
 	/** May be absent with a user's own token. */
 	user_id?: string;
+}
+
+export interface UserGetPaymentParams {
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
+}
+
+export interface UserGetReceiptParams {
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
+	/** Language of the document. */
+	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
 }
 
 export interface UserGetTaxFormParams {
@@ -5467,9 +5610,27 @@ export interface UserGetTaxFormParams {
 	user_id?: string;
 }
 
+export interface UserGetYearParams {
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
+	/** Default: the present year. */
+	year?: number;
+}
+
 export interface UserInitiateKYCParams {
 	/** Required with an API key. */
 	user_id?: string;
+}
+
+export interface UserListPaymentsParams {
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id?: string;
+	/** Default: the present year. */
+	year?: number;
+	/** Page number, from 1. */
+	page?: number;
+	/** At most 100; larger values mean 100. */
+	per_page?: number;
 }
 
 export interface UserPresentSecondFactorParams {
@@ -6360,9 +6521,15 @@ export const decimals: Record<string, Record<string, string>> = {
 	DebitAnswer: { amount: "#", released_amount: "#" },
 	DebitPage: { data: "DebitAnswer" },
 	DestinationChangeData: { distributions: "DestinationShare" },
+	DestinationPreviewSplitParams: { allocations: "Allocation", amount: "#" },
 	DestinationSetAllocationsParams: { allocations: "Allocation" },
 	DestinationShare: { fixed_amount: "#" },
 	DirectDebitData: { amount: "#", released_amount: "#" },
+	EarningDetail: { amount: "#", fees: "#", outputs: "PayoutOutput" },
+	EarningPage: { data: "EarningSummary" },
+	EarningSummary: { amount: "#", fees: "#" },
+	EarningTotal: { amount: "#" },
+	EarningYear: { payments: "EarningSummary", totals: "EarningTotal" },
 	EventItem: { data: "@" },
 	EventPage: { data: "EventItem" },
 	FundingAccount: { balance: "#" },
@@ -6431,6 +6598,8 @@ export const decimals: Record<string, Record<string, string>> = {
 	SandboxDepositParams: { amount: "#" },
 	ScheduleDetail: { to_pay: "SchedulePayee" },
 	SchedulePayee: { amount_fiat: "#", receive_amount: "#" },
+	SplitPart: { amount: "#", input: "#" },
+	SplitPreview: { parts: "SplitPart" },
 	ToPayItem: { amount_fiat: "#", receive_amount: "#" },
 	UserAllocationsUpdated: { distributions: "UserDestination" },
 	UserDestination: { fixed_amount: "#" },
