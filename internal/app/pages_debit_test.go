@@ -50,7 +50,7 @@ func TestDirectDebitPages(t *testing.T) {
 		}
 		o.says(o.Get(unchecked), ">Active<")
 		if got := staff.Submit(staff.Get(desk), "/operations/debit-limits", "company_id", o.d.seed.CompanyID,
-			"currency", "USD", "amount", "30", "reason", "two years without a return"); got.Location() != desk {
+			"currency", "USD", "amount", "$30.00", "reason", "two years without a return"); got.Location() != desk {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
 
@@ -83,7 +83,7 @@ func TestDirectDebitPages(t *testing.T) {
 		o.says(o.Get(debit), ">Canceled<")
 
 		form = o.Get(at)
-		first := o.Submit(form, at, "mandate_id", id, "amount", "100")
+		first := o.Submit(form, at, "mandate_id", id, "amount", "100,00 USD")
 		if again := o.Submit(form, at, "mandate_id", id, "amount", "100"); again.Location() != first.Location() {
 			t.Errorf("submitted twice: %q and %q", first.Location(), again.Location())
 		}

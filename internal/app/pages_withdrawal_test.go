@@ -69,7 +69,10 @@ func TestWithdrawalPages(t *testing.T) {
 				t.Errorf("%q: %d\n%s", amount, got.Status, got.Text)
 			}
 		}
-		check := o.says(o.Submit(page, at+"/check", "amount", "0.001"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC",
+		o.says(o.Submit(o.Get(at+"?lang=de"), at+"/check", "amount", "0,001"), "0,00100000",
+			`name="amount" value="0.00100000"`)
+		o.Get(at + "?lang=en")
+		check := o.says(o.Submit(page, at+"/check", "amount", "0.001 BTC"), "0.00100000\u00a0BTC", "0.00102000\u00a0BTC",
 			"can’t be reversed")
 		o.silent(check, "A second person needs to approve it")
 		first := o.Submit(check, at)

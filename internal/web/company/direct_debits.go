@@ -3,8 +3,10 @@ package company
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/money"
@@ -109,6 +111,13 @@ func createDebit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		DueOn: c.Form.Get("due_on"), Description: c.Form.Get("description"), Key: c.Form.Get("key")}
 	if p.Key == "" || len(p.Key) > 64 {
 		return ui.View{}, ui.ErrForm
+	}
+	m, err := directdebit.GetMandate(ctx, tx, c.Session.Principal(), "", p.MandateID)
+	if err != nil && !errors.Is(err, apierr.NotFoundErr) {
+		return ui.View{}, err
+	}
+	if m.ID != "" {
+		p.AmountText = c.PlainAmount(p.AmountText, m.Scheme.Asset())
 	}
 	d, err := c.Debits.Create(ctx, tx, c.Session.Principal(), p)
 	return ui.View{Redirect: debitPath(d.ID)}, ui.FormConflict(err)

@@ -3,7 +3,9 @@ package company
 import (
 	"cmp"
 	"context"
+	"errors"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payee/destination"
@@ -90,9 +92,16 @@ type withdrawalCheck struct {
 	Approval                                  bool
 }
 
-// checkWithdrawal shows a withdrawal for confirmation.
+// checkWithdrawal shows a withdrawal for confirmation. It reads the amount as the user wrote it; the form that confirms
+// the withdrawal has the amount as a plain decimal.
 func checkWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	w, err := c.Withdrawals.Check(ctx, tx, c.Session.Principal(), postedWithdrawal(c))
+	p := postedWithdrawal(c)
+	to, err := withdrawal.DestinationOf(ctx, tx, c.Session.Company.ID, p.DestinationID)
+	if err != nil && !errors.Is(err, apierr.NotFoundErr) {
+		return ui.View{}, err
+	}
+	p.AmountText = c.PlainAmount(p.AmountText, to.To.Symbol)
+	w, err := c.Withdrawals.Check(ctx, tx, c.Session.Principal(), p)
 	if err != nil {
 		return ui.View{}, ui.FormConflict(err)
 	}
@@ -105,7 +114,7 @@ func checkWithdrawal(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		return ui.View{}, err
 	}
 	return ui.View{Template: "withdrawal_check", Title: c.Text("withdrawal.check"), Data: withdrawalCheck{
-		Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), Left: c.FormatMoney(left), Plain: c.Form.Get("amount"),
+		Amount: c.FormatMoney(w.Amount), To: w.Destination.Hint(), Left: c.FormatMoney(left), Plain: w.Amount.String(),
 		Destination: w.Destination.ID,
 		Key:         cmp.Or(c.Form.Get("key"), c.ID), Approval: w.Approval.Needed > 0,
 	}}, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -89,6 +90,6 @@ func decideMandate(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 // setDebitLimit sets the risk limit of a company.
 func setDebitLimit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	err := c.Backoffice.SetDebitLimit(ctx, tx, *c.Staff, c.Form.Get("company_id"), c.Form.Get("currency"),
-		c.Form.Get("amount"), c.Form.Get("reason"))
+		c.PlainAmount(c.Form.Get("amount"), money.Asset(c.Form.Get("currency"))), c.Form.Get("reason"))
 	return ui.View{Redirect: debitsPath}, ui.FormConflict(err)
 }
