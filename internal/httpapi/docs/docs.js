@@ -7,6 +7,10 @@ Scalar.createApiReference(place, {
 	servers: [{url: location.origin}],
 	telemetry: false,
 	withDefaultFonts: false,
+	// Scalar's own light colors have too little contrast for small text.
+	customCss: `.light-mode { --scalar-color-2: #595959; --scalar-color-3: #666; --scalar-color-blue: #0068ab;
+		--scalar-color-green: #00704a; --scalar-color-orange: #b03c00; --scalar-color-yellow: #7a5600;
+		--scalar-color-red: #c00000; --scalar-color-purple: #5203d1; }`,
 	agent: {disabled: true},
 	mcp: {disabled: true},
 	hideClientButton: true,

@@ -420,6 +420,16 @@ func (p *Page) Audit() {
 	p.audit("")
 }
 
+// AuditExcept is Audit without the given rules of axe-core, which a library's elements violate.
+func (p *Page) AuditExcept(rules ...string) {
+	p.t.Helper()
+	var off []string
+	for _, rule := range rules {
+		off = append(off, fmt.Sprintf("%q: {enabled: false}", rule))
+	}
+	p.audit("rules: {" + strings.Join(off, ", ") + "}")
+}
+
 // audit is Audit with further options of axe.run, such as the rules to check.
 func (p *Page) audit(options string) {
 	p.t.Helper()
