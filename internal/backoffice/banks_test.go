@@ -336,17 +336,20 @@ func TestDebitsAndReversalsAreExpected(t *testing.T) {
 		insert("direct_debit_mandates", "creditor creditor_id text language reason accepted_by accepted_from",
 			"accepted_at last_used_at version", map[string]any{"company_id": "com_1", "mandate_id": "mdt_1",
 				"scheme": "sepa_core", "reference": "M1", "account": "{}", "status": "active"})
-		for i, state := range []string{"scheduled", "submitting", "submitting", "submitted", "collected"} {
-			token := ""
-			if i > 1 {
-				token = "try_1"
-			}
+		debit := func(i int, state, token string) {
 			insert("direct_debits", "reason description external_id request_key retry_of name checksum sealed transfer_id "+
 				"created_by payroll_id",
 				"released retries attempts check_at checked_at held_until version created_at updated_at",
 				map[string]any{"company_id": "com_1", "debit_id": fmt.Sprintf("ddb_%d", i), "mandate_id": "mdt_1",
 					"account": "eur", "number": int64(i + 1), "asset": "EUR", "amount": int64(i+1) * 100, "due_on": today,
 					"status": state, "is_final": false, "token": token})
+		}
+		for i, state := range []string{"scheduled", "submitting", "submitting", "submitted", "collected"} {
+			token := ""
+			if i > 1 {
+				token = "try_1"
+			}
+			debit(i, state, token)
 		}
 		for i, state := range []string{"approved", "ordered", "collected"} {
 			insert("bank_files", "name checksum sealed token", "payments total attempts sent_at version created_at",
@@ -368,6 +371,26 @@ func TestDebitsAndReversalsAreExpected(t *testing.T) {
 		want := []string{"debits com_1 D0000003 3.00 0", "debits com_1 D0000004 4.00 0", "reversals com_1 S0000012 7.00 0"}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
+		}
+		// All are returned, so that sums are complete, however many there are.
+		for i := range MostItems {
+			debit(100+i, "submitted", "try_1")
+		}
+		var unknown []iso20022.Entry
+		for i := range MostItems + 1 {
+			unknown = append(unknown, credit(int64(i+1), fmt.Sprintf("unknown %d", i)))
+		}
+		b.closes(unknown...)
+		count := map[string]int{}
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+			all, err := OpenPayments(ctx, tx)
+			for _, p := range all {
+				count[p.Direction]++
+			}
+			return err
+		})
+		if count[Debits] != MostItems+2 || count[Unmatched] != MostItems+1 {
+			t.Errorf("%v", count)
 		}
 	})
 }

@@ -58,7 +58,7 @@ func OpenPayments(ctx context.Context, tx *db.Tx) (all []OpenPayment, err error)
 		add(OpenPayment{Direction: Incoming, CompanyID: u.CompanyID, ObjectID: u.ID, Expected: u.Total,
 			Arrived: u.Arrived, Open: open, Since: u.Since})
 	}
-	debits, err := directdebit.Unconfirmed(ctx, tx, MostItems)
+	debits, err := directdebit.Unconfirmed(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func OpenPayments(ctx context.Context, tx *db.Tx) (all []OpenPayment, err error)
 		add(OpenPayment{Direction: Outgoing, CompanyID: f.CompanyID, ObjectID: bank.FileReference(f.Number),
 			Expected: f.Total, Arrived: reported, Open: f.Open, Since: since})
 	}
-	waiting, err := bankreceipt.List(ctx, tx, false, MostItems)
+	waiting, err := bankreceipt.InSuspense(ctx, tx)
 	if err != nil {
 		return nil, err
 	}

@@ -156,6 +156,11 @@ func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, erro
 	return selectTransfers(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
 }
 
+// InSuspense returns all transfers that match nothing, oldest first.
+func InSuspense(ctx context.Context, tx *db.Tx) ([]Transfer, error) {
+	return selectTransfers(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id")
+}
+
 // returnedPartsOf returns the parts of a payment that came back.
 func returnedPartsOf(ctx context.Context, tx *db.Tx, payment string) ([]Transfer, error) {
 	return selectTransfers(ctx, tx, "payment = $1 ORDER BY created_at, transfer_id", payment)

@@ -82,6 +82,8 @@ var (
 	errAccount = apierr.New(apierr.Invalid, "invalid_parameter", "Enter an account that this scheme can debit.")
 	errAddress = apierr.New(apierr.Invalid, "invalid_parameter", "Banks outside of the European Economic Area require "+
 		"the company's address. Enter the street and the city in the company's profile, and accept the mandate again.")
+	errAbroad = apierr.New(apierr.Invalid, "invalid_parameter", "ACH debits are for companies in the United States whose "+
+		"account holder has an address there. Fund payrolls by a transfer or in crypto instead.")
 	errDecision = apierr.New(apierr.Conflict, "invalid_state", "Only a pending or suspended mandate can be decided.")
 )
 

@@ -245,6 +245,9 @@ func (s *Service) AddMandate(ctx context.Context, tx *db.Tx, by identity.Princip
 	// A debit is encoded now, so that an account which no file can contain is refused here.
 	largest := Debit{CompanyID: company.ID, Mandate: m, Amount: a.MaxDebit()}
 	order, err := s.order(ctx, tx, largest, tx.Now().AddDate(0, 0, 14))
+	if err == nil && order.International() {
+		return Mandate{}, errAbroad.At("body", "/scheme")
+	}
 	if err == nil && order.LacksAddress() {
 		return Mandate{}, errAddress.At("body", "/iban")
 	}

@@ -161,7 +161,7 @@ func TestABankAbroadRequiresTheAddress(t *testing.T) {
 			x.Errorf("the file lacks the address:\n%s", text)
 		}
 		x.Read(func(ctx context.Context, tx *db.Tx) error {
-			open, err := directdebit.Unconfirmed(ctx, tx, 10)
+			open, err := directdebit.Unconfirmed(ctx, tx)
 			if len(open) != 1 || open[0].ID != d.ID || open[0].CompanyID != d.CompanyID {
 				x.Errorf("the debits that the bank has are %+v", open)
 			}
@@ -170,11 +170,37 @@ func TestABankAbroadRequiresTheAddress(t *testing.T) {
 		x.respond()
 		x.want(d, directdebit.Collected, "", 100_00, 0, 0)
 		x.Read(func(ctx context.Context, tx *db.Tx) error {
-			open, err := directdebit.Unconfirmed(ctx, tx, 10)
+			open, err := directdebit.Unconfirmed(ctx, tx)
 			if len(open) != 0 {
 				x.Errorf("a collected debit is open: %+v", open)
 			}
 			return err
 		})
+	})
+}
+
+// ACH debits are for companies in the United States. A debit of a company that is abroad by now ends with its reason,
+// and uses no number.
+func TestACHDebitsAreForCompaniesInTheUnitedStates(t *testing.T) {
+	run(t, func(x *env) {
+		for _, scheme := range []bank.DebitScheme{bank.ACHCCD, bank.ACHWEB} {
+			x.UseCompanyOf(scheme)
+			x.address = payout.Details{PayerCountry: "US"}
+			d := x.create(x.mandate(scheme, "123456"), "100.00")
+			x.reach(d)
+			x.address.PayerCountry = "CA"
+			x.submit(d)
+			x.want(d, directdebit.Cancelled, "international_ach", 0, 0, 0)
+			if ref := x.get(d).Reference(); ref != "" {
+				x.Errorf("%s: it has the reference %s", scheme, ref)
+			}
+			_, err := fixture.Try(x.Fixture, func(ctx context.Context, tx *db.Tx) (directdebit.Mandate, error) {
+				return x.s.AddMandate(ctx, tx, x.admin, directdebit.MandateParams{Scheme: string(scheme),
+					Data: data(scheme, "123456"), Language: "en", Accepted: true})
+			})
+			if err == nil || !strings.Contains(err.Error(), "ACH debits are for companies in the United States") {
+				x.Errorf("%s: a mandate of a company abroad: %v", scheme, err)
+			}
+		}
 	})
 }

@@ -284,10 +284,9 @@ func dueForCheck(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 
 // Unconfirmed returns the debits of all companies that the bank has or may have and has not reported as collected, by
 // due date.
-func Unconfirmed(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
+func Unconfirmed(ctx context.Context, tx *db.Tx) ([]Debit, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM direct_debits
-		WHERE status = 'submitted' OR status = 'submitting' AND token <> '' ORDER BY due_on, debit_id LIMIT $1`,
-		int64(limit))
+		WHERE status = 'submitted' OR status = 'submitting' AND token <> '' ORDER BY due_on, debit_id`)
 	return collectAll(ctx, tx, rows, err)
 }
 

@@ -108,6 +108,9 @@ func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string
 	if err != nil {
 		return x, a, false, err
 	}
+	if order.International() { // the company is no longer in the United States
+		return x, a, false, x.advance(ctx, tx, Cancelled, bank.ReasonInternational, "")
+	}
 	if order.LacksAddress() {
 		return x, a, false, s.wait(ctx, tx, &x, ReasonAddress)
 	}

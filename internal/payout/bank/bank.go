@@ -88,8 +88,9 @@ const (
 const (
 	ReasonDestination = "destination_incomplete" // also the code of a transfer that an API refuses without a call
 	reasonTooLarge    = "amount_above_limit"
-	// A party is abroad, and the operator has no account for credit transfers.
-	reasonInternational = "international_ach"
+	// ReasonInternational states that a party is abroad, so that an ACH entry would be an international transaction (IAT).
+	// A payment fails with it if the operator has no account for credit transfers.
+	ReasonInternational = "international_ach"
 )
 
 // Destination is the bank account that an output is paid to, unsealed.
@@ -237,7 +238,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 		party := to.party(details[o.ID].PayerCountry)
 		a, ok := ChooseAccount(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, party)
 		if !ok && OnlyInternationalACH(r.c.Accounts, o.Amount.Asset(), to.Country, to.Scheme, party) {
-			if err := payout.Fail(ctx, tx, o, reasonInternational); err != nil {
+			if err := payout.Fail(ctx, tx, o, ReasonInternational); err != nil {
 				return err
 			}
 			continue

@@ -128,11 +128,17 @@ const (
 	prenoteRefused  = "refused"
 )
 
-// AddPrenote queues a prenote to a destination, for the company that entered it.
+// AddPrenote queues a prenote to a destination, for the company that entered it. An account of a holder abroad has no
+// check: the prenote would be an international transaction.
 func (r *Rail) AddPrenote(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset,
 	snapshot json.RawMessage) error {
 	to, err := r.c.Reveal(snapshot)
 	if err != nil {
+		return err
+	}
+	if abroad := to.party(""); abroad != "" {
+		_, err := r.c.Checked(ctx, tx, Checked{CompanyID: companyID, Destination: snapshot, Method: CheckPrenote,
+			Result: PrenoteRefused})
 		return err
 	}
 	a, ok := ChooseAccount(r.c.Accounts, asset, to.Country, to.Scheme, "")

@@ -66,6 +66,21 @@ func (b *checks) prenote(number, kind string) {
 	})
 }
 
+// A prenote to a holder abroad would be an international transaction: none is sent.
+func TestNoPrenoteGoesAbroad(t *testing.T) {
+	runChecks(t, func(b *checks) {
+		b.Write(func(ctx context.Context, tx *db.Tx) error {
+			return b.e.AddPrenote(ctx, tx, payouttest.Company, money.USD, []byte(`{"account_holder_name":"Ada",
+				"account_holder_type":"individual","account_type":"checking","routing_number":"091000019",
+				"account_number":"123456","address":{"country":"CA"}}`))
+		})
+		b.work()
+		if !slices.Equal(b.got, []string{"not_possible"}) {
+			b.Errorf("%q", b.got)
+		}
+	})
+}
+
 // work runs the rail, lets the bank process files, and reads its responses.
 func (b *checks) work() {
 	b.Helper()

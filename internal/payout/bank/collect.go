@@ -253,7 +253,7 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 		return m, err
 	}
 	switch {
-	case !o.Kind.SEPA() && o.party() != "" && !country.InUnitedStates(o.party()):
+	case o.International():
 		return m, fmt.Errorf("direct debit %d would be international (IAT): a party is in %s", number, o.party())
 	case a.ByAPI():
 		m.Name = DebitReference(number) + apiSuffix
@@ -282,6 +282,12 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 
 // party returns the country of the party of an ACH debit that is abroad, see [Destination].
 func (o DebitOrder) party() string { return Destination{Data: o.Data}.party(o.Details.PayerCountry) }
+
+// International reports whether this is an ACH debit with a party outside of the United States, which would be an
+// international transaction (IAT) and is not made.
+func (o DebitOrder) International() bool {
+	return !o.Kind.SEPA() && o.party() != "" && !country.InUnitedStates(o.party())
+}
 
 // LacksAddress reports whether a bank refuses the debit because the company's address is unknown.
 func (o DebitOrder) LacksAddress() bool {

@@ -36,10 +36,13 @@ func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Rece
 		return nil, err
 	}
 	lines := strings.Split(strings.TrimRight(string(in), "\n"), "\n")
-	if len(lines)%10 != 0 {
+	switch {
+	case len(lines)%10 != 0:
 		return nil, fmt.Errorf("nacha: %d records are not a multiple of ten", len(lines))
+	case !slices.ContainsFunc(lines, func(l string) bool { return l[0] == '5' }):
+		return nil, errors.New("nacha: the file has no batch")
 	}
-	b := inspection{at: at, isBankingDay: isBankingDay}
+	b := inspection{at: at, blocks: len(lines) / 10, isBankingDay: isBankingDay}
 	for i, l := range lines {
 		if err := b.record(l); err != nil {
 			return nil, fmt.Errorf("nacha: record %d: %w", i+1, err)
@@ -52,6 +55,8 @@ func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Rece
 type inspection struct {
 	at           time.Time
 	isBankingDay func(time.Time) bool
+	blocks       int    // number of blocks of ten records
+	number       string // of the batch before
 	entries      []Received
 	header       string // header record of the batch
 	batch        Received
@@ -86,6 +91,10 @@ func (b *inspection) record(l string) error {
 			return errors.New("the batch control record does not match the header of its batch")
 		}
 		return b.batchEnd()
+	case '9':
+		if blocks := l[7:13]; blocks != zeroPadded(int64(b.blocks), 6) && strings.Trim(l, "9") != "" {
+			return fmt.Errorf("the file control record states %s blocks of ten records, but the file has %d", blocks, b.blocks)
+		}
 	}
 	return nil
 }
@@ -99,6 +108,8 @@ func (b *inspection) batchHeader(l string) error {
 		return fmt.Errorf("the service class code %q is unknown", class)
 	case !slices.Contains([]string{"PPD", "CCD", classCTX, string(WebDebit)}, b.batch.Class):
 		return fmt.Errorf("the originator is not approved for the class %q", b.batch.Class)
+	case l[87:] <= b.number:
+		return fmt.Errorf("the batch number %s does not ascend", l[87:])
 	case b.batch.Company == "" || strings.TrimSpace(l[40:50]) == "":
 		return errors.New("the company name or identification is missing")
 	case b.batch.Description == "":
@@ -108,6 +119,7 @@ func (b *inspection) batchHeader(l string) error {
 	case b.batch.Description == Payroll && b.batch.Class != "PPD":
 		return errPayroll
 	}
+	b.number = l[87:]
 	day, err := time.Parse("060102", l[69:75])
 	if err != nil || !b.isBankingDay(day) {
 		return fmt.Errorf("%w: the effective entry date %q is not a banking day", ErrDay, l[69:75])
@@ -127,14 +139,18 @@ func (b *inspection) batchHeader(l string) error {
 
 // Errors of batches whose description does not fit.
 var (
-	errPayroll  = errors.New("the description PAYROLL is for PPD credits")
-	errPurchase = errors.New("the description PURCHASE is for WEB debits of consumers' purchases on the internet")
+	errPayroll = errors.New("the description PAYROLL is for PPD credits")
+	// The rule on standing authorizations permits PURCHASE in other classes, too, for which no originator is approved.
+	errPurchase = errors.New("the originator is approved for the description PURCHASE in WEB debits only")
 )
 
 // batchEnd returns an error unless the last entry of a batch, on an account at the originator's bank, balances all
 // others, which are in the other direction. A batch of prenotes has no such entry.
 func (b *inspection) batchEnd() error {
 	all := b.entries[b.first:]
+	if len(all) == 0 {
+		return errors.New("the batch has no entry")
+	}
 	prenotes := 0
 	for _, e := range all {
 		if e.Prenote {

@@ -2,6 +2,7 @@ package nacha
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,12 +46,14 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 	in := func(i int) string { e := fast; e.Window = SameDayWindows[i].Date; return text(e) }
 	zero := totaled(strings.NewReplacer("0000000100S0000012P", "0000000000S0000012P", "0000000100S0000012B",
 		"0000000000S0000012B").Replace(pay))
+	header, batch := strings.Split(pay, "\n")[0], strings.Split(pay, "\n")[1]
+	nines := func(n int) []string { return slices.Repeat([]string{strings.Repeat("9", width)}, n) }
 	for name, c := range map[string]struct {
 		file, old, new, want string
 		at                   time.Time
 	}{
 		"PAYROLL to a company":     {vendor, "VENDOR PMT", "PAYROLL   ", "PAYROLL is for PPD credits", day},
-		"PURCHASE as a credit":     {pay, "PAYROLL   ", "PURCHASE  ", "PURCHASE is for WEB debits", day},
+		"PURCHASE as a credit":     {pay, "PAYROLL   ", "PURCHASE  ", "PURCHASE in WEB debits only", day},
 		"no description":           {pay, "PAYROLL   ", "          ", "description is missing", day},
 		"another class":            {pay, "PPDPAYROLL", "TELPAYROLL", `class "TEL"`, day},
 		"an international entry":   {pay, "PPDPAYROLL", "IATPAYROLL", `class "IAT"`, day},
@@ -90,7 +93,14 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		"a control of another batch": {pay, "091400600000001\n9", "091400600000002\n9", "batch control", day},
 		"another service class": {strings.ReplaceAll(pay, "\n5200", "\n5220"), "\n8200", "\n8220", "service class",
 			day},
-		"records left out": {pay, strings.Repeat("9", 94) + "\n", "", "multiple of ten", day},
+		"a wrong number of blocks": {pay, "\n9000001000001", "\n9000001000002", "000002 blocks of ten records", day},
+		"a file without a batch": {strings.Join(append([]string{header, "9000000000001" + strings.Repeat("0", 42) +
+			strings.Repeat(" ", 39)}, nines(8)...), "\n") + "\n", "", "", "no batch", day},
+		"a batch without an entry": {strings.Join(append([]string{header, batch, "8" + batch[1:4] + strings.Repeat("0", 40) +
+			batch[40:50] + strings.Repeat(" ", 25) + batch[79:], "9000001000001" + strings.Repeat("0", 42) +
+			strings.Repeat(" ", 39)}, nines(6)...), "\n") + "\n", "", "", "the batch has no entry", day},
+		"batch numbers that do not ascend": {text(entry(1, 100), bill), "1091400600000002\n6", "1091400600000001\n6", "batch number 0000001 does not ascend", day},
+		"records left out":                 {pay, strings.Repeat("9", 94) + "\n", "", "multiple of ten", day},
 	} {
 		body := c.file
 		if c.old != "" {
@@ -178,16 +188,16 @@ func TestInspectWantsBalancedBatches(t *testing.T) {
 		"a purchase":         {strings.Replace(text(web), "FUNDING   ", "PURCHASE  ", 1), ""},
 		"a single purchase":  {strings.Replace(text(web), "R 0091", "S 0091", 1), ""},
 		"a purchase by a company": {strings.Replace(text(fund), "FUNDING   ", "PURCHASE  ", 1),
-			"PURCHASE is for WEB debits"},
+			"PURCHASE in WEB debits only"},
 		"a purchase by PPD": {strings.Replace(text(back), "REVERSAL  ", "PURCHASE  ", 1),
-			"PURCHASE is for WEB debits"},
+			"PURCHASE in WEB debits only"},
 		"a debit as PAYROLL": {strings.Replace(text(back), "REVERSAL  ", "PAYROLL   ", 1),
 			"PAYROLL is for PPD credits"},
 		"a WEB debit of unknown terms": {strings.Replace(text(web), "R 0091", "  0091", 1), "single or recurring"},
 		"a WEB credit": {strings.NewReplacer("PPDPAYMENT", "WEBPAYMENT", "Inc.   0",
 			"Inc. S 0").Replace(text(other)), "between people"},
 		"a credit as PURCHASE": {strings.NewReplacer("PPDPAYMENT   ", "WEBPURCHASE  ",
-			"Lukasz       0", "Lukasz     S 0", "Inc.   0", "Inc. S 0").Replace(text(other)), "PURCHASE is for WEB debits"},
+			"Lukasz       0", "Lukasz     S 0", "Inc.   0", "Inc. S 0").Replace(text(other)), "PURCHASE in WEB debits only"},
 		"mixed, without a debit":     {alone(text(pay), "200"), "not balanced"},
 		"credits only":               {alone(text(pay), "220"), "not balanced"},
 		"debits only":                {alone(text(fund), "225"), "not balanced"},

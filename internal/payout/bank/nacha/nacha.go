@@ -81,8 +81,9 @@ const (
 const MaxCents = 99_999_999_99
 
 // Company entry descriptions. The field has ten characters. Nacha defines PAYROLL for PPD credits that pay wages,
-// salaries and similar compensation, RETRY PYMT for a debit that repeats a returned one, and PURCHASE for WEB debits of
-// consumers for goods that they bought on the internet. This package does not write PURCHASE: its debits fund accounts.
+// salaries and similar compensation, RETRY PYMT for a debit that repeats a returned one, and PURCHASE for purchases
+// of goods on the internet: WEB debits, or other classes where the rule on standing authorizations permits it. This
+// package does not write PURCHASE: its debits fund accounts.
 // Prenote describes prenotes, which pay nothing.
 const (
 	Payroll = "PAYROLL"
