@@ -196,8 +196,10 @@ func (a *Account) prepare() error {
 	if _, known := money.Lookup(string(a.Currency)); !known || a.Currency.IsCrypto() {
 		bad("currency %q is not a currency", a.Currency)
 	}
-	if a.ID == "" || a.Name == "" || a.Number == "" {
-		bad("id, name and number are required")
+	for _, s := range [][2]string{{"id", a.ID}, {"name", a.Name}, {"number", a.Number}} {
+		if s[1] == "" {
+			bad("%s is missing", s[0])
+		}
 	}
 	if fee, err := a.maxReturnFee(); err != nil || fee.Sign() < 0 {
 		bad("return_fee %q is not an amount such as 25.00", a.ReturnFee)
@@ -280,7 +282,7 @@ func (a *Account) prepare() error {
 		if a.Currency != money.USD {
 			bad("currency %q: an account at %s must be in USD", a.Currency, a.Format)
 		}
-		if _, err := money.Parse(a.Currency, cmp.Or(a.InstantLimit, "0")); err != nil {
+		if most, err := money.Parse(a.Currency, cmp.Or(a.InstantLimit, "0")); err != nil || most.Sign() < 0 {
 			bad("instant_limit %q is not an amount such as 25000.00", a.InstantLimit)
 		}
 	case FormatWise:

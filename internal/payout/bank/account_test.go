@@ -55,9 +55,9 @@ func TestReadAccountsNamesEachRefusedSetting(t *testing.T) {
 		named   string // part of the error
 		allowed []any
 	}{
-		{euros, "id", []any{"", nil}, "id, name and number are required", []any{"x"}},
-		{euros, "name", []any{""}, "id, name and number are required", []any{"x"}},
-		{euros, "number", []any{""}, "id, name and number are required", nil},
+		{euros, "id", []any{"", nil}, "id is missing", []any{"x"}},
+		{euros, "name", []any{""}, "name is missing", []any{"x"}},
+		{euros, "number", []any{""}, "number is missing", nil},
 		{euros, "number", []any{"DE8937040044053", "DE88370400440532013000", "MU43BOMM0101123456789101000MUR"},
 			"must be an IBAN of a country in SEPA", []any{"NL91ABNA0417164300"}},
 		{euros, "currency", []any{"BTC", "EURO", nil}, "currency", []any{"EUR"}},
@@ -94,7 +94,8 @@ func TestReadAccountsNamesEachRefusedSetting(t *testing.T) {
 			[]string{"", "", "", "12:00"}}, "same_day", []any{[]string{"10:30", "14:45", "16:45"}, []string{"", "14:00"}}},
 
 		{column, "currency", []any{"EUR"}, "currency", []any{"USD"}},
-		{column, "instant_limit", []any{"x", "1.001"}, "instant_limit", []any{"25000.00", ""}},
+		{column, "instant_limit", []any{"x", "1.001", "-1.00"}, "instant_limit", []any{"25000.00", "0", ""}},
+		{with(column, "format", "increase"), "instant_limit", []any{"-0.01"}, "instant_limit", []any{"25000.00"}},
 		{column, "statement_days", []any{1}, "statement_days", []any{0}},
 		{wise, "profile", []any{nil, "a"}, "profile", []any{"1"}},
 		{wise, "number", []any{"a"}, "number", []any{"1"}},

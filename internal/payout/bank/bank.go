@@ -89,7 +89,7 @@ const (
 	ReasonDestination = "destination_incomplete" // also the code of a transfer that an API refuses without a call
 	reasonTooLarge    = "amount_above_limit"
 	// ReasonInternational states that a party is abroad, so that an ACH entry would be an international transaction (IAT).
-	// A payment fails with it if the operator has no account for credit transfers.
+	// A payment fails with it if the operator has no account for credit transfers, by files or at Wise.
 	ReasonInternational = "international_ach"
 )
 

@@ -135,9 +135,9 @@ func refuseCollection(message, group, debit *element, earliest, now time.Time) (
 		return amount, refusal{"AC03", "the debtor's name or an IBAN is not valid"}
 	case bic != "" && (!iso20022.IsBIC(bic) || !iso20022.SameCountry(bic, iban)):
 		return amount, refusal{"RC01", "the BIC of the debtor's bank does not fit the IBAN"}
-	case slices.ContainsFunc(slices.Concat(debit.all("UltmtDbtr"), debit.all("UltmtCdtr"), group.all("UltmtCdtr")),
-		func(e *element) bool { return !validAddress(e) }):
-		return amount, refusal{"RR02", "the address of an ultimate party has no town or no country"}
+	case !validAddress(slices.Concat(message.all("GrpHdr/InitgPty"), group.all("UltmtCdtr"), debit.all("UltmtCdtr"),
+		debit.all("UltmtDbtr"))...):
+		return amount, refusal{"RR02", "the address of an ultimate or initiating party has no town or no country"}
 	case !validAddress(debtor[0]) || iso20022.NeedsAddress(iban) && len(debtor[0].all("PstlAdr")) != 1:
 		return amount, refusal{"BE07", "the debtor's address is missing, or has no town or no country"}
 	case utf8.RuneCountInString(debit.text("RmtInf/Ustrd")) > 140 || len(debit.all("RmtInf/Ustrd")) > 1:

@@ -117,6 +117,11 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 	abroad.Version, abroad.Debits[0].Address = iso20022.Collection02, iso20022.Address{}
 	abroad.Debits[0].Debtor.Account = "NL91ABNA0417164300"
 	old := string(testkit.Must(abroad.Write()))
+	const (
+		party     = "<Nm>X</Nm><PstlAdr><TwnNm>Bonn</TwnNm><Ctry>DE</Ctry></PstlAdr>"
+		noTown    = "<Nm>X</Nm><PstlAdr><Ctry>DE</Ctry></PstlAdr>"
+		noCountry = "<Nm>X</Nm><PstlAdr><TwnNm>Bonn</TwnNm></PstlAdr>"
+	)
 	for name, body := range map[string]string{"EEA": body, "version 02": old, "abroad": home,
 		"the last debit": strings.Replace(body, "FRST", "FNAL", 1), "the only debit": strings.Replace(body, "FRST",
 			"OOFF", 1),
@@ -126,6 +131,10 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 		"140 characters": strings.Replace(body, "</DrctDbtTxInf>", "<RmtInf><Ustrd>"+strings.Repeat("x", 140)+
 			"</Ustrd></RmtInf></DrctDbtTxInf>", 1),
 		"70 characters": strings.Replace(body, "<Nm>Rose<", "<Nm>"+strings.Repeat("x", 70)+"<", 1),
+		"ultimate and initiating parties": strings.NewReplacer(
+			"<Dbtr>", "<UltmtCdtr>"+party+"</UltmtCdtr><Dbtr>", "</DbtrAcct>", "</DbtrAcct><UltmtDbtr>"+party+"</UltmtDbtr>",
+			"<CdtrSchmeId>", "<UltmtCdtr>"+party+"</UltmtCdtr><CdtrSchmeId>",
+			"</InitgPty>", party[len("<Nm>X</Nm>"):]+"</InitgPty>").Replace(body),
 		"a hybrid address": strings.Replace(body, "<TwnNm>Berlin</TwnNm>",
 			"<TwnNm>Berlin</TwnNm><AdrLine>1 Main St</AdrLine>", 1),
 	} {
@@ -179,20 +188,26 @@ func TestTheSimulatedBankRefusesWrongCollections(t *testing.T) {
 		"no signature":         {"<DtOfSgntr>2026-10-16<", "<DtOfSgntr>2026<", "MD02"},
 		"three lines": {"<TwnNm>Berlin</TwnNm>",
 			"<TwnNm>Berlin</TwnNm>" + strings.Repeat("<AdrLine>x</AdrLine>", 3), "BE04"},
-		"an ultimate party": {"<Dbtr>", "<UltmtCdtr><Nm>X</Nm><PstlAdr><Ctry>DE</Ctry></PstlAdr></UltmtCdtr><Dbtr>",
-			"RR02"},
-		"another reference":   {"<MsgId>D0000012<", "<MsgId>X0000012<", "FF01"},
-		"an old version":      {"pain.008.001.08", "pain.008.001.01", "FF01"},
-		"another message":     {"pain.008.001.08", "pain.001.001.09", "FF01"},
-		"a wrong message ID":  {"<MsgId>D0000012<", "<MsgId>/D0000012<", "FF01"},
-		"a long group ID":     {"<PmtInfId>D0000012<", "<PmtInfId>" + strings.Repeat("D", 36) + "<", "FF01"},
-		"no creditor":         {"<Cdtr>\n    <Nm>Example</Nm>", "<Cdtr>", "BE04"},
-		"no town":             {"<TwnNm>Berlin</TwnNm>", "", "BE04"},
-		"no country":          {"<Ctry>DE</Ctry>", "", "BE04"},
-		"an unstructured one": {"<TwnNm>Berlin</TwnNm>", "<AdrLine>10115 Berlin</AdrLine>", "BE04"},
-		"another identifier":  {"<Prtry>SEPA</Prtry>", "<Prtry>OWN</Prtry>", "BE17"},
-		"a creditor's accent": {"<Cdtr>\n    <Nm>Example<", "<Cdtr><Nm>Exämple<", "RR10"},
-		"a long name":         {"<Nm>Rose<", "<Nm>" + strings.Repeat("x", 71) + "<", "RR10"},
+		"an ultimate creditor's town":        {"<Dbtr>", "<UltmtCdtr>" + noTown + "</UltmtCdtr><Dbtr>", "RR02"},
+		"an ultimate creditor's country":     {"<Dbtr>", "<UltmtCdtr>" + noCountry + "</UltmtCdtr><Dbtr>", "RR02"},
+		"an ultimate debtor's town":          {"</DbtrAcct>", "</DbtrAcct><UltmtDbtr>" + noTown + "</UltmtDbtr>", "RR02"},
+		"an ultimate debtor's country":       {"</DbtrAcct>", "</DbtrAcct><UltmtDbtr>" + noCountry + "</UltmtDbtr>", "RR02"},
+		"a group's ultimate creditor's town": {"<CdtrSchmeId>", "<UltmtCdtr>" + noTown + "</UltmtCdtr><CdtrSchmeId>", "RR02"},
+		"a group's ultimate creditor's country": {"<CdtrSchmeId>", "<UltmtCdtr>" + noCountry +
+			"</UltmtCdtr><CdtrSchmeId>", "RR02"},
+		"an initiating party's town": {"</InitgPty>", noTown[len("<Nm>X</Nm>"):] + "</InitgPty>", "RR02"},
+		"another reference":          {"<MsgId>D0000012<", "<MsgId>X0000012<", "FF01"},
+		"an old version":             {"pain.008.001.08", "pain.008.001.01", "FF01"},
+		"another message":            {"pain.008.001.08", "pain.001.001.09", "FF01"},
+		"a wrong message ID":         {"<MsgId>D0000012<", "<MsgId>/D0000012<", "FF01"},
+		"a long group ID":            {"<PmtInfId>D0000012<", "<PmtInfId>" + strings.Repeat("D", 36) + "<", "FF01"},
+		"no creditor":                {"<Cdtr>\n    <Nm>Example</Nm>", "<Cdtr>", "BE04"},
+		"no town":                    {"<TwnNm>Berlin</TwnNm>", "", "BE04"},
+		"no country":                 {"<Ctry>DE</Ctry>", "", "BE04"},
+		"an unstructured one":        {"<TwnNm>Berlin</TwnNm>", "<AdrLine>10115 Berlin</AdrLine>", "BE04"},
+		"another identifier":         {"<Prtry>SEPA</Prtry>", "<Prtry>OWN</Prtry>", "BE17"},
+		"a creditor's accent":        {"<Cdtr>\n    <Nm>Example<", "<Cdtr><Nm>Exämple<", "RR10"},
+		"a long name":                {"<Nm>Rose<", "<Nm>" + strings.Repeat("x", 71) + "<", "RR10"},
 		"a long text": {"</DrctDbtTxInf>", "<RmtInf><Ustrd>" + strings.Repeat("x",
 			141) + "</Ustrd></RmtInf></DrctDbtTxInf>",
 			"RR07"},

@@ -137,6 +137,12 @@ func refuseOrder(order *element, accounts []Account, now time.Time) refusal {
 	if !validAddress(debtor[0]) {
 		return refusal{"BE07", "the debtor's address has no town or no country"}
 	}
+	if !validAddress(head[0].all("InitgPty")...) {
+		return refusal{"FF01", "the address of the initiating party has no town or no country"}
+	}
+	if r := refuseUltimateDebtor(group); r != (refusal{}) {
+		return r
+	}
 	charges := map[bool]string{true: "SLEV", false: "SHAR"}[sepaGroup(group)]
 	purpose, instrument := group.text("PmtTpInf/CtgyPurp/Cd"), group.text("PmtTpInf/LclInstrm/Cd")
 	switch {
@@ -197,18 +203,16 @@ func refuseTransfer(group, t *element, amount money.Amount) refusal {
 	}
 	iban, bic, purpose := t.text("CdtrAcct/Id/IBAN"), t.text("CdtrAgt/FinInstnId/BICFI"), t.text("Purp/Cd")
 	number := t.text("CdtrAcct/Id/Othr/Id")
+	if r := refuseUltimateDebtor(t); r != (refusal{}) {
+		return r
+	}
 	switch {
 	case !validID(t.text("PmtId/EndToEndId")) || !validID(t.text("PmtId/InstrId")):
 		return refusal{"RF01", "an identification of the payment is not valid"}
 	case amount.Sign() <= 0:
 		return refusal{"AM01", "the amount is zero"}
-	case !validAddress(creditor[0]) || slices.ContainsFunc(t.all("UltmtCdtr"),
-		func(e *element) bool { return !validAddress(e) }):
+	case !validAddress(creditor[0]) || !validAddress(t.all("UltmtCdtr")...):
 		return refusal{"BE04", "the address of the creditor or of the ultimate creditor has no town or no country"}
-	case slices.ContainsFunc(t.all("UltmtDbtr"), func(e *element) bool { return e.text("Nm") == "" || !validAddress(e) }):
-		return refusal{"RR02", "the ultimate debtor has no name, or an address without a town or a country"}
-	case slices.ContainsFunc(t.all("UltmtDbtr/Id/OrgId/LEI"), func(e *element) bool { return !country.ValidLEI(e.Text) }):
-		return refusal{"RR02", "the ultimate debtor's LEI is not valid"}
 	case iban+number == "" || iban != "" && !iso20022.IsIBAN(iban) || len(number) > 34 ||
 		number == "NOTPROVIDED" && t.text("CdtrAcct/Prxy/Id") == "":
 		return refusal{"AC03", "the creditor's account number is not valid"}
@@ -244,16 +248,32 @@ func validID(s string) bool {
 		!strings.HasSuffix(s, "/") && !strings.Contains(s, "//")
 }
 
-// validAddress reports whether the address of a party, if it has one, is structured or hybrid.
-func validAddress(party *element) bool {
-	for _, a := range party.all("PstlAdr") {
-		lines := a.all("AdrLine")
-		if strings.TrimSpace(a.text("TwnNm")) == "" || !country.Exists(a.text("Ctry")) || len(lines) > 2 ||
-			slices.ContainsFunc(lines, func(e *element) bool { return utf8.RuneCountInString(e.Text) > 70 }) {
-			return false
+// validAddress reports whether the addresses of parties, if they have any, are structured or hybrid.
+func validAddress(parties ...*element) bool {
+	for _, p := range parties {
+		for _, a := range p.all("PstlAdr") {
+			lines := a.all("AdrLine")
+			if strings.TrimSpace(a.text("TwnNm")) == "" || !country.Exists(a.text("Ctry")) || len(lines) > 2 ||
+				slices.ContainsFunc(lines, func(e *element) bool { return utf8.RuneCountInString(e.Text) > 70 }) {
+				return false
+			}
 		}
 	}
 	return true
+}
+
+// refuseUltimateDebtor returns a refusal unless the ultimate debtor of a group or of a payment, if it has one, has a
+// name and, if they are stated, a valid address and LEI.
+func refuseUltimateDebtor(of *element) refusal {
+	for _, e := range of.all("UltmtDbtr") {
+		if e.text("Nm") == "" || !validAddress(e) {
+			return refusal{"RR02", "the ultimate debtor has no name, or an address without a town or a country"}
+		}
+		if lei := e.text("Id/OrgId/LEI"); lei != "" && !country.ValidLEI(lei) {
+			return refusal{"RR02", "the ultimate debtor's LEI is not valid"}
+		}
+	}
+	return refusal{}
 }
 
 // isCode reports whether s has the form of an ISO purpose code.

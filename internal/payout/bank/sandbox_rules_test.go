@@ -59,6 +59,8 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		}
 	}
 	const town = "<TwnNm>Berlin</TwnNm>"
+	// ultimate returns an ultimate debtor of the group, before the debtor.
+	ultimate := func(content string) string { return "<UltmtDbtr>" + content + "</UltmtDbtr><Dbtr>" }
 	for name, c := range map[string]struct{ body, old, replacement, want string }{
 		"an old version":        {euros, "pain.001.001.09", "pain.001.001.03", "RJCT FF01"},
 		"a wrong ID":            {euros, "<MsgId>S0000012<", "<MsgId>/S0000012<", "RJCT FF01"},
@@ -122,6 +124,22 @@ func TestTheSimulatedBankRefusesWrongFiles(t *testing.T) {
 		"an ultimate payee's town": {euros, "</Cdtr>",
 			"</Cdtr><UltmtCdtr><Nm>X</Nm><PstlAdr><Ctry>DE</Ctry></PstlAdr></UltmtCdtr>",
 			"PART 1:BE04"},
+		"an ultimate payee's country": {euros, "</Cdtr>",
+			"</Cdtr><UltmtCdtr><Nm>X</Nm><PstlAdr><TwnNm>Bonn</TwnNm></PstlAdr></UltmtCdtr>", "PART 1:BE04"},
+		"a group's ultimate debtor": {euros, "<Dbtr>", ultimate("<Nm>X</Nm><PstlAdr><TwnNm>Bonn</TwnNm><Ctry>DE</Ctry>" +
+			"</PstlAdr><Id><OrgId><LEI>506700GE1G29325QX363</LEI></OrgId></Id>"), "ACSP"},
+		"a group's ultimate debtor without name": {euros, "<Dbtr>", ultimate("<PstlAdr><TwnNm>Bonn</TwnNm><Ctry>DE</Ctry>" +
+			"</PstlAdr>"), "RJCT RR02"},
+		"a group's ultimate debtor's town": {euros, "<Dbtr>",
+			ultimate("<Nm>X</Nm><PstlAdr><Ctry>DE</Ctry></PstlAdr>"), "RJCT RR02"},
+		"a group's ultimate debtor's country": {euros, "<Dbtr>",
+			ultimate("<Nm>X</Nm><PstlAdr><TwnNm>Bonn</TwnNm></PstlAdr>"), "RJCT RR02"},
+		"a group's ultimate debtor's LEI": {euros, "<Dbtr>",
+			ultimate("<Nm>X</Nm><Id><OrgId><LEI>506700GE1G29325QX364</LEI></OrgId></Id>"), "RJCT RR02"},
+		"an initiating party": {euros, "</InitgPty>",
+			"<PstlAdr><TwnNm>Bonn</TwnNm><Ctry>DE</Ctry></PstlAdr></InitgPty>", "ACSP"},
+		"an initiating party's country": {euros, "</InitgPty>", "<PstlAdr><TwnNm>Bonn</TwnNm></PstlAdr></InitgPty>",
+			"RJCT FF01"},
 		"140 characters": {euros, "<Ustrd>November wages<", "<Ustrd>" + strings.Repeat("x", 140) + "<", "ACSP"},
 		"70 characters":  {euros, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 70) + "<", "ACSP"},
 		"140, in francs": {francs, "<Nm>Ada<", "<Nm>" + strings.Repeat("x", 140) + "<", "ACSP"},

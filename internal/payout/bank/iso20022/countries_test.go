@@ -46,7 +46,7 @@ var samples = map[string]string{
 func TestEveryCountryHasAValidFile(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	accounts := slices.DeleteFunc(bank.SandboxAccounts(), func(a bank.Account) bool { return a.Format != bank.FormatPain })
-	var files [][]byte
+	var files, newest [][]byte // in both versions
 	local := map[string]bool{}
 	for _, asset := range money.All() {
 		for _, country := range destination.Countries(asset) {
@@ -70,13 +70,21 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 				if !ok {
 					t.Fatalf("no account in %s", asset)
 				}
-				f, err := a.Encode(1, now, []bank.Payment{{Amount: money.New(asset, 100_00), Country: country, Scheme: scheme,
-					Data: text, Details: payout.Details{Payer: "Example Inc", Purpose: payout.PurposeWages}}})
+				payments := []bank.Payment{{Amount: money.New(asset, 100_00), Country: country, Scheme: scheme,
+					Data: text, Details: payout.Details{Payer: "Example Inc", Purpose: payout.PurposeWages}}}
+				a.Version = iso20022.Order11
+				newer, err := a.Encode(1, now, payments)
+				if err != nil {
+					t.Errorf("%s %s %s, %s: %v", asset, country, scheme, a.Version, err)
+					continue
+				}
+				a.Version = iso20022.Order09
+				f, err := a.Encode(1, now, payments)
 				if err != nil {
 					t.Errorf("%s %s %s: %v", asset, country, scheme, err)
 					continue
 				}
-				files = append(files, f.Body)
+				files, newest = append(files, f.Body), append(newest, newer.Body)
 				for key, value := range given {
 					if !strings.Contains(string(f.Body), value) {
 						t.Errorf("%s %s %s: %s is missing in\n%s", asset, country, scheme, key, f.Body)
@@ -105,6 +113,7 @@ func TestEveryCountryHasAValidFile(t *testing.T) {
 		t.Errorf("%d schemes, %d without an IBAN, want %d", len(files), len(local), len(agents))
 	}
 	iso20022.Conforms(t, iso20022.Order09, files...)
+	iso20022.Conforms(t, iso20022.Order11, newest...)
 }
 
 // sample returns values for the fields of a scheme, and those values that the file must contain.
