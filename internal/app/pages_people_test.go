@@ -83,6 +83,10 @@ func TestRecipientPages(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 
+		next := o.Submit(form, "/recipients/new", "first_name", "Annie", "last_name", "Easley", "country", "US", "then",
+			"destination")
+		o.says(o.Get(next.Location()), `<option value="BTC">`)
+
 		file := o.says(o.Get("/recipients/import"), "external_id", `accept=".csv,text/csv"`)
 		o.says(o.Get("/recipients/import/template.csv"), "external_id,first_name")
 		if got := o.Submit(file, "/recipients/import/check", "csv", "nonsense\n"); got.Status != 422 {

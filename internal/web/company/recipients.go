@@ -165,7 +165,11 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		Profile: identity.Profile{Email: value("email"), FirstName: value("first_name"), LastName: value("last_name"),
 			Country: strings.ToUpper(value("country"))},
 	})
-	return ui.View{Redirect: recipientPath(r.ID)}, ui.RenameField(err, "/name", "/firm")
+	to := recipientPath(r.ID)
+	if c.Form.Get("then") == "destination" {
+		to += "/destinations/new"
+	}
+	return ui.View{Redirect: to}, ui.RenameField(err, "/name", "/firm")
 }
 
 type recipientPage struct {
