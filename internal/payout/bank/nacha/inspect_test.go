@@ -99,8 +99,9 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		"a batch without an entry": {strings.Join(append([]string{header, batch, "8" + batch[1:4] + strings.Repeat("0", 40) +
 			batch[40:50] + strings.Repeat(" ", 25) + batch[79:], "9000001000001" + strings.Repeat("0", 42) +
 			strings.Repeat(" ", 39)}, nines(6)...), "\n") + "\n", "", "", "the batch has no entry", day},
-		"batch numbers that do not ascend": {text(entry(1, 100), bill), "1091400600000002\n6", "1091400600000001\n6", "batch number 0000001 does not ascend", day},
-		"records left out":                 {pay, strings.Repeat("9", 94) + "\n", "", "multiple of ten", day},
+		"batch numbers that do not ascend": {text(entry(1, 100), bill), "1091400600000002\n6", "1091400600000001\n6",
+			"batch number 0000001 does not ascend", day},
+		"records left out": {pay, strings.Repeat("9", 94) + "\n", "", "multiple of ten", day},
 	} {
 		body := c.file
 		if c.old != "" {
