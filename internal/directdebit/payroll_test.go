@@ -171,6 +171,27 @@ func TestTheRiskLimitFundsAWholePayroll(t *testing.T) {
 	})
 }
 
+// A payroll whose ACH debit was canceled because the company is abroad by then stays pending, as after any debit that
+// failed, and can be canceled.
+func TestAPayrollOutlivesAnInternationalDebit(t *testing.T) {
+	runPayrolls(t, func(x *payEnv) {
+		x.UseCompanyOf(bank.ACHCCD)
+		x.Exec("UPDATE destinations SET symbol = 'USD'")
+		x.address.PayerCountry = "US"
+		x.mandate(bank.ACHCCD, "123456")
+		p, err := x.tryOrder(x.admin, "USD", "100")
+		x.Must(err)
+		d := x.debitOf(p)
+		x.reach(d)
+		x.address.PayerCountry = "CA"
+		x.submit(d)
+		x.want(d, directdebit.Cancelled, bank.ReasonInternational, 0, 0, 0)
+		x.is(p, "pending none", 0, 0, 0)
+		x.cancel(p)
+		x.is(p, "cancelled none", 0, 0, 0)
+	})
+}
+
 // The return of a debit takes the money out of a payroll that was not released. A retry funds the payroll again.
 func TestAReturnedDebitUnfundsItsPayroll(t *testing.T) {
 	runPayrolls(t, func(x *payEnv) {

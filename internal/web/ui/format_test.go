@@ -88,3 +88,16 @@ func TestPluralForms(t *testing.T) {
 		}
 	}
 }
+
+// Reasons for which payments to bank accounts fail have a text in every language.
+func TestReasonsOfBankPaymentsHaveTexts(t *testing.T) {
+	for _, l := range texts.Languages {
+		r := texts.Reader{Language: texts.Language{Tag: l.Tag}}
+		for _, key := range []string{"reason.international_ach", "reason.destination_incomplete", "reason.amount_above_limit",
+			"debit.reason.international_ach"} {
+			if !r.HasText(key) {
+				t.Errorf("%s: %s has no text", l.Tag, key)
+			}
+		}
+	}
+}
