@@ -39,7 +39,7 @@ func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Rece
 	switch {
 	case len(lines)%10 != 0:
 		return nil, fmt.Errorf("nacha: %d records are not a multiple of ten", len(lines))
-	case !slices.ContainsFunc(lines, func(l string) bool { return l[0] == '5' }):
+	case !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "5") }):
 		return nil, errors.New("nacha: the file has no batch")
 	}
 	b := inspection{at: at, blocks: len(lines) / 10, isBankingDay: isBankingDay}

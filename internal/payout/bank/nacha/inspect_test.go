@@ -93,6 +93,8 @@ func TestInspectRefusesWhatABankRefuses(t *testing.T) {
 		"a control of another batch": {pay, "091400600000001\n9", "091400600000002\n9", "batch control", day},
 		"another service class": {strings.ReplaceAll(pay, "\n5200", "\n5220"), "\n8200", "\n8220", "service class",
 			day},
+		"an empty record": {strings.Replace(pay, strings.Repeat("9", 94)+"\n", "", 1), "\n5", "\n\n5",
+			"it has 0 characters", day},
 		"a wrong number of blocks": {pay, "\n9000001000001", "\n9000001000002", "000002 blocks of ten records", day},
 		"a file without a batch": {strings.Join(append([]string{header, "9000000000001" + strings.Repeat("0", 42) +
 			strings.Repeat(" ", 39)}, nines(8)...), "\n") + "\n", "", "", "no batch", day},
