@@ -159,7 +159,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("ledger.roll_up", time.Minute, ledger.RollUp),
 		onDB("ledger.close_months", time.Hour, ledger.ClosePeriods),
 		onDB("payroll.exchange", time.Minute, payroll.RetryConversions),
-		onDB("income.retry", time.Minute, income.RetryHeld),
+		onDB("income.retry", time.Minute, new(income.HeldRetrier).Retry),
 		onDB("schedules.run", s.cfg.checkInterval(), s.schedules.RunDue),
 		onDB("payroll.debts", time.Minute, payroll.SettleDebts),
 		onDB("companies.thaw", time.Minute, backoffice.Thaw),

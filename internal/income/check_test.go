@@ -104,32 +104,67 @@ func TestIncomeWaitsForTheFirstAnswerOfTheBank(t *testing.T) {
 	})
 }
 
-// Income that waits for a setting of the operator is paid once the setting changed.
+// Income that waits for a setting of the operator is paid once the process was started with another setting.
 func TestIncomeContinuesAfterASettingChanged(t *testing.T) {
 	run(t, func(h *env) {
-		retry := func() {
+		start := func() {
 			h.Helper()
-			testkit.Check(t, income.RetryHeld(t.Context(), h.DB))
+			testkit.Check(t, new(income.HeldRetrier).Retry(t.Context(), h.DB))
 		}
 		h.checkAccounts(destination.CheckBlocks)
 		p := h.person(map[money.Asset]int{money.EUR: 100})
 		p.receive("100")
 		p.want(payroll.OnHold, payroll.ReasonCheck, 0)
-		retry()
+		start()
 		p.want(payroll.OnHold, payroll.ReasonCheck, 0)
 		h.checkAccounts(destination.CheckWarns)
-		retry()
+		start()
 		p.want(payroll.Released, "", 1)
 
 		q := h.person(map[money.Asset]int{money.BTC: 100})
 		h.Exec("UPDATE destinations SET rail = 'lightning', network = 'lightning' WHERE owner_id = $1", q.id)
 		q.receive("100")
 		q.want(payroll.ActionRequired, payroll.ReasonNoRail, 0)
-		retry()
+		start()
 		q.want(payroll.ActionRequired, payroll.ReasonNoRail, 0)
 		h.s.Payroll.Lightning = true
-		retry()
+		start()
 		q.want(payroll.Released, "", 1)
+	})
+}
+
+// Income that may wait for people for months is tried again at the start of the process and every hour, and not every
+// minute. A bank's first answer has its own attempt.
+func TestIncomeThatWaitsForPeopleIsTriedEveryHour(t *testing.T) {
+	run(t, func(h *env) {
+		for reason, c := range map[string]struct {
+			state                   payroll.State
+			start, minute, hourEach int64
+		}{
+			payroll.ReasonConversion: {payroll.OnHold, 1, 1, 1},
+			income.ReasonOwes:        {payroll.OnHold, 1, 1, 1},
+			payroll.ReasonCheck:      {payroll.OnHold, 1, 0, 1},
+			payroll.ReasonNoRail:     {payroll.ActionRequired, 1, 0, 1},
+			payroll.ReasonAnswer:     {payroll.OnHold, 0, 0, 0},
+		} {
+			h.blocked = true
+			p := h.person(map[money.Asset]int{money.EUR: 100})
+			p.receive("100")
+			p.want(payroll.OnHold, payroll.ReasonReview, 0)
+			h.Exec("UPDATE incomes SET state = $1, reason = $2 WHERE user_id = $3", string(c.state), reason, p.id)
+			var r income.HeldRetrier
+			for _, step := range []struct {
+				after time.Duration
+				want  int64
+			}{{0, c.start}, {time.Minute, c.minute}, {58 * time.Minute, c.minute}, {time.Minute, c.hourEach},
+				{time.Minute, c.minute}} {
+				h.Clock.Advance(step.after)
+				testkit.Check(t, r.Retry(t.Context(), h.DB))
+				h.WantCount(step.want, "jobs WHERE kind = 'income.release' AND company_id = $1", p.id)
+				h.Exec("DELETE FROM jobs")
+			}
+			h.Exec("UPDATE incomes SET reason = 'under_review' WHERE user_id = $1", p.id)
+		}
 	})
 }
 

@@ -413,7 +413,7 @@ func TestAnIncomeWaitsAndContinues(t *testing.T) {
 					h.Write(func(ctx context.Context, tx *db.Tx) error {
 						return treasury.SetLimit(ctx, tx, treasury.Limit{Asset: money.BTC, Least: sats(0)})
 					})
-					testkit.Check(t, income.RetryHeld(h.Context(), h.DB))
+					testkit.Check(t, new(income.HeldRetrier).Retry(h.Context(), h.DB))
 				}},
 		} {
 			t.Run(name, func(t *testing.T) {

@@ -291,14 +291,38 @@ func Resume(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// RetryHeld releases the incomes again that wait for an asset of the operator, for the settlement of a debt, or for
-// something that the operator's settings decide: the networks that are paid and the checks of accounts. It runs
-// periodically.
-func RetryHeld(ctx context.Context, d *db.DB) error {
+// retrySettings is the time between two attempts of the incomes that wait for settings of the operator or for people.
+const retrySettings = time.Hour
+
+// HeldRetrier releases incomes again that wait for something that ends without an event. The zero value is ready for
+// use by one goroutine.
+type HeldRetrier struct {
+	settings time.Time // last attempt of the incomes that wait for settings, or zero
+}
+
+// Retry enqueues the release of the incomes that wait for an asset of the operator or for the settlement of a debt. In
+// its first call and an hour after the last time, it does so for those, too, that wait for something that the
+// operator's settings decide: the networks that are paid and the checks of accounts. These may wait for people, for
+// months, and settings change when a process starts. Retry runs periodically.
+func (r *HeldRetrier) Retry(ctx context.Context, d *db.DB) error {
+	now, err := d.Now(ctx)
+	if err != nil {
+		return err
+	}
+	all := r.settings.IsZero() || now.Sub(r.settings) >= retrySettings
+	if err := retryHeld(ctx, d, all); err != nil || !all {
+		return err
+	}
+	r.settings = now
+	return nil
+}
+
+// retryHeld enqueues the release of the incomes that [held] returns.
+func retryHeld(ctx context.Context, d *db.DB, settings bool) error {
 	for after := ""; ; {
 		var waiting []Income
 		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			waiting, err = held(ctx, tx, after)
+			waiting, err = held(ctx, tx, settings, after)
 			return err
 		}); err != nil || len(waiting) == 0 {
 			return err

@@ -136,12 +136,13 @@ func CountOpen(ctx context.Context, tx *db.Tx, userID string) (open int64, last 
 // heldPage is the number of incomes that held returns.
 const heldPage = 1000
 
-// held returns up to heldPage incomes of all users that wait for a reason that ends without an event, after an ID.
-func held(ctx context.Context, tx *db.Tx, after string) ([]Income, error) {
-	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE (state = 'on_hold' AND reason IN ($1, $2, $3, $4)
-			OR state = 'action_required' AND reason = $5)
+// held returns up to heldPage incomes of all users, after an ID, that wait for an asset or for the settlement of a debt
+// and, if settings is set, those that wait for something that the operator's settings decide.
+func held(ctx context.Context, tx *db.Tx, settings bool, after string) ([]Income, error) {
+	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE (state = 'on_hold' AND reason IN ($1, $2)
+			OR state = 'on_hold' AND reason = $3 AND $5 OR state = 'action_required' AND reason = $4 AND $5)
 		AND income_id > $6 ORDER BY income_id LIMIT $7`, payroll.ReasonConversion, ReasonOwes, payroll.ReasonCheck,
-		payroll.ReasonAnswer, payroll.ReasonNoRail, after, int64(heldPage))
+		payroll.ReasonNoRail, settings, after, int64(heldPage))
 	return db.Collect(rows, err, scanRow)
 }
 
