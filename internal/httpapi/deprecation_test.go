@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // The responses of a deprecated operation, errors too, say since when it is deprecated and until when it works. The
-// contract marks it.
+// contract marks it, and names the headers.
 func TestDeprecatedOperationsSaySo(t *testing.T) {
 	from := time.Date(2027, time.January, 1, 0, 0, 0, 0, time.UTC)
 	b := newFixture(t, sqlite(t), nil)
@@ -29,8 +30,17 @@ func TestDeprecatedOperationsSaySo(t *testing.T) {
 			t.Errorf("%d %v", got.status, h)
 		}
 	}
-	if got := b.do("GET", "/openapi.json", ""); got.status != http.StatusOK ||
-		got.json(t)["paths"].(members)["/old"].(members)["get"].(members)["deprecated"] != true {
-		t.Errorf("%.300s", got.text)
+	got := b.do("GET", "/openapi.json", "")
+	if got.status != http.StatusOK {
+		t.Fatalf("%d %.300s", got.status, got.text)
+	}
+	op := got.json(t)["paths"].(members)["/old"].(members)["get"].(members)
+	if text := op["description"].(string); op["deprecated"] != true ||
+		!strings.HasSuffix(text, "\n\nDeprecated: since 2027-01-01. It works until 2027-07-01.") {
+		t.Errorf("the contract says %v: %s", op["deprecated"], text)
+	}
+	headers := op["responses"].(members)["200"].(members)["headers"].(members)
+	if headers["Deprecation"] == nil || headers["Sunset"] == nil {
+		t.Errorf("the contract names the headers %v", headers)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"sync"
 	"unicode"
 
@@ -409,6 +410,10 @@ func (rt route) describe() string {
 	}
 	if rt.sandboxOnly {
 		parts = append(parts, "Available in the sandbox only.")
+	}
+	if d := rt.deprecated; d != nil { // a paragraph that the tools of Go know
+		parts = append(parts, "Deprecated: since "+d.from.UTC().Format(time.DateOnly)+". It works until "+
+			d.sunset.UTC().Format(time.DateOnly)+".")
 	}
 	return strings.Join(parts, "\n\n")
 }

@@ -32,7 +32,7 @@ body. A list has a second method, which iterates over the items of all pages.
 				columns[1] = append(columns[1], "`"+camelName(s.name)+"."+camelName(name)+"`")
 				columns[2] = append(columns[2], "`"+s.name+"."+pyName(name)+"`")
 			}
-			fmt.Fprintf(&b, "| `%s %s` |", e.verb, e.path)
+			fmt.Fprintf(&b, "| `%s %s`%s |", e.verb, e.path, map[bool]string{true: " (deprecated)"}[e.deprecated])
 			for _, c := range columns {
 				b.WriteString(" " + strings.Join(c, ", ") + " |")
 			}

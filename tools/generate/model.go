@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/stipend/stipend/internal/httpapi"
 )
 
 // The part of OpenAPI 3.1 that the contract uses.
@@ -26,6 +24,7 @@ type (
 		OperationID string
 		Summary     string
 		Description string
+		Deprecated  bool
 		Tags        []string
 		Parameters  []parameter
 		RequestBody *struct {
@@ -76,6 +75,8 @@ type (
 		body   *shape // nil without a body; an object without a name is sent empty
 		result *shape // nil for a file
 		binary bool   // the file need not be text
+
+		deprecated bool // the description says until when it works, in a paragraph that begins with deprecatedMark
 		paging string // query parameter that continues a list: page, after, or empty
 		item   *shape // element of a list
 	}
@@ -138,16 +139,19 @@ var methodNames = map[string]string{
 	"get-readiness":          "ready",
 }
 
+// deprecatedMark begins the paragraph about a deprecated operation, as in doc comments of Go.
+const deprecatedMark = "\n\nDeprecated: "
+
 // implied lists the words of operation IDs that method names omit because the service implies them.
 var implied = map[string][]string{
 	"Destinations": {"user"}, "Invoices": {"user"}, "Payers": {"user"}, "Merchant claims": {"claim"},
 	"Company": {"company"},
 }
 
-// readModel reads the contract.
-func readModel() (*model, error) {
+// readModel reads the contract, an OpenAPI document.
+func readModel(document []byte) (*model, error) {
 	m := &model{objects: map[string]*object{}, requests: map[string]bool{}, updates: map[string]bool{}}
-	if err := json.Unmarshal(httpapi.Document(), &m.contract); err != nil {
+	if err := json.Unmarshal(document, &m.contract); err != nil {
 		return nil, err
 	}
 	delete(m.Components.Schemas, "Problem") // the SDKs declare errors themselves
@@ -275,7 +279,7 @@ func (m *model) addEndpoint(verb, path string, op operation) error {
 	}
 	e := &endpoint{
 		service: serviceName(op.Tags[0]), name: methodName(op), verb: verb, path: path,
-		summary: strings.TrimSuffix(op.Summary, "."),
+		summary: strings.TrimSuffix(op.Summary, "."), deprecated: op.Deprecated,
 	}
 	_, e.description, _ = strings.Cut(op.Description, "\n\n") // the first paragraph is the summary
 	i := slices.IndexFunc(m.services, func(s *service) bool { return s.name == e.service })

@@ -3,12 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+
+	"github.com/stipend/stipend/internal/httpapi"
 )
 
 // writeSDKs writes the generated files of all SDKs, whose names end in _gen before the extension, and the page of their
 // methods.
 func writeSDKs() error {
-	m, err := readModel()
+	m, err := readModel(httpapi.Document())
 	if err != nil {
 		return err
 	}

@@ -219,6 +219,9 @@ func tsMethod(m *model, e *endpoint) string {
 	if e.description != "" {
 		doc += "\n\n" + e.description
 	}
+	if e.deprecated {
+		doc = strings.Replace(doc, deprecatedMark, "\n\n@deprecated ", 1)
+	}
 	return tsComment(doc, "\t") + tsDeclare(camelName(e.name), tsArgs(m, e), "Promise<"+result+">") +
 		"\t\treturn this.t." + run + strings.Join(call, ", ") + ");\n\t}\n"
 }
