@@ -76,9 +76,9 @@ type (
 		result *shape // nil for a file
 		binary bool   // the file need not be text
 
-		deprecated bool // the description says until when it works, in a paragraph that begins with deprecatedMark
-		paging string // query parameter that continues a list: page, after, or empty
-		item   *shape // element of a list
+		deprecated bool   // the description says until when it works, in a paragraph that begins with deprecatedMark
+		paging     string // query parameter that continues a list: page, after, or empty
+		item       *shape // element of a list
 	}
 	object struct {
 		name    string // as a type: PayrollCreated

@@ -34,21 +34,33 @@ and give a kept hash with --head. The exit code is 1 if the log was changed.`
 
 // Run checks the log and prints its last hash. It returns backoffice.ErrAudit if the log was changed.
 func (c AuditVerifyCmd) Run(ctx context.Context, std Streams) error {
-	found := c.Head == ""
+	found, all := c.Head == "", int64(0)
+	bar := &progress{w: std.Err}
+	defer bar.end()
 	visit := func(a backoffice.AuditEntry) error {
 		found = found || a.Hash == c.Head
+		if c.File == "" {
+			bar.share(a.Sequence, all, "checked")
+		}
 		return ctx.Err()
 	}
 	var chain backoffice.AuditChain
 	var err error
 	if c.File != "" {
-		chain, err = c.verifyFile(std, visit)
+		chain, err = c.verifyFile(std, bar, visit)
 	} else {
-		err = withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
+		err = withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) (err error) {
+			if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+				all, err = backoffice.AuditEntries(ctx, tx)
+				return err
+			}); err != nil {
+				return err
+			}
 			chain, err = backoffice.VerifyAudit(ctx, d, visit)
 			return err
 		})
 	}
+	bar.end()
 	if err != nil {
 		return err
 	}
@@ -63,7 +75,7 @@ func (c AuditVerifyCmd) Run(ctx context.Context, std Streams) error {
 }
 
 func (c AuditVerifyCmd) verifyFile(
-	std Streams, visit func(backoffice.AuditEntry) error,
+	std Streams, bar *progress, visit func(backoffice.AuditEntry) error,
 ) (backoffice.AuditChain, error) {
 	from := std.In
 	if c.File != "-" {
@@ -74,7 +86,7 @@ func (c AuditVerifyCmd) verifyFile(
 		defer f.Close()
 		from = f
 	}
-	return backoffice.VerifyAuditFile(from, visit)
+	return backoffice.VerifyAuditFile(bar.reader(from, fileSize(c.File), "checked"), visit)
 }
 
 // AuditExportCmd prints the audit log.

@@ -84,6 +84,8 @@ func (c BackupCmd) Run(ctx context.Context, std Streams) error {
 			return fmt.Errorf("%s exists; name a new file", c.To)
 		}
 	}
+	bar := &progress{w: std.Err}
+	defer bar.end()
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		work, err := os.MkdirTemp(filepath.Dir(path), ".backup-")
 		if err != nil {
@@ -91,19 +93,20 @@ func (c BackupCmd) Run(ctx context.Context, std Streams) error {
 		}
 		defer os.RemoveAll(work)
 		copied := filepath.Join(work, "stipend.db")
-		if err := d.Backup(ctx, copied); err != nil {
+		if err := bar.growing(copied, fileSize(path), "copied", func() error { return d.Backup(ctx, copied) }); err != nil {
 			return err
 		}
-		report, err := checkCopy(ctx, copied, func(ctx context.Context, tx *db.Tx) error {
+		report, err := checkCopy(ctx, copied, bar, func(ctx context.Context, tx *db.Tx) error {
 			return db.SetSetting(ctx, tx, backupTaken, tx.Now().UTC().Format(time.RFC3339))
 		})
 		if err != nil {
 			return err
 		}
-		size, err := c.encrypt(std, copied, recipients)
+		size, err := c.encrypt(std, copied, bar, recipients)
 		if err != nil {
 			return err
 		}
+		bar.end()
 		if c.To != "-" {
 			fmt.Fprintf(std.Out, "Backed up to %s: %d bytes, with %d journals.\n", c.To, size, report.Journals)
 		}
@@ -123,19 +126,24 @@ func ledgerResult(w io.Writer, r ledger.Report, sentence string) error {
 	return ledger.ErrWrong
 }
 
+// checks is the number of checks of a copied database.
+const checks = 2
+
 // checkCopy opens a copied database that nobody else uses, migrates it, checks its structure and its ledger, and
 // changes it by a transaction.
 func checkCopy(
-	ctx context.Context, path string, change func(context.Context, *db.Tx) error,
+	ctx context.Context, path string, bar *progress, change func(context.Context, *db.Tx) error,
 ) (report ledger.Report, err error) {
 	d, err := db.Open(ctx, db.Options{URL: "sqlite:" + path})
 	if err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	bar.count(0, checks, "checks done: the structure is next")
 	if err := d.CheckFile(ctx); err != nil {
 		return report, err
 	}
+	bar.count(1, checks, "checks done: the ledger is next")
 	if err := d.Migrate(ctx); err != nil {
 		return report, err
 	}
@@ -145,17 +153,19 @@ func checkCopy(
 	}); err != nil {
 		return report, err
 	}
+	bar.count(checks, checks, "checks done")
 	return report, d.Write(ctx, change)
 }
 
 // encrypt writes the copy, encrypted, to its destination, and returns the number of bytes. A file gets its name when it
 // is complete.
-func (c BackupCmd) encrypt(std Streams, copied string, recipients []age.Recipient) (int64, error) {
-	from, err := os.Open(copied)
+func (c BackupCmd) encrypt(std Streams, copied string, bar *progress, recipients []age.Recipient) (int64, error) {
+	f, err := os.Open(copied)
 	if err != nil {
 		return 0, err
 	}
-	defer from.Close()
+	defer f.Close()
+	from := bar.reader(f, fileSize(copied), "encrypted")
 	if c.To == "-" {
 		return 0, encryptTo(std.Out, from, recipients)
 	}
@@ -226,7 +236,9 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil && !c.Check {
 		return err
 	}
-	read, err := c.source(std)
+	bar := &progress{w: std.Err}
+	defer bar.end()
+	read, err := c.source(std, bar)
 	if err != nil {
 		return err
 	}
@@ -250,7 +262,7 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 		return err
 	}
 	var next string
-	report, err := checkCopy(ctx, restored, func(ctx context.Context, tx *db.Tx) (err error) {
+	report, err := checkCopy(ctx, restored, bar, func(ctx context.Context, tx *db.Tx) (err error) {
 		if taken == "" {
 			taken, err = db.Setting(ctx, tx, backupTaken)
 		}
@@ -263,6 +275,7 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 		next, err = c.prepare(ctx, tx, keys)
 		return err
 	})
+	bar.end()
 	if err != nil {
 		return err
 	}
@@ -286,7 +299,9 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 
 // source checks the flags, and returns a function that writes the database of the backup or of the replica to a new
 // file. It returns the time of the newest transaction of a replica, and "" for a backup.
-func (c RestoreCmd) source(std Streams) (func(ctx context.Context, path string) (taken string, err error), error) {
+func (c RestoreCmd) source(std Streams, bar *progress) (
+	read func(ctx context.Context, path string) (taken string, err error), err error,
+) {
 	switch {
 	case (c.File == "") == (c.Replica == ""):
 		return nil, errors.New("name either a backup or a --replica")
@@ -297,7 +312,9 @@ func (c RestoreCmd) source(std Streams) (func(ctx context.Context, path string) 
 			return nil, errors.New("--identity is missing: it has the key of the backup")
 		}
 		identities, err := readIdentities(c.Identity)
-		return func(_ context.Context, path string) (string, error) { return "", c.decrypt(std, path, identities) }, err
+		return func(_ context.Context, path string) (string, error) {
+			return "", c.decrypt(std, bar, path, identities)
+		}, err
 	}
 	var at time.Time
 	if c.At != "" {
@@ -307,7 +324,8 @@ func (c RestoreCmd) source(std Streams) (func(ctx context.Context, path string) 
 		}
 	}
 	return func(ctx context.Context, path string) (string, error) {
-		until, err := replica.Restore(ctx, c.Replica, path, at, slog.New(slog.NewTextHandler(std.Err, nil)))
+		until, err := replica.Restore(ctx, c.Replica, path, at, slog.New(slog.NewTextHandler(std.Err, nil)),
+			func(done, total int64) { bar.share(done, total, "restored") })
 		return until.UTC().Format(time.RFC3339), err
 	}, replica.Check(c.Replica)
 }
@@ -326,7 +344,7 @@ func readIdentities(name string) ([]age.Identity, error) {
 }
 
 // decrypt writes the database of the backup to a new file.
-func (c RestoreCmd) decrypt(std Streams, path string, identities []age.Identity) error {
+func (c RestoreCmd) decrypt(std Streams, bar *progress, path string, identities []age.Identity) error {
 	from := std.In
 	if c.File != "-" {
 		f, err := os.Open(c.File)
@@ -336,7 +354,7 @@ func (c RestoreCmd) decrypt(std Streams, path string, identities []age.Identity)
 		defer f.Close()
 		from = f
 	}
-	plain, err := age.Decrypt(from, identities...)
+	plain, err := age.Decrypt(bar.reader(from, fileSize(c.File), "decrypted"), identities...)
 	if err != nil {
 		return fmt.Errorf("the backup cannot be decrypted: is it complete, and is the key its own? (%w)", err)
 	}

@@ -88,10 +88,13 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// draws reports whether a stream is a terminal that understands escape sequences.
+func draws(stream any) bool { return terminal(stream) && os.Getenv("TERM") != "dumb" }
+
 // colored returns a state in its color, if the stream is a terminal and NO_COLOR (no-color.org) is not set. Print it in
 // the last column, because tables count the escape sequences.
 func colored(stream any, state string) string {
-	if !terminal(stream) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !draws(stream) || os.Getenv("NO_COLOR") != "" {
 		return state
 	}
 	color := "33" // yellow: something is still to happen
@@ -102,37 +105,6 @@ func colored(stream any, state string) string {
 		color = "31"
 	}
 	return "\x1b[" + color + "m" + state + "\x1b[0m"
-}
-
-// progress prints how far a long task is: on a terminal a bar that is overwritten, elsewhere a line for each change.
-type progress struct {
-	w     io.Writer
-	last  string
-	drawn bool
-}
-
-// show prints that done of total are done.
-func (p *progress) show(done, total int, what string) {
-	const width = 30
-	text := fmt.Sprintf("%d of %d %s", done, total, what)
-	if text == p.last {
-		return
-	}
-	p.last = text
-	if !terminal(p.w) {
-		fmt.Fprintln(p.w, text)
-		return
-	}
-	filled := width * done / max(total, 1)
-	fmt.Fprintf(p.w, "\r\x1b[K[%s%s] %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), text)
-	p.drawn = true
-}
-
-// end finishes the line.
-func (p *progress) end() {
-	if p.drawn {
-		fmt.Fprintln(p.w)
-	}
 }
 
 // readInput returns the content of a file, or of the standard input for "-".

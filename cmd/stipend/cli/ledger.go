@@ -36,11 +36,16 @@ func (l LedgerCheckCmd) Run(ctx context.Context, std Streams) error {
 }
 
 func checkLedger(ctx context.Context, std Streams, d *db.DB) error {
+	bar := &progress{w: std.Err}
+	defer bar.end()
+	bar.count(0, 2, "checks done: the balances are next")
 	if err := backoffice.CheckBalances(ctx, d, slog.New(slog.DiscardHandler)); err != nil {
 		return err
 	}
 	return d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		bar.count(1, 2, "checks done: the journals are next")
 		report, err := ledger.Check(ctx, tx)
+		bar.end()
 		if err != nil {
 			return err
 		}

@@ -165,7 +165,7 @@ func (cmd PayrollsWatchCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	bar := &progress{w: std.Out}
+	bar := &progress{w: std.Out, changes: true}
 	defer bar.end()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -183,7 +183,7 @@ func (cmd PayrollsWatchCmd) Run(ctx context.Context, std Streams) error {
 				paid++
 			}
 		}
-		bar.show(paid, len(p.Payments), "paid, "+p.Status)
+		bar.count(paid, len(p.Payments), "paid, "+p.Status)
 		switch p.Status {
 		case "fulfilled":
 			return nil

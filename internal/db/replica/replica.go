@@ -159,13 +159,17 @@ func (r *Replica) Close(ctx context.Context) error {
 }
 
 // Restore writes the database of a replica to a new file: the newest state, or, if at is not zero, the one at a moment
-// within [Retention]. It returns the time of the newest transaction that it read.
-func Restore(ctx context.Context, from, path string, at time.Time, log *slog.Logger) (until time.Time, err error) {
+// within [Retention]. It returns the time of the newest transaction that it read. It calls progress, never twice at the
+// same time, with the bytes that it has read and those of the files that it has opened.
+func Restore(
+	ctx context.Context, from, path string, at time.Time, log *slog.Logger, progress func(done, total int64),
+) (until time.Time, err error) {
 	client, err := clientOf(ctx, from, log)
 	if err != nil {
 		return until, err
 	}
-	r := litestream.NewReplicaWithClient(nil, client)
+	r := litestream.NewReplicaWithClient(nil, &measured{ReplicaClient: client, sizes: map[span]int64{},
+		progress: progress})
 	options := litestream.NewRestoreOptions()
 	options.OutputPath, options.Timestamp = path, at
 	options.IntegrityCheck = litestream.IntegrityCheckQuick

@@ -80,8 +80,17 @@ func TestReplicasHaveEveryTransaction(t *testing.T) {
 				testkit.Check(t, r.Close(t.Context())) // copies the last transaction
 
 				restored := filepath.Join(t.TempDir(), "restored.db")
-				until, err := replica.Restore(t.Context(), to, restored, time.Time{}, log)
+				var seen, all int64
+				until, err := replica.Restore(t.Context(), to, restored, time.Time{}, log, func(done, total int64) {
+					if done < seen || done > total {
+						t.Errorf("%d of %d bytes were read, after %d", done, total, seen)
+					}
+					seen, all = done, total
+				})
 				testkit.Check(t, err)
+				if seen == 0 || seen != all {
+					t.Errorf("at the end, %d of %d bytes were read", seen, all)
+				}
 				if time.Since(until) > time.Hour {
 					t.Errorf("the newest transaction is of %s", until)
 				}
@@ -94,7 +103,7 @@ func TestReplicasHaveEveryTransaction(t *testing.T) {
 				path = restored
 			}
 			if _, err := replica.Restore(t.Context(), to, filepath.Join(t.TempDir(), "x.db"),
-				time.Now().Add(-time.Hour), log); err == nil {
+				time.Now().Add(-time.Hour), log, func(int64, int64) {}); err == nil {
 				t.Error("a moment before the first copy was restored")
 			}
 		})

@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -169,6 +170,23 @@ func TestConsentForADevice(t *testing.T) {
 			t.Errorf("allow: %d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
 	})
+}
+
+// The page names every scope that an app can be granted in the language of the reader.
+func TestConsentInEachLanguage(t *testing.T) {
+	x := pagetest.NewFixture(t, pagetest.SQLite(t), "admin")
+	app, _ := x.CreateApp(redirectURI, identity.GrantableScopes().List()...)
+	v := x.SignIn("admin")
+	for language, catalog := range texts.Catalogs {
+		page := v.Get(authorizePath(app, "lang", language))
+		for _, s := range identity.GrantableScopes().List() {
+			text, english := catalog["scope."+s], texts.Catalogs["en"]["scope."+s]
+			if page.Status != 200 || !strings.Contains(page.Text, html.EscapeString(text)) ||
+				language != "en" && text == english {
+				t.Errorf("%s, %d: %s is %q", language, page.Status, s, text)
+			}
+		}
+	}
 }
 
 // TestConsentWarnsOfSimilarAppNames checks that the page warns if another publisher has an app with a similar name,
