@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
