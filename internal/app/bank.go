@@ -386,7 +386,8 @@ func (s *Service) checkDestination(rail *bank.Rail) job.NetHandler {
 		}
 		if c.Method == destination.CheckPrenote {
 			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-				if now, err := destination.FindEntered(ctx, tx, j); err != nil || now.Check != nil || now.Sealed != to.Sealed {
+				now, err := destination.FindEntered(ctx, tx, j)
+				if err != nil || now.Sealed != to.Sealed || now.Check != nil && now.Check.Method == c.Method {
 					return err // it was queued before
 				}
 				if _, err := destination.RecordCheck(ctx, tx, to, c); err != nil {

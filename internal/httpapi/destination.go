@@ -483,7 +483,7 @@ func confirmUserDestination(
 	ctx context.Context, tx *db.Tx, c *request, in *userDestinationConfirmInput,
 ) (*userDestination, error) {
 	d, err := forUser(ctx, tx, c, in.Body.UserID, func(id string) (destination.Destination, error) {
-		return destination.Confirm(ctx, tx, c.by, id, in.Body.DistributionID)
+		return destination.Confirm(ctx, tx, c.by, c.Payroll.Checks, id, in.Body.DistributionID)
 	})
 	return shownOrErr[userDestination](c, d, err)
 }

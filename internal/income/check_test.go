@@ -46,7 +46,7 @@ func (p *person) confirm(code string) {
 	p.Helper()
 	id := p.destination().ID
 	p.WantFault(code, fixture.Drop(func(ctx context.Context, tx *db.Tx) (destination.Destination, error) {
-		return destination.Confirm(ctx, tx, p.By, p.id, id)
+		return destination.Confirm(ctx, tx, p.By, p.s.Payroll.Checks, p.id, id)
 	}))
 }
 
@@ -78,6 +78,52 @@ func TestAPersonConfirmsAnAccountThatDidNotPassItsCheck(t *testing.T) {
 		p.checked(destination.CheckMatch)
 		p.want(payroll.Released, "", 1)
 		p.confirm("invalid_state")
+
+		// A confirmation without an answer leaves the check open, and counts for income only.
+		q := h.person(map[money.Asset]int{money.EUR: 100})
+		q.confirm("")
+		if c := q.destination().Check; c == nil || c.Result != destination.CheckPending {
+			t.Errorf("a confirmed account without an answer: %+v", c)
+		}
+		if h.s.Payroll.Checks.Concern(h.Clock.Now(), []destination.Destination{q.destination()}) == nil {
+			t.Error("payrolls trust an account that only its owner confirmed")
+		}
+	})
+}
+
+// An account can be confirmed once the bank has answered or has not answered in time, and never if no bank checks it,
+// or while a prenote waits or after it was returned.
+func TestAConfirmationEndsNoCheck(t *testing.T) {
+	run(t, func(h *env) {
+		h.checkAccounts(destination.CheckBlocks)
+		p := h.person(map[money.Asset]int{money.EUR: 100})
+		h.Exec("UPDATE destinations SET updated_at = $2 WHERE owner_id = $1", p.id, db.Micros(h.Clock.Now()))
+		p.confirm("invalid_state")
+		h.Clock.Advance(destination.AnswerWait)
+		p.confirm("")
+
+		h.s.Payroll.Checks.Method = func(money.Asset, string, string) destination.CheckMethod {
+			return destination.CheckPrenote
+		}
+		for _, r := range []destination.CheckResult{destination.CheckPending, destination.CheckReturned} {
+			p.prenote(r)
+			p.confirm("invalid_state")
+		}
+		p.prenote(destination.CheckNotPossible)
+		p.confirm("")
+
+		h.s.Payroll.Checks.Method = func(money.Asset, string, string) destination.CheckMethod { return "" }
+		h.person(map[money.Asset]int{money.EUR: 100}).confirm("invalid_state")
+	})
+}
+
+// prenote reports the result of a prenote to the user's account.
+func (p *person) prenote(r destination.CheckResult) {
+	p.Helper()
+	d := p.destination()
+	p.Write(func(ctx context.Context, tx *db.Tx) error {
+		_, err := destination.RecordCheck(ctx, tx, d, destination.AccountCheck{Method: destination.CheckPrenote, Result: r})
+		return err
 	})
 }
 

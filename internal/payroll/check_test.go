@@ -167,9 +167,16 @@ func TestADisputedCorrectionHoldsPayments(t *testing.T) {
 			WHERE owner_id = 'rec_eur'`)
 		h.release(p.ID)
 		h.wantPayment(p, 1, ActionRequired, ReasonDisputed, 0)
+		// The account that replaces it does not pass its check: a member confirms it.
 		h.destinations("rec_eur", map[money.Asset]int{money.EUR: 100})
-		h.checkAccounts(destination.CheckWarns)
-		h.Deliver(HandlePayable, "recipient_id", "rec_eur")
+		h.checked(destination.AccountCheck{Method: destination.CheckName, Result: destination.CheckNoMatch})
+		h.release(p.ID)
+		h.wantPayment(p, 1, OnHold, ReasonCheck, 0)
+		h.member("usr_admin", "admin")
+		h.Clock.Advance(time.Second)
+		h.WantFault("", fixture.Drop(func(ctx context.Context, tx *db.Tx) (Payroll, error) {
+			return h.confirmDestination(ctx, tx, h.as("usr_admin"), p.ID, p.Payments[1].ID)
+		}))
 		h.release(p.ID)
 		h.wantPayment(p, 1, Released, "", 1)
 	})

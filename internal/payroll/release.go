@@ -194,10 +194,9 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 		return false, err
 	}
 	stopped := false
-	for i := range waiting { // who must act has changed: the payee, for a returned account, or the company, for a price
+	for i := range waiting { // it may now wait for another reason, and for somebody else to act
 		m, problem := &waiting[i], r.lines.problems[i]
-		if (problem == ReasonReturned || problem == ReasonDisputed) && m.State == OnHold ||
-			problem == ReasonPrice && m.Reason != ReasonPrice || problem == ReasonCheck && m.Reason == ReasonAnswer {
+		if problem != "" && problem != m.Reason {
 			if err := p.stop(ctx, tx, m, problem, nil); err != nil {
 				return false, err
 			}

@@ -210,14 +210,16 @@ func NameChecks(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Destinat
 	return found[:min(limit, len(found))], err
 }
 
-// errConfirm is returned for an account that needs no confirmation, or whose prenote is waiting or was returned.
-var errConfirm = apierr.New(apierr.Conflict, "invalid_state",
-	"This account needs no confirmation, or cannot be confirmed: replace it if the bank returned a prenote.")
+// errConfirm is returned for an account that income does not wait for, or that cannot be confirmed.
+var errConfirm = apierr.New(apierr.Conflict, "invalid_state", "This account needs no confirmation now, or cannot be "+
+	"confirmed: wait for the bank's answer, or replace the account if the bank returned a prenote.")
 
 // Confirm records that the owner confirms a bank account that has not passed its check, so that their income is paid to
-// it. A later result of a check, and new data, need another confirmation. It returns apierr.NotFoundErr for an unknown
-// destination, and an error for an account that passed or that a prenote checks.
-func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Destination, error) {
+// it. It ends no check: a later result of one, and new data, need another confirmation. It returns apierr.NotFoundErr
+// for an unknown destination, and an error while the first answer of the bank or the result of a prenote is awaited, for
+// a returned prenote, and for an account that passed or that no bank checks.
+func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, checks Checks, ownerID, id string) (Destination,
+	error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
 		return Destination{}, err
@@ -230,24 +232,37 @@ func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id 
 	if err != nil {
 		return Destination{}, err
 	}
-	if d.Kind != Fiat || d.Check.Passed() || d.Check != nil && d.Check.Method == CheckPrenote {
+	if !checks.Confirmable(tx.Now(), d) {
 		return d, errConfirm
 	}
-	c := AccountCheck{Method: CheckName, Result: CheckNotPossible, Checked: tx.Now()} // no bank has answered
+	was, c := "", AccountCheck{Method: CheckName, Result: CheckPending, Checked: d.Updated}
 	if d.Check != nil {
-		c = *d.Check
+		text, err := json.Marshal(d.Check)
+		if err != nil {
+			return d, err
+		}
+		was, c = string(text), *d.Check
 	}
 	c.Confirmed = tx.Now()
 	text, err := json.Marshal(c)
 	if err != nil {
 		return d, err
 	}
-	if stored, err := setCheck(ctx, tx, d, string(text)); err != nil || !stored {
-		return d, errors.Join(err, errors.New("destination: changed concurrently"))
+	if stored, err := changeCheck(ctx, tx, d, was, string(text)); err != nil {
+		return d, err
+	} else if !stored { // a result arrived
+		return d, db.ErrConflict
 	}
 	d.Check = &c
 	db.History(tx, by.CompanyID, d.ID, version, allocated(d), allocated(d), "the owner confirmed the account")
 	return d, payee.Moved(ctx, tx, by, owner, false, true)
+}
+
+// Confirmable reports whether a destination is an account that its owner can confirm: its check did not pass, and the
+// bank has answered or not answered in time.
+func (s Checks) Confirmable(now time.Time, d Destination) bool {
+	c := s.Concern(now, Unconfirmed([]Destination{d}))
+	return c != nil && !c.Returned && c.Waits.IsZero() && c.Unanswered.IsZero()
 }
 
 // Unconfirmed returns the destinations that their owner has not confirmed despite the check of the account.

@@ -115,6 +115,14 @@ func setCheck(ctx context.Context, tx *db.Tx, d Destination, check string) (bool
 	return n == 1, err
 }
 
+// changeCheck stores the check of a destination, unless its data or its check has changed, and reports whether it did.
+func changeCheck(ctx context.Context, tx *db.Tx, d Destination, was, check string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $5
+		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $3 AND account_check = $4`, d.OwnerID, d.ID, d.Sealed, was,
+		check)
+	return n == 1, err
+}
+
 // checked returns the owners of destinations whose names were compared with those of the accounts' holders.
 func checked(ctx context.Context, tx *db.Tx) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations

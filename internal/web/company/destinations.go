@@ -653,17 +653,16 @@ func (o OwnerPages) List(ctx context.Context, tx *db.Tx, c *ui.Request) (p OwnDe
 
 // confirmable reports whether income to a bank account waits until its owner confirms the account.
 func confirmable(c *ui.Request, now time.Time, d destination.Destination) bool {
-	if c.Payroll == nil || c.Payroll.Checks.Policy != destination.CheckBlocks {
-		return false
-	}
-	concern := c.Payroll.Checks.Concern(now, destination.Unconfirmed([]destination.Destination{d}))
-	return concern != nil && !concern.Returned && concern.Waits.IsZero()
+	return c.Payroll != nil && c.Payroll.Checks.Policy == destination.CheckBlocks && c.Payroll.Checks.Confirmable(now, d)
 }
 
 // ConfirmOwn records that the signed-in person confirms their bank account despite the bank's check.
 func (o OwnerPages) ConfirmOwn(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
+	if c.Payroll == nil {
+		return ui.View{}, apierr.NotFoundErr
+	}
 	by, id := o.Owner(c)
-	_, err := destination.Confirm(ctx, tx, by, id, c.HTTP.PathValue("distribution"))
+	_, err := destination.Confirm(ctx, tx, by, c.Payroll.Checks, id, c.HTTP.PathValue("distribution"))
 	return ui.View{Redirect: o.Back(c)}, ui.WholeFormError(err)
 }
 
