@@ -50,7 +50,7 @@ func TestAPasskeyAtTheInvitationInABrowser(t *testing.T) {
 		p.Send("form[action='/sign-in/passkey'] button")
 		p.shows("Your device asks for your fingerprint")
 		p.Send("main button")
-		p.shows(who)
+		p.shows("Your pay")
 		p.Do(chromedp.Navigate("about:blank"))
 		p.Close()
 	}
