@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,6 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payroll"
-	"github.com/stipend/stipend/internal/rates"
 )
 
 // Account is an account of a company's journal. Its code and name are those of the company's own chart of accounts.
@@ -69,7 +69,8 @@ type Journal struct {
 	taxRate string
 }
 
-// Entry is one journal entry. Its values add up to zero.
+// Entry is one journal entry. Its values add up to zero, and so do the amounts of its lines without a value in each
+// currency: it stays balanced when these lines get their values.
 type Entry struct {
 	ID, Text string
 	At       time.Time
@@ -78,9 +79,10 @@ type Entry struct {
 
 // Line is one side of an entry.
 type Line struct {
-	Account Account
-	Value   money.Amount // at the moment of the entry, in the currency of the journal; a debit is positive
-	Amount  money.Amount // in its own currency
+	Account  Account
+	Value    money.Amount // at the moment of the entry, in the currency of the journal; a debit is positive
+	Amount   money.Amount // in its own currency
+	Unvalued bool         // no price of the amount's currency is known: Value is zero, and written as an empty field
 }
 
 var (
@@ -90,7 +92,7 @@ var (
 
 // JournalOf returns the journal of a month, such as 2026-01, of the principal's company. Each line has its value at the
 // moment of the entry. The funding of a payroll is valued at the rate at which it paid the payroll, when it is received
-// and when it is released, so that no difference remains. It returns rates.ErrUnavailable for an asset without prices.
+// and when it is released, so that no difference remains. Lines in a currency of which no price is known are Unvalued.
 func JournalOf(ctx context.Context, tx *db.Tx, by identity.Principal, month string, in money.Asset) (Journal, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -150,13 +152,23 @@ type builder struct {
 func (b *builder) entry(ctx context.Context, tx *db.Tx, p ledger.Posted) (Entry, error) {
 	e := Entry{ID: p.JournalID, Text: text(p), At: p.BookedAt}
 	rest := money.Zero(b.in)
+	var unvalued []money.Amount                     // what lines without a value leave over, one for each currency
 	add := func(key string, x money.Amount) error { // x is what the company has more, or pays
-		value, err := b.value(ctx, tx, p, x)
+		value, known, err := b.value(ctx, tx, p, x)
 		if err != nil {
 			return err
 		}
-		e.Lines = append(e.Lines, Line{b.accounts[key], value, x})
-		rest, err = rest.Sub(value)
+		if known {
+			e.Lines = append(e.Lines, Line{Account: b.accounts[key], Value: value, Amount: x})
+			rest, err = rest.Sub(value)
+			return err
+		}
+		e.Lines = append(e.Lines, Line{Account: b.accounts[key], Value: money.Zero(b.in), Amount: x, Unvalued: true})
+		i := slices.IndexFunc(unvalued, func(a money.Amount) bool { return a.Asset() == x.Asset() })
+		if i < 0 {
+			i, unvalued = len(unvalued), append(unvalued, money.Zero(x.Asset()))
+		}
+		unvalued[i], err = unvalued[i].Sub(x)
 		return err
 	}
 	var fees []money.Amount
@@ -179,10 +191,15 @@ func (b *builder) entry(ctx context.Context, tx *db.Tx, p ledger.Posted) (Entry,
 			return e, err
 		}
 	}
-	if rest.IsZero() {
-		return e, nil
+	other := b.accounts[counter(p)]
+	if !rest.IsZero() {
+		e.Lines = append(e.Lines, Line{Account: other, Value: rest, Amount: rest})
 	}
-	e.Lines = append(e.Lines, Line{b.accounts[counter(p)], rest, rest})
+	for _, x := range unvalued {
+		if !x.IsZero() {
+			e.Lines = append(e.Lines, Line{Account: other, Value: money.Zero(b.in), Amount: x, Unvalued: true})
+		}
+	}
 	return e, nil
 }
 
@@ -208,23 +225,42 @@ func counter(p ledger.Posted) string {
 	return Transfers
 }
 
-// value returns what an amount of a posting was worth at its moment.
-func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money.Amount) (money.Amount, error) {
+// value returns what an amount of a posting was worth at its moment. It reports false if no price is known.
+func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money.Amount) (money.Amount, bool, error) {
 	at := p.BookedAt
 	if f, is := b.fixed[p.SourceID]; is && p.SourceType == "payroll" {
 		at = f.At
 		if f.Rate.Base() == x.Asset() && !f.Rate.IsZero() {
 			var err error
 			if x, err = f.Rate.Convert(x, money.HalfEven); err != nil {
-				return x, err
+				return x, false, err
 			}
 		}
 	}
-	worth, known, err := b.prices.value(ctx, tx, x, b.in, at)
-	if err == nil && !known {
-		err = rates.ErrUnavailable
+	return b.prices.value(ctx, tx, x, b.in, at)
+}
+
+// Unpriced returns the currencies of a company's money in a month, in UTC, of which no price is known, so that lines of
+// the month's journal in a currency have no value.
+func Unpriced(ctx context.Context, tx *db.Tx, by identity.Principal, month time.Time, in money.Asset) ([]money.Asset,
+	error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
 	}
-	return worth, err
+	used, err := ledger.AssetsBetween(ctx, tx, company, slices.Sorted(maps.Keys(owned)), month, month.AddDate(0, 1, 0))
+	if err != nil {
+		return nil, err
+	}
+	var unpriced []money.Asset
+	for _, asset := range used {
+		if _, known, err := (valuer{}).value(ctx, tx, money.Zero(asset), in, month); err != nil {
+			return nil, err
+		} else if !known {
+			unpriced = append(unpriced, asset)
+		}
+	}
+	return unpriced, nil
 }
 
 // text describes a posting, such as "Payroll prl_… release".
@@ -284,25 +320,30 @@ func (j *Journal) Write(to io.Writer, format string) error {
 	_ = w.Write(heads[format]) // Error returns it
 	for _, e := range j.Entries {
 		for _, l := range e.Lines {
-			debit, credit := l.Value.String(), ""
+			value, debit, credit := l.Value.String(), l.Value.String(), ""
 			if l.Value.Sign() < 0 {
 				debit, credit = "", l.Value.Neg().String()
 			}
-			about := e.Text
+			text, about := e.Text, e.Text
 			if l.Amount.Asset() != j.Currency {
 				about = fmt.Sprintf("%s (%s %s)", e.Text, l.Amount, l.Amount.Asset())
+			}
+			if l.Unvalued { // the programs refuse the file until a value is entered
+				value, debit, credit = "", "", ""
+				mark := fmt.Sprintf(": no %s price of %s; enter the value", j.Currency, l.Amount.Asset())
+				text, about = text+mark, about+mark
 			}
 			code, name := payee.SafeCell(l.Account.Code), payee.SafeCell(l.Account.Name)
 			switch format {
 			case FormatCSV:
 				_ = w.Write([]string{e.ID, e.At.UTC().Format(time.RFC3339), code, name, debit, credit, string(j.Currency),
-					l.Amount.String(), string(l.Amount.Asset()), e.Text})
+					l.Amount.String(), string(l.Amount.Asset()), text})
 			case FormatQuickBooks:
 				_ = w.Write([]string{e.number(), e.At.UTC().Format("01/02/2006"), name, debit, credit, about, "",
 					string(j.Currency)})
 			case FormatXero:
 				_ = w.Write([]string{e.Text + " " + e.ID, e.At.UTC().Format("02/01/2006"), about, code,
-					payee.SafeCell(j.taxRate), l.Value.String(), "", "", "", ""})
+					payee.SafeCell(j.taxRate), value, "", "", "", ""})
 			}
 		}
 	}

@@ -146,6 +146,60 @@ func TestTheJournalOfAMonthBalances(t *testing.T) {
 	})
 }
 
+// A line in a currency without any price has no value and says so. The other lines of the month keep theirs, and the
+// lines without a value add up to zero in their currency.
+func TestAJournalMarksLinesWithoutAPrice(t *testing.T) {
+	fixture.Run(t, func(x *fixture.Fixture) {
+		x.UseCompany(identity.NewCompany{Name: "Acme", Country: "DE"})
+		id := x.By.CompanyID
+		eur, btc := money.New(money.EUR, 45_99), money.New(money.BTC, 100_000)
+		dr, cr := ledger.Debit, ledger.Credit
+		x.Exec("DELETE FROM rate_history WHERE asset = 'BTC'")
+		x.Post(id, "claim", "clm_1", "book:2", dr(ledger.SuspenseLate, "clm_1", btc), cr(ledger.MerchantPayable, "", btc))
+		x.Post(id, "settlement", "stl_1", "settle", dr(ledger.MerchantPayable, "", btc), cr(ledger.FXPosition, "", btc),
+			dr(ledger.FXPosition, "", eur), cr(ledger.CompanyFunds, "", eur))
+		j := fixture.Get(x, func(ctx context.Context, tx *db.Tx) (Journal, error) {
+			return JournalOf(ctx, tx, x.By, "2026-01", money.EUR)
+		})
+		for _, e := range j.Entries {
+			valued, unvalued := int64(0), int64(0)
+			for _, l := range e.Lines {
+				if l.Unvalued {
+					unvalued += l.Amount.Units()
+				}
+				if valued += l.Value.Units(); l.Unvalued != (l.Amount.Asset() == money.BTC) {
+					x.Errorf("%s: %+v", e.Text, l)
+				}
+			}
+			if valued != 0 || unvalued != 0 {
+				x.Errorf("%s is off by %d EUR and %d BTC", e.Text, valued, unvalued)
+			}
+		}
+		for format, want := range map[string]string{
+			FormatCSV: ",1130,Stipend claims to be settled,,,EUR,-0.00100000,BTC," +
+				"Settlement stl_1 settle: no EUR price of BTC; enter the value\n",
+			FormatQuickBooks: ",Exchange gain or loss,,,Settlement stl_1 settle (0.00100000 BTC): " +
+				"no EUR price of BTC; enter the value,,EUR\n",
+			FormatXero: ",Settlement stl_1 settle (0.00100000 BTC): no EUR price of BTC; enter the value,7000," +
+				"Tax Exempt (0%),,,,,\n",
+		} {
+			var b bytes.Buffer
+			if err := j.Write(&b, format); err != nil || !strings.Contains(b.String(), want) ||
+				!strings.Contains(b.String(), "45.99") {
+				x.Errorf("%s: %v, no %q in\n%s", format, err, want, b.String())
+			}
+		}
+		for month, want := range map[time.Month]string{time.January: "[BTC]", time.February: "[]"} {
+			got := fixture.Get(x, func(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
+				return Unpriced(ctx, tx, x.By, time.Date(2026, month, 1, 0, 0, 0, 0, time.UTC), money.EUR)
+			})
+			if fmt.Sprint(got) != want {
+				x.Errorf("without a price in %s: %s", month, got)
+			}
+		}
+	})
+}
+
 // Xero takes at most 300 lines in a file. Each part has whole entries, in order, and none is lost.
 func TestAJournalIsDividedIntoFilesThatXeroImports(t *testing.T) {
 	line := Line{Account: Defaults[0], Value: money.New(money.USD, 1), Amount: money.New(money.USD, 1)}

@@ -495,7 +495,6 @@ func TestPayrollErrors(t *testing.T) {
 		b.set("DELETE FROM rate_history")
 		other := b.paper("2")
 		b.refuses(
-			refusal{503, "rate_unavailable", "", "GET", "/api/company/reports/journal?currency=EUR", "", ""},
 			refused(503, "rate_unavailable", "", refresh, ref),
 			refused(503, "rate_unavailable", "", create, people("1")),
 			refused(503, "rate_unavailable", "", payBills, pay("", inFirm)),

@@ -128,7 +128,7 @@ func TestCommonErrorsOfEveryOperation(t *testing.T) {
 				r.Header.Set("Content-Type", "application/json")
 			}), 400, "malformed_json")
 		}
-		if o.acceptsCompany(schemas) {
+		if o.accepts(schemas, "company_id") {
 			want(o, b.send(plain, o, ids, func(r *http.Request) {
 				text := strings.Replace(string(o.RequestBody.Content["application/json"].Example), "{",
 					`{"company_id":"com_another",`, 1)
@@ -160,7 +160,7 @@ func TestCommonErrorsOfEveryOperation(t *testing.T) {
 // A frozen company changes nothing: every operation that writes fails.
 func TestFrozenCompanyIsRejected(t *testing.T) {
 	b := newFullFixture(t, sqlite(t))
-	all, _ := operations(t)
+	all, schemas := operations(t)
 	user := b.user("Ada")
 	payee, destinations := b.recipientIn("US")
 	made, _ := ask[members](b, "POST", destinations, `{"symbol":"BTC","distribution_data":`+btcData+`}`)
@@ -178,7 +178,7 @@ func TestFrozenCompanyIsRejected(t *testing.T) {
 		}
 		_, text := o.wellFormed(ids)
 		if text = strings.ReplaceAll(text, known, user); !strings.Contains(text, user) &&
-			strings.HasPrefix(o.path, "/api/user/") {
+			strings.HasPrefix(o.path, "/api/user/") && o.accepts(schemas, "user_id") {
 			text = strings.Replace(text, "{", `{"user_id":"`+user+`",`, 1) // required with an API key
 		}
 		got := b.send(b.server, o, ids, func(r *http.Request) {
@@ -196,10 +196,10 @@ func TestFrozenCompanyIsRejected(t *testing.T) {
 	}
 }
 
-// acceptsCompany reports whether the body has a member company_id.
-func (o *operation) acceptsCompany(schemas map[string]schema) bool {
+// accepts reports whether the body has a member.
+func (o *operation) accepts(schemas map[string]schema, member string) bool {
 	in := malformedInput{schemas: schemas}
-	_, ok := in.resolve(o.RequestBody.Content["application/json"].Schema).Properties["company_id"]
+	_, ok := in.resolve(o.RequestBody.Content["application/json"].Schema).Properties[member]
 	return ok
 }
 

@@ -429,6 +429,24 @@ func JournalsBetween(ctx context.Context, tx *db.Tx, companyID string, from, to 
 	return all, err
 }
 
+// AssetsBetween returns the assets of a company's lines on some accounts that were posted in [from, to), sorted.
+func AssetsBetween(ctx context.Context, tx *db.Tx, companyID string, codes []Code, from, to time.Time) ([]money.Asset,
+	error) {
+	args := []any{companyID, db.Micros(from), db.Micros(to)}
+	for _, c := range codes {
+		args = append(args, string(c))
+	}
+	rows, err := tx.Query(ctx, `SELECT DISTINCT l.asset
+		FROM ledger_journals j JOIN ledger_lines l ON l.company_id = j.company_id AND l.journal_id = j.journal_id
+		WHERE j.company_id = $1 AND j.booked_at >= $2 AND j.booked_at < $3 AND l.code IN `+
+		db.Placeholders(1, len(codes), 4)+" ORDER BY l.asset", args...)
+	return db.Collect(rows, err, func(r *db.Rows) (money.Asset, error) {
+		var asset string
+		err := r.Scan(&asset)
+		return money.Asset(asset), err
+	})
+}
+
 // EntriesSince returns what changed an account between a journal and the one before it of the same source type. The
 // account is a guarded liability account without a dimension. It returns db.ErrNoRows if the journal did not change it.
 func EntriesSince(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, sourceType, sourceID,

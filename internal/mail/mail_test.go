@@ -288,6 +288,21 @@ func TestAMailIsSentOnceAsTextAndHTMLAndItsTokenIsDeleted(t *testing.T) {
 	})
 }
 
+// Addresses are compared without case, in every script and normal form, by both databases.
+func TestErasedAddressesAreComparedWithoutCase(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		m := invitation()
+		m.To = "ZOË@example.com"
+		testkit.Check(t, enqueue(t, d, m))
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			return mail.Erase(ctx, tx, "zoe\u0308@example.com")
+		})
+		if all := stored(t, d); all != "refused|erased|" {
+			t.Errorf("the row of the erased mail is %q", all)
+		}
+	})
+}
+
 // A crash after the server accepted the mail leaves the row queued, so the job runs again.
 func TestAMailThatIsSentAgainHasTheSameMessageID(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 )
 
 // The states of a mail.
@@ -32,12 +33,12 @@ var inserts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []row) erro
 	for chunk := range slices.Chunk(items, insertSize) {
 		var args []any
 		for _, m := range chunk {
-			args = append(args, m.companyID, m.id, m.template, m.key, m.to, m.language, m.data, queued, "", "", "", "",
-				db.Micros(m.created), int64(0))
+			args = append(args, m.companyID, m.id, m.template, m.key, m.to, identity.EmailKey(m.to), m.language, m.data,
+				queued, "", "", "", "", db.Micros(m.created), int64(0))
 		}
-		if _, err := tx.Exec(ctx, `INSERT INTO mails (company_id, mail_id, template, mail_key, address, language, data, state,
-				subject, body_text, body_html, reason, created_at, ended_at)
-			VALUES `+db.Placeholders(len(chunk), 14, 1)+` ON CONFLICT (company_id, template, mail_key) DO NOTHING`,
+		if _, err := tx.Exec(ctx, `INSERT INTO mails (company_id, mail_id, template, mail_key, address, address_key, language,
+				data, state, subject, body_text, body_html, reason, created_at, ended_at)
+			VALUES `+db.Placeholders(len(chunk), 15, 1)+` ON CONFLICT (company_id, template, mail_key) DO NOTHING`,
 			args...); err != nil {
 			return err
 		}
@@ -80,8 +81,8 @@ func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2
 		AND mail_id > $3
-		AND template = $4 AND address = $5 AND state IN ('queued', 'sent') LIMIT 1) AS newer`,
-		m.companyID, db.Micros(m.created), m.id, m.template, m.to).Scan(&n)
+		AND template = $4 AND address_key = $5 AND state IN ('queued', 'sent') LIMIT 1) AS newer`,
+		m.companyID, db.Micros(m.created), m.id, m.template, identity.EmailKey(m.to)).Scan(&n)
 	return n > 0, err
 }
 
@@ -140,13 +141,14 @@ func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]Sto
 
 // Erase deletes the contents and the address of all mails to an address, of all companies. Queued ones are not sent.
 func Erase(ctx context.Context, tx *db.Tx, address string) error {
-	rows, err := tx.Query(ctx, "SELECT company_id, mail_id FROM mails WHERE LOWER(address) = LOWER($1)", address)
+	rows, err := tx.Query(ctx, "SELECT company_id, mail_id FROM mails WHERE address_key = $1", identity.EmailKey(address))
 	all, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.companyID, &m.id) })
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		if _, err := tx.Exec(ctx, `UPDATE mails SET address = '', data = '', subject = '', body_text = '', body_html = '',
+		if _, err := tx.Exec(ctx, `UPDATE mails SET address = '', address_key = '', data = '', subject = '', body_text = '',
+				body_html = '',
 				reason = CASE WHEN state = 'queued' THEN 'erased' ELSE reason END, ended_at = CASE WHEN state = 'queued' THEN $3
 				ELSE ended_at END, state = CASE WHEN state = 'queued' THEN 'refused' ELSE state END
 			WHERE company_id = $1 AND mail_id = $2`, m.companyID, m.id, db.Micros(tx.Now())); err != nil {

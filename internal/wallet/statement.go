@@ -2,6 +2,7 @@ package wallet
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -61,6 +62,26 @@ func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyI
 	entries, _, err := ledger.Statement(ctx, tx, company, f.account(), p)
 	s.Lines = transactions(entries)
 	return s, err
+}
+
+// StatementCurrencies returns the currencies that have a balance of the principal's company now, or whose balance
+// changed in [from, to), sorted.
+func StatementCurrencies(ctx context.Context, tx *db.Tx, by identity.Principal, from, to time.Time) ([]money.Asset,
+	error) {
+	company, err := by.Company("")
+	if err != nil {
+		return nil, err
+	}
+	balances, err := Balances(ctx, tx, by, company)
+	if err != nil {
+		return nil, err
+	}
+	all, err := ledger.AssetsBetween(ctx, tx, company, []ledger.Code{ledger.CompanyFunds}, from, to)
+	for _, b := range balances {
+		all = append(all, b.Currency)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), err
 }
 
 // MaxStatementLines is the number of lines that WholeStatement returns at most.

@@ -1324,6 +1324,10 @@ type CompanyListInvoicesParams struct {
 	PayeeID string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string
+	// Created at this time or later.
+	From time.Time
+	// Created before this time.
+	To time.Time
 	// Page number, from 1.
 	Page int64
 	// At most 100; larger values mean 100.
@@ -1348,6 +1352,12 @@ func (p *CompanyListInvoicesParams) values() url.Values {
 	}
 	if p.Currency != "" {
 		v.Set("currency", p.Currency)
+	}
+	if !p.From.IsZero() {
+		v.Set("from", p.From.Format(time.RFC3339Nano))
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
 	}
 	if p.Page != 0 {
 		v.Set("page", strconv.FormatInt(p.Page, 10))
@@ -1446,6 +1456,10 @@ type CompanyListRequestsParams struct {
 	Route string
 	// Only the requests with this ID.
 	RequestID string
+	// Only requests of this app.
+	AppID string
+	// Only requests before this time.
+	To time.Time
 	// Continue a list: next of the page before.
 	After string
 	// Maximum number of entries.
@@ -1468,6 +1482,12 @@ func (p *CompanyListRequestsParams) values() url.Values {
 	}
 	if p.RequestID != "" {
 		v.Set("request_id", p.RequestID)
+	}
+	if p.AppID != "" {
+		v.Set("app_id", p.AppID)
+	}
+	if !p.To.IsZero() {
+		v.Set("to", p.To.Format(time.RFC3339Nano))
 	}
 	if p.After != "" {
 		v.Set("after", p.After)
@@ -5493,6 +5513,8 @@ type RecipientDetail struct {
 	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
+	// The same as id.
+	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
 	// ID of the link between the company and the recipient.
@@ -5643,6 +5665,8 @@ type RecipientItem struct {
 	Metadata map[string]string `json:"metadata"`
 	// Full name.
 	Name string `json:"name"`
+	// The same as id.
+	RecipientID string `json:"recipient_id"`
 	// Whether the recipient is a person (user) or a company. One of: user, company.
 	RecipientType string `json:"recipient_type"`
 	// Role of the recipient. One of: contractor, employee, vendor.

@@ -2833,6 +2833,7 @@ CREATE TABLE mails (
     template   TEXT   NOT NULL,
     mail_key   TEXT   NOT NULL,
     address    TEXT   NOT NULL,
+    address_key TEXT NOT NULL, -- normalized address, by which addresses are compared; '' when erased
     language   TEXT   NOT NULL,
     data       TEXT   NOT NULL, -- JSON for the template; emptied when sent, because it may have the token of a link
     state      TEXT   NOT NULL CHECK (state IN ('queued', 'sent', 'stored', 'refused')),

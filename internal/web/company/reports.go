@@ -31,6 +31,8 @@ type reportsPage struct {
 	Month  ui.Filters
 	Months []ui.Cell // files of the month's journal
 	Bank   []ui.Cell // statements of the balances in bank currencies, as camt.053
+
+	Unpriced string // currencies of the month of which no price is known
 }
 
 // yearOf returns the calendar year that the URL names, or the present one.
@@ -113,15 +115,33 @@ func (p *reportsPage) addJournal(ctx context.Context, tx *db.Tx, c *ui.Request) 
 		q := url.Values{"month": {month}, "currency": {currency}, "format": {f}}
 		p.Months = append(p.Months, c.LinkCell(c.Text("reports.format."+f), reportsPath+"/journal.csv?"+q.Encode()))
 	}
-	balances, err := wallet.Balances(ctx, tx, c.Session.Principal(), "")
-	for _, b := range balances {
-		if !b.Currency.IsCrypto() {
-			q := url.Values{"asset": {string(b.Currency)}, "since": {from.Format(time.DateOnly)},
+	in := money.USD
+	if currency == string(money.EUR) {
+		in = money.EUR
+	}
+	unpriced, err := accounting.Unpriced(ctx, tx, c.Session.Principal(), from, in)
+	if err != nil {
+		return err
+	}
+	p.Unpriced = names(unpriced)
+	of, err := wallet.StatementCurrencies(ctx, tx, c.Session.Principal(), from, from.AddDate(0, 1, 0))
+	for _, currency := range of {
+		if !currency.IsCrypto() {
+			q := url.Values{"asset": {string(currency)}, "since": {from.Format(time.DateOnly)},
 				"until": {from.AddDate(0, 1, -1).Format(time.DateOnly)}}
-			p.Bank = append(p.Bank, c.LinkCell("camt.053 "+string(b.Currency), "/wallets/statement.xml?"+q.Encode()))
+			p.Bank = append(p.Bank, c.LinkCell("camt.053 "+string(currency), "/wallets/statement.xml?"+q.Encode()))
 		}
 	}
 	return err
+}
+
+// names returns the names of currencies, such as "BTC, ETH".
+func names(all []money.Asset) string {
+	texts := make([]string, len(all))
+	for i, a := range all {
+		texts[i] = string(a)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // journalCSV exports the journal of a month: one file or, if it is longer than the format's program imports, a ZIP

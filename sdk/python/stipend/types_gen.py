@@ -1131,6 +1131,10 @@ class CompanyListInvoicesParams(TypedDict, total=False):
     """ID of a payee, as in to_pay."""
     currency: str
     """Currency: its code, one of GET /api/currencies."""
+    from_: datetime
+    """Created at this time or later."""
+    to: datetime
+    """Created before this time."""
     page: int
     """Page number, from 1."""
     per_page: int
@@ -1174,6 +1178,10 @@ class CompanyListRequestsParams(TypedDict, total=False):
     """Only requests of this operation, by its path."""
     request_id: str
     """Only the requests with this ID."""
+    app_id: str
+    """Only requests of this app."""
+    to: datetime
+    """Only requests before this time."""
     after: str
     """Continue a list: next of the page before."""
     limit: int
@@ -4715,6 +4723,8 @@ class RecipientDetail:
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
+    recipient_id: str
+    """The same as id."""
     recipient_type: Literal["user", "company"]
     """Whether the recipient is a person (user) or a company."""
     relationship_id: str
@@ -4805,6 +4815,8 @@ class RecipientItem:
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
     name: str
     """Full name."""
+    recipient_id: str
+    """The same as id."""
     recipient_type: Literal["user", "company"]
     """Whether the recipient is a person (user) or a company."""
     role: Literal["contractor", "employee", "vendor"]

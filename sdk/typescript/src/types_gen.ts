@@ -1015,6 +1015,10 @@ export interface CompanyListInvoicesParams {
 	payee_id?: string;
 	/** Currency: its code, one of GET /api/currencies. */
 	currency?: string;
+	/** Created at this time or later. */
+	from?: string;
+	/** Created before this time. */
+	to?: string;
 	/** Page number, from 1. */
 	page?: number;
 	/** At most 100; larger values mean 100. */
@@ -1058,6 +1062,10 @@ export interface CompanyListRequestsParams {
 	route?: string;
 	/** Only the requests with this ID. */
 	request_id?: string;
+	/** Only requests of this app. */
+	app_id?: string;
+	/** Only requests before this time. */
+	to?: string;
 	/** Continue a list: next of the page before. */
 	after?: string;
 	/** Maximum number of entries. */
@@ -4462,6 +4470,8 @@ export interface RecipientDetail {
 	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
+	/** The same as id. */
+	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
 	recipient_type: "user" | "company";
 	/** ID of the link between the company and the recipient. */
@@ -4551,6 +4561,8 @@ export interface RecipientItem {
 	metadata: Record<string, string>;
 	/** Full name. */
 	name: string;
+	/** The same as id. */
+	recipient_id: string;
 	/** Whether the recipient is a person (user) or a company. */
 	recipient_type: "user" | "company";
 	/** Role of the recipient. */
