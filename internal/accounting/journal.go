@@ -92,7 +92,7 @@ var (
 
 // JournalOf returns the journal of a month, such as 2026-01, of the principal's company. Each line has its value at the
 // moment of the entry. The funding of a payroll is valued at the rate at which it paid the payroll, when it is received
-// and when it is released, so that no difference remains. Lines in a currency of which no price is known are Unvalued.
+// and when it is released, so that no difference remains. Lines in a currency without any known price are Unvalued.
 func JournalOf(ctx context.Context, tx *db.Tx, by identity.Principal, month string, in money.Asset) (Journal, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -240,8 +240,8 @@ func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money
 	return b.prices.value(ctx, tx, x, b.in, at)
 }
 
-// Unpriced returns the currencies of a company's money in a month, in UTC, of which no price is known, so that lines of
-// the month's journal in a currency have no value.
+// Unpriced returns the currencies of a company's money in a month, in UTC, without any known price: lines of the month's
+// journal in them have no value.
 func Unpriced(ctx context.Context, tx *db.Tx, by identity.Principal, month time.Time, in money.Asset) ([]money.Asset,
 	error) {
 	company, err := by.Company("")

@@ -108,6 +108,23 @@ func debit(n int64) []ledger.Line {
 	return []ledger.Line{ledger.Debit(ledger.CompanyFunds, "", cents(n)), ledger.Credit(ledger.Bank, "", cents(n))}
 }
 
+// A month has a statement of a currency that was paid out whole since then.
+func TestStatementCurrenciesHaveThoseOfTheMonth(t *testing.T) {
+	run(t, func(x *env) {
+		x.post("bank_transfer", "trf_1", "credit", credit(100)...)
+		x.post("bank_transfer", "trf_2", "debit", debit(100)...)
+		month := time.Date(x.Clock.Now().Year(), x.Clock.Now().Month(), 1, 0, 0, 0, 0, time.UTC)
+		for from, want := range map[time.Time]int{month: 1, month.AddDate(0, -1, 0): 0, month.AddDate(0, 1, 0): 0} {
+			got := fixture.Get(x.Fixture, func(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
+				return wallet.StatementCurrencies(ctx, tx, x.By, from, from.AddDate(0, 1, 0))
+			})
+			if len(got) != want || want == 1 && got[0] != cents(1).Asset() {
+				x.Errorf("from %s: %s", from, got)
+			}
+		}
+	})
+}
+
 var cents = fixture.USD
 
 func TestNewRefusesAMissingDependency(t *testing.T) {

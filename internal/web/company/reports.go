@@ -32,7 +32,7 @@ type reportsPage struct {
 	Months []ui.Cell // files of the month's journal
 	Bank   []ui.Cell // statements of the balances in bank currencies, as camt.053
 
-	Unpriced string // currencies of the month of which no price is known
+	Unpriced string // currencies of the month without any known price
 }
 
 // yearOf returns the calendar year that the URL names, or the present one.
