@@ -674,8 +674,8 @@ func (s *CompaniesService) SetJournalAccounts(
 //
 // Returns a month's (UTC) balanced journal of the company's money in Stipend as a CSV file, with the company's
 // own account codes and the value of each line at its moment. `quickbooks` has the columns that QuickBooks Online
-// imports as journal entries, `xero` those of Xero's manual journals. A line in a currency of which no price is
-// known has an empty value, and its description says so: enter the value before an import.
+// imports as journal entries, `xero` those of Xero's manual journals. A line in a currency without a known price
+// has an empty value, and its description says so: enter the value before an import.
 //
 // Requires the scope `c_company_workers_pay`.
 func (s *CompaniesService) ExportJournal(
