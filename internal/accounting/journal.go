@@ -240,8 +240,8 @@ func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money
 	return b.prices.value(ctx, tx, x, b.in, at)
 }
 
-// Unpriced returns the currencies of a company's money in a month, in UTC, without any known price: lines of the month's
-// journal in them have no value.
+// Unpriced returns the currencies of a company's money in a month, in UTC, without any known price: lines of the
+// month's journal in them have no value.
 func Unpriced(ctx context.Context, tx *db.Tx, by identity.Principal, month time.Time, in money.Asset) ([]money.Asset,
 	error) {
 	company, err := by.Company("")
