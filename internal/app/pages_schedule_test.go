@@ -50,27 +50,37 @@ func TestSchedulePagesInABrowser(t *testing.T) {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	o.says(o.Follow(o.Submit(amounts, run, "amount.0", "700", "act", "this")), "changed", "600.00\u00a0USD")
-	if got := o.Submit(amounts, run, "amount.0", "1", "act", "all"); got.Status != http.StatusConflict { // an old form
+	if got := o.Submit(amounts, run, "amount.0", "1", "act", "all"); got.Status != http.StatusConflict || // an old form
+		!strings.Contains(got.Text, "This schedule has changed since you opened this page.") {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	o.says(o.Follow(o.Submit(o.Get(run), run, "amount.0", "650", "act", "all")), "650.00\u00a0USD")
 	edit := o.says(o.Get(at+"/edit"), "Wages &lt;b&gt;", "Public holidays")
-	for _, c := range []struct{ field, value, at string }{
-		{"schedule_name", "", "schedule_name"}, {"end_date", "soon", "end_date"}, {"days_ahead", "29", "days_ahead"},
-		{"time_zone", "Mars", "time_zone"}, {"calendar", "XX", "calendar"}, {"schedule_payee", "Nobody", "schedule_payee"},
-		{"schedule_payee", "Ada Lovelace", "schedule_amount"},
+	o.Get(at + "?lang=de")
+	for _, c := range []struct{ field, value, at, says string }{
+		{"schedule_name", "", "schedule_name", "Geben Sie einen Namen"},
+		{"end_date", "soon", "end_date", "mindestens eine Ausführung"},
+		{"days_ahead", "29", "days_ahead", "von 0 bis 28"},
+		{"time_zone", "Mars", "time_zone", "Namen einer Zeitzone"},
+		{"calendar", "XX", "calendar", "Wählen Sie einen Kalender"},
+		{"schedule_payee", "Nobody", "schedule_payee", "den vollständigen Namen"},
+		{"schedule_payee", "Grace Hopper", "schedule_amount", ""},
+		{"schedule_payee", "Ada Lovelace", "schedule_payee", "Dieser Empfänger ist schon im Zeitplan."},
 	} {
 		got := o.Submit(edit, at+"/edit", c.field, c.value)
-		if got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="`+c.at+`-problem"`) {
+		if got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="`+c.at+`-problem"`) ||
+			!strings.Contains(got.Text, c.says) {
 			t.Errorf("%s %q: %d\n%s", c.field, c.value, got.Status, got.Text)
 		}
 	}
+	o.Get(at + "?lang=en")
 	until := time.Now().UTC().AddDate(0, 0, 100).Format(time.DateOnly)
 	o.says(o.Follow(o.Submit(edit, at+"/edit", "schedule_name", "Pay", "end_date", until, "days_ahead", "2", "working_day",
-		"after", "calendar", "FR", "time_zone", "Europe/Paris", "schedule_payee", "Ada Lovelace", "schedule_amount",
+		"after", "calendar", "FR", "time_zone", "Europe/Paris", "schedule_payee", "Grace Hopper", "schedule_amount",
 		"12.50")),
-		"Pay", until, "(FR)", "Europe/Paris", "650.00\u00a0USD", "12.50\u00a0USD")
-	if got := o.Submit(edit, at+"/edit"); got.Status != http.StatusConflict { // an old form
+		"Pay", until, "(FR)", "Europe/Paris", "650.00\u00a0USD", "Grace Hopper", "12.50\u00a0USD")
+	if got := o.Submit(edit, at+"/edit"); got.Status != http.StatusConflict || // an old form
+		!strings.Contains(got.Text, "This schedule has changed since you opened this page.") {
 		t.Errorf("%d\n%s", got.Status, got.Text)
 	}
 	b := webtest.Start(t)

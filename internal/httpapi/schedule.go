@@ -168,8 +168,8 @@ func payeesOrNil(items []toPayItem) []payroll.Payee {
 
 func changeScheduleRun(ctx context.Context, tx *db.Tx, c *request, in *scheduleRunInput) (*scheduleRunChanged, error) {
 	b := &in.Body
-	n, r, err := c.Schedule.ChangeRun(ctx, tx, c.by, c.company, b.ScheduleID, b.Day, schedule.RunState(b.Status),
-		payeesOrNil(b.ToPay))
+	n, r, err := c.Schedule.ChangeRun(ctx, tx, c.by, c.company, b.ScheduleID, b.Day,
+		schedule.RunChanges{State: schedule.RunState(b.Status), ToPay: payeesOrNil(b.ToPay)})
 	if err != nil {
 		return nil, err
 	}

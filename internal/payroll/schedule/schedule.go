@@ -73,6 +73,9 @@ var (
 	ErrEnded    = apierr.New(apierr.Conflict, "invalid_state", "The schedule has ended and cannot be changed.")
 	ErrRun      = apierr.New(apierr.Conflict, "invalid_state",
 		"The run is over: its payroll exists, or it was skipped. Change the payroll instead.")
+	// ErrChanged is returned only for changes that name a version.
+	ErrChanged = apierr.New(apierr.Conflict, "schedule_changed",
+		"The schedule has changed since you opened this page. Open it again, then enter your changes.")
 	errNoRun = apierr.New(apierr.NotFound, "not_found", "The schedule has no run on this day.")
 )
 
@@ -137,9 +140,17 @@ type Changes struct {
 	EndDate   *string // "" removes it
 	DaysAhead *int
 	ToPay     []payroll.Payee
+	Version   *int64 // the version that the changes are for; nil for any
 
 	WorkingDay         *workday.Rule
 	Calendar, TimeZone *string
+}
+
+// RunChanges are the changes to a run.
+type RunChanges struct {
+	State               RunState        // Planned or Skipped
+	ToPay               []payroll.Payee // nil to pay the schedule's
+	Version, RunVersion *int64          // the versions of the schedule and the run that they are for; nil for any
 }
 
 // Service creates the payrolls of schedules.
@@ -306,12 +317,23 @@ func (n *Schedule) plan(day time.Time) bool {
 	return true
 }
 
+// checkVersion returns ErrChanged if a change is for another version than the current one.
+func checkVersion(wanted *int64, current int64) error {
+	if wanted != nil && *wanted != current {
+		return ErrChanged
+	}
+	return nil
+}
+
 // Update changes a schedule. Payrolls that exist stay as they are. When it is resumed, the runs whose pay date has
-// passed are skipped.
+// passed are skipped. It returns ErrChanged if the schedule has another version than the changes are for.
 func (s *Service) Update(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string, c Changes) (
 	Schedule, error) {
 	n, err := lockOwn(ctx, tx, by, companyID, id)
 	if err != nil {
+		return n, err
+	}
+	if err := checkVersion(c.Version, n.Version); err != nil {
 		return n, err
 	}
 	from := n.State
@@ -378,11 +400,15 @@ func (n *Schedule) skipPast(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// ChangeRun skips a run, plans it again, or changes its payees. to is nil to pay the schedule's.
+// ChangeRun skips a run, plans it again, or changes its payees. It returns ErrChanged if the schedule or the run has
+// another version than the changes are for.
 func (s *Service) ChangeRun(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id, on string,
-	state RunState, to []payroll.Payee) (Schedule, Run, error) {
+	c RunChanges) (Schedule, Run, error) {
 	n, err := lockOwn(ctx, tx, by, companyID, id)
 	if err != nil {
+		return n, Run{}, err
+	}
+	if err := checkVersion(c.Version, n.Version); err != nil {
 		return n, Run{}, err
 	}
 	if n.State == Ended {
@@ -402,15 +428,19 @@ func (s *Service) ChangeRun(ctx context.Context, tx *db.Tx, by identity.Principa
 	if err != nil {
 		return n, r, err
 	}
-	if to != nil {
-		if err := s.checkPayable(ctx, tx, by, &n, to); err != nil {
+	if err := checkVersion(c.RunVersion, r.Version); err != nil {
+		return n, r, err
+	}
+	if c.ToPay != nil {
+		if err := s.checkPayable(ctx, tx, by, &n, c.ToPay); err != nil {
 			return n, r, err
 		}
 		r.ChangedBy = approval.CreatorOf(by)
 	}
-	r.ToPay = to
-	if state == Planned || state == Skipped {
-		r.State, r.Reason = state, ""
+	r.ToPay = c.ToPay
+	r.PayDate = n.Calendar.PayDate(day) // of a skipped run, the calendar may have changed since
+	if c.State == Planned || c.State == Skipped {
+		r.State, r.Reason = c.State, ""
 	}
 	if err := n.save(ctx, tx, &r); err != nil {
 		return n, r, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -111,7 +112,7 @@ func (h *env) update(id string, c Changes) Schedule {
 func (h *env) changeRun(id string, day time.Time, state RunState, to []payroll.Payee) {
 	h.Helper()
 	h.Write(func(ctx context.Context, tx *db.Tx) error {
-		_, _, err := h.s.ChangeRun(ctx, tx, h.By, "", id, Text(day), state, to)
+		_, _, err := h.s.ChangeRun(ctx, tx, h.By, "", id, Text(day), RunChanges{State: state, ToPay: to})
 		return err
 	})
 }
@@ -344,10 +345,90 @@ func TestRunsAreSkippedAndChanged(t *testing.T) {
 			{first.Add(28 * day), []payroll.Payee{{UserID: "rec_eur", AmountText: "1", InvoiceID: "7"}}, "invalid_parameter"},
 		} {
 			h.WantFault(c.code, func(ctx context.Context, tx *db.Tx) error {
-				_, _, err := h.s.ChangeRun(ctx, tx, h.By, "", n.ID, Text(c.day), Planned, c.to)
+				_, _, err := h.s.ChangeRun(ctx, tx, h.By, "", n.ID, Text(c.day), RunChanges{State: Planned, ToPay: c.to})
 				return err
 			})
 		}
+	})
+}
+
+// Of two members who change the same version of a schedule or a run at once, one succeeds and the other gets an error,
+// so that nobody's payee is lost.
+func TestConcurrentChangesOfOneVersion(t *testing.T) {
+	run(t, func(h *env) {
+		n := h.create(weekly())
+		var unchanged int64 // the version of a run that is not stored
+		for _, change := range []func(ctx context.Context, tx *db.Tx, to []payroll.Payee) error{
+			func(ctx context.Context, tx *db.Tx, to []payroll.Payee) error {
+				_, err := h.s.Update(ctx, tx, h.By, "", n.ID, Changes{ToPay: to, Version: &n.Version})
+				return err
+			},
+			func(ctx context.Context, tx *db.Tx, to []payroll.Payee) error {
+				_, _, err := h.s.ChangeRun(ctx, tx, h.By, "", n.ID, Text(n.Next.Add(7*day)),
+					RunChanges{State: Planned, ToPay: to, RunVersion: &unchanged})
+				return err
+			},
+		} {
+			var work sync.WaitGroup
+			var failed [2]error
+			for i := range failed {
+				work.Go(func() {
+					to := append(slices.Clone(n.ToPay), payroll.Payee{UserID: "rec_eur", AmountText: fmt.Sprint(i + 1)})
+					failed[i] = h.DB.Write(context.Background(), func(ctx context.Context, tx *db.Tx) error {
+						return change(ctx, tx, to)
+					})
+				})
+			}
+			work.Wait()
+			first := slices.Index(failed[:], nil)
+			if first < 0 || !errors.Is(failed[1-first], ErrChanged) {
+				h.Fatalf("%v", failed)
+			}
+			got := h.get(n.ID)
+			to := got.ToPay
+			if stored := got.Runs[1].ToPay; stored != nil {
+				to = stored
+			}
+			if len(to) != 2 || to[1].AmountText != fmt.Sprint(first+1) {
+				h.Errorf("%d succeeded, and the payees are %+v", first+1, to)
+			}
+		}
+		h.WantFault(ErrChanged.Code, func(ctx context.Context, tx *db.Tx) error { // the schedule has changed, the run has not
+			_, _, err := h.s.ChangeRun(ctx, tx, h.By, "", n.ID, Text(n.Next), RunChanges{State: Skipped, Version: &n.Version})
+			return err
+		})
+	})
+}
+
+// When the calendar changes, the pay dates of waiting runs and of runs that were changed individually change, too.
+func TestAChangedCalendarAppliesToStoredRuns(t *testing.T) {
+	run(t, func(h *env) {
+		p := weekly()
+		p.StartDate = Text(dbtest.Epoch.AddDate(0, 0, 2)) // a Saturday, paid on the Friday before
+		n := h.create(p)
+		h.runDue() // the first run waits for money
+		h.changeRun(n.ID, n.Next.Add(7*day), Planned, []payroll.Payee{{UserID: "rec_eur", AmountText: "7"}})
+		h.changeRun(n.ID, n.Next.Add(14*day), Skipped, nil)
+		h.update(n.ID, Changes{WorkingDay: new(workday.After)})
+		want := func(days ...int) {
+			h.Helper()
+			for i, r := range h.get(n.ID).Runs[:len(days)] {
+				if got := Text(r.PayDate); got != Text(dbtest.Epoch.AddDate(0, 0, days[i])) {
+					h.Errorf("run %d, %s, is paid on %s", i, r.State, got)
+				}
+			}
+		}
+		want(4, 11, 15, 25)
+		h.changeRun(n.ID, n.Next.Add(14*day), Planned, nil)
+		want(4, 11, 18, 25)
+		h.deposit(1_000_00)
+		h.Clock.Advance(8 * day) // three days before the second run is paid
+		h.runDue()
+		h.WantCount(1, "payrolls")
+		h.Clock.Advance(day)
+		h.runDue()
+		h.WantCount(1, "payrolls WHERE volume = 700 AND pay_date = '"+Text(dbtest.Epoch.AddDate(0, 0, 11))+"'")
+		h.WantCount(1, "schedule_runs WHERE state = 'created' AND pay_date = '"+Text(dbtest.Epoch.AddDate(0, 0, 11))+"'")
 	})
 }
 

@@ -152,7 +152,8 @@ func due(ctx context.Context, tx *db.Tx, limit int) ([]key, error) {
 
 const runColumns = "run_id, day, pay_date, state, reason, payroll_id, to_pay, changed_by, version"
 
-func scanRun(row func(...any) error) (r Run, err error) {
+// scanRun reads a run. The pay date of a run that is not over is the one by the schedule's current calendar.
+func (n *Schedule) scanRun(row func(...any) error) (r Run, err error) {
 	var day, pay, state, to string
 	if err := row(&r.ID, &day, &pay, &state, &r.Reason, &r.PayrollID, &to, &r.ChangedBy, &r.Version); err != nil {
 		return r, err
@@ -164,12 +165,15 @@ func scanRun(row func(...any) error) (r Run, err error) {
 	if to != "" {
 		failed[2] = json.Unmarshal([]byte(to), &r.ToPay)
 	}
+	if r.State == Planned || r.State == Waiting {
+		r.PayDate = n.Calendar.PayDate(r.Day)
+	}
 	return r, errors.Join(failed[:]...)
 }
 
 // run returns the run of a day, as stored or as planned.
 func (n *Schedule) run(ctx context.Context, tx *db.Tx, day time.Time) (Run, error) {
-	r, err := scanRun(tx.QueryRow(ctx, "SELECT "+runColumns+` FROM schedule_runs
+	r, err := n.scanRun(tx.QueryRow(ctx, "SELECT "+runColumns+` FROM schedule_runs
 		WHERE company_id = $1 AND schedule_id = $2 AND day = $3`, n.CompanyID, n.ID, Text(day)).Scan)
 	if errors.Is(err, db.ErrNoRows) {
 		return Run{Day: day, PayDate: n.Calendar.PayDate(day), State: Planned}, nil
@@ -182,7 +186,7 @@ func (n *Schedule) stored(ctx context.Context, tx *db.Tx) ([]Run, error) {
 	rows, err := tx.Query(ctx, "SELECT "+runColumns+` FROM (SELECT * FROM schedule_runs
 		WHERE company_id = $1 AND schedule_id = $2 ORDER BY day DESC LIMIT $3) newest ORDER BY day`, n.CompanyID, n.ID,
 		int64(shownRuns))
-	return db.Collect(rows, err, func(r *db.Rows) (Run, error) { return scanRun(r.Scan) })
+	return db.Collect(rows, err, func(r *db.Rows) (Run, error) { return n.scanRun(r.Scan) })
 }
 
 // saveRun stores a version of a run. It fails if the run has changed since it was read, or has a payroll.
@@ -196,9 +200,9 @@ func (n *Schedule) saveRun(ctx context.Context, tx *db.Tx, r *Run) error {
 	}
 	return tx.ExecOne(ctx, `INSERT INTO schedule_runs (company_id, schedule_id, day, run_id, pay_date, state, reason,
 		payroll_id, to_pay, changed_by, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-		ON CONFLICT (company_id, schedule_id, day) DO UPDATE SET state = excluded.state, reason = excluded.reason,
-		payroll_id = excluded.payroll_id, to_pay = excluded.to_pay, changed_by = excluded.changed_by,
-		version = excluded.version, updated_at = excluded.updated_at
+		ON CONFLICT (company_id, schedule_id, day) DO UPDATE SET pay_date = excluded.pay_date, state = excluded.state,
+		reason = excluded.reason, payroll_id = excluded.payroll_id, to_pay = excluded.to_pay,
+		changed_by = excluded.changed_by, version = excluded.version, updated_at = excluded.updated_at
 		WHERE schedule_runs.version = excluded.version - 1 AND schedule_runs.payroll_id = ''`,
 		n.CompanyID, n.ID, Text(r.Day), r.ID, Text(r.PayDate), string(r.State), r.Reason, r.PayrollID, to, r.ChangedBy,
 		r.Version, db.Micros(tx.Now()))

@@ -71,8 +71,7 @@ func editSchedule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		return ui.View{}, err
 	}
 	if c.Form.Get("version") != version {
-		return ui.View{}, ui.FormConflict(schedule.ErrRun.Detailf(
-			"Someone changed this schedule in the meantime. Open the page again."))
+		return ui.View{}, ui.FormConflict(schedule.ErrChanged)
 	}
 	value := func(name string) *string {
 		text := strings.TrimSpace(c.Form.Get(name))
@@ -80,7 +79,7 @@ func editSchedule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	}
 	rule := workday.Rule(c.Form.Get("working_day"))
 	changes := schedule.Changes{Name: value("schedule_name"), EndDate: value("end_date"), WorkingDay: &rule,
-		Calendar: value("calendar"), TimeZone: value("time_zone")}
+		Calendar: value("calendar"), TimeZone: value("time_zone"), Version: &n.Version}
 	var list apierr.List
 	if ahead, err := strconv.Atoi(cmp.Or(*value("days_ahead"), "0")); err != nil {
 		list.Add("invalid_parameter", "/days_ahead", "Enter a number of days from 0 to 28.")
@@ -96,6 +95,12 @@ func editSchedule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		added := payroll.Payee{UserID: r.ID}
 		if r.Type == payee.TypeCompany {
 			added = payroll.Payee{CompanyID: r.ID}
+		}
+		if r.ID != "" && slices.ContainsFunc(n.ToPay, func(p payroll.Payee) bool {
+			return p.UserID == r.ID || p.CompanyID == r.ID
+		}) {
+			list.Add("already_scheduled", "/schedule_payee",
+				"This payee is already in the schedule. Change their amount in the next run and save it for all later runs.")
 		}
 		added.SetAmount(c.PlainAmount(amount, scheduleCurrency(&n)))
 		changes.ToPay = append(slices.Clone(n.ToPay), added)

@@ -254,7 +254,7 @@ type runPage struct {
 
 // showRun renders the form that changes the amounts of a run.
 func showRun(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
-	n, to, version, err := findRun(ctx, tx, c)
+	n, r, to, err := findRun(ctx, tx, c)
 	if err != nil {
 		return ui.View{}, err
 	}
@@ -264,7 +264,7 @@ func showRun(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, err
 	}
 	p := runPage{Path: schedulePath(n.ID) + "/runs/" + day, Lead: c.Text("run.lead", string(scheduleCurrency(&n))),
-		Version: cmp.Or(c.Form.Get("version"), version)}
+		Version: cmp.Or(c.Form.Get("version"), runVersion(&n, &r))}
 	c.Labels = map[string]string{}
 	for i := range to {
 		c.Labels[amountName(i)] = names[i]
@@ -284,24 +284,28 @@ func showRun(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 
 func amountName(i int) string { return "amount." + strconv.Itoa(i) }
 
-// findRun returns the schedule of the URL, the payees of the run of the URL, and the version of both. A run of more
-// payees than a form has fields cannot be changed on a page.
-func findRun(ctx context.Context, tx *db.Tx, c *ui.Request) (n schedule.Schedule, to []payroll.Payee, version string,
+// runVersion returns the version of a schedule and a run in a form.
+func runVersion(n *schedule.Schedule, r *schedule.Run) string {
+	return fmt.Sprintf("%d.%d", n.Version, r.Version)
+}
+
+// findRun returns the schedule and the run of the URL, and the payees of the run. A run of more payees than a form has
+// fields cannot be changed on a page.
+func findRun(ctx context.Context, tx *db.Tx, c *ui.Request) (n schedule.Schedule, r schedule.Run, to []payroll.Payee,
 	err error) {
 	if n, err = schedule.Get(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id")); err != nil {
-		return n, nil, "", err
+		return n, r, nil, err
 	}
 	at := slices.IndexFunc(n.Runs, func(r schedule.Run) bool {
 		return schedule.Text(r.Day) == c.HTTP.PathValue("day") && !n.Next.IsZero() && !r.Day.Before(n.Next)
 	})
 	if at < 0 || len(n.ToPay) > maxPayeeInputs {
-		return n, nil, "", apierr.NotFoundErr
+		return n, r, nil, apierr.NotFoundErr
 	}
-	version = fmt.Sprintf("%d.%d", n.Version, n.Runs[at].Version)
-	if to := n.Runs[at].ToPay; to != nil {
-		return n, to, version, nil
+	if r = n.Runs[at]; r.ToPay != nil {
+		return n, r, r.ToPay, nil
 	}
-	return n, n.ToPay, version, nil
+	return n, r, n.ToPay, nil
 }
 
 // changeRun skips a run, plans it again, or changes its amounts: of this run, or of this and all later ones.
@@ -310,9 +314,9 @@ func changeRun(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	var err error
 	switch c.Form.Get("act") {
 	case "skip":
-		_, _, err = c.Schedules.ChangeRun(ctx, tx, by, "", id, day, schedule.Skipped, nil)
+		_, _, err = c.Schedules.ChangeRun(ctx, tx, by, "", id, day, schedule.RunChanges{State: schedule.Skipped})
 	case "plan":
-		_, _, err = c.Schedules.ChangeRun(ctx, tx, by, "", id, day, schedule.Planned, nil)
+		_, _, err = c.Schedules.ChangeRun(ctx, tx, by, "", id, day, schedule.RunChanges{State: schedule.Planned})
 	case "this", "all":
 		err = changeAmounts(ctx, tx, c, c.Form.Get("act") == "all")
 	default:
@@ -323,12 +327,12 @@ func changeRun(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 
 // changeAmounts stores the posted amounts of a run. A payee without an amount is left out.
 func changeAmounts(ctx context.Context, tx *db.Tx, c *ui.Request, all bool) error {
-	n, to, version, err := findRun(ctx, tx, c)
+	n, r, to, err := findRun(ctx, tx, c)
 	if err != nil {
 		return err
 	}
-	if c.Form.Get("version") != version { // the fields are numbered by the payees that the form showed
-		return schedule.ErrRun.Detailf("Someone changed this schedule in the meantime. Open the run again.")
+	if c.Form.Get("version") != runVersion(&n, &r) { // the fields are numbered by the payees that the form showed
+		return schedule.ErrChanged
 	}
 	var kept []payroll.Payee
 	var fields []string // of kept
@@ -344,13 +348,13 @@ func changeAmounts(ctx context.Context, tx *db.Tx, c *ui.Request, all bool) erro
 		return errNobody.At("body", "")
 	}
 	by := c.Session.Principal()
-	this := kept
+	this := schedule.RunChanges{State: schedule.Planned, ToPay: kept, Version: &n.Version, RunVersion: &r.Version}
 	if all {
-		this = nil // the run pays what the schedule does
-		_, err = c.Schedules.Update(ctx, tx, by, "", n.ID, schedule.Changes{ToPay: kept})
+		this.ToPay = nil // the run pays what the schedule does
+		n, err = c.Schedules.Update(ctx, tx, by, "", n.ID, schedule.Changes{ToPay: kept, Version: this.Version})
 	}
 	if err == nil {
-		_, _, err = c.Schedules.ChangeRun(ctx, tx, by, "", n.ID, c.HTTP.PathValue("day"), schedule.Planned, this)
+		_, _, err = c.Schedules.ChangeRun(ctx, tx, by, "", n.ID, c.HTTP.PathValue("day"), this)
 	}
 	return ui.RenameFields(err, func(pointer string) string {
 		var i int
