@@ -216,8 +216,8 @@ var errConfirm = apierr.New(apierr.Conflict, "invalid_state", "This account need
 
 // Confirm records that the owner confirms a bank account that has not passed its check, so that their income is paid to
 // it. It ends no check: a later result of one, and new data, need another confirmation. It returns apierr.NotFoundErr
-// for an unknown destination, and an error while the first answer of the bank or the result of a prenote is awaited, for
-// a returned prenote, and for an account that passed or that no bank checks.
+// for an unknown destination, and an error while the first answer of the bank or the result of a prenote is awaited,
+// for a returned prenote, and for an account that passed or that no bank checks.
 func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, checks Checks, ownerID, id string) (Destination,
 	error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
