@@ -14,7 +14,8 @@ func ReceiptOf(m earnings.Payment, owner, from string) Receipt {
 		Amount: m.Amount, Fee: m.Fee, At: m.At, Arrived: m.Arrived, Outputs: m.Outputs}
 }
 
-// EarningsCSV returns the payments that a person received in a year, with one row per output.
+// EarningsCSV returns the payments that a person received in a year, with one row per output. Their outputs must be
+// loaded ([earnings.LoadOutputs]).
 func EarningsCSV(year int, all []earnings.Payment) (File, error) {
 	rows := [][]string{{"payment_id", "from", "arrived", "amount", "currency", "fee", "description", "reference",
 		"output_amount", "output_currency", "value", "rate", "destination", "transaction"}}

@@ -29,11 +29,12 @@ type Payment struct {
 	Reference, About string
 	State            payroll.State
 	Reason           string
-	Amount, Fee      money.Amount // Fee is what the person paid
-	At               time.Time    // when it was created or received
-	Arrived          time.Time    // when all of it had arrived, or zero
-	Outputs          []payout.Output
-	Steps            []payroll.Step // set by Find only
+	Amount, Fee      money.Amount    // Fee is what the person paid
+	At               time.Time       // when it was created or received
+	Arrived          time.Time       // when all of it had arrived, or zero
+	Outputs          []payout.Output // set by Find and LoadOutputs only
+	Steps            []payroll.Step  // set by Find only
+	payrollID        string          // payroll of the payment, or the income itself
 }
 
 // IsIncome reports whether the payment is of an income, and not of a payroll.
@@ -106,7 +107,7 @@ func (r Reader) List(ctx context.Context, tx *db.Tx, from, to time.Time, open bo
 	return all, nil
 }
 
-// OfYear returns the payments that had arrived in a calendar year (UTC), oldest first, with their outputs.
+// OfYear returns the payments that had arrived in a calendar year (UTC), oldest first.
 func (r Reader) OfYear(ctx context.Context, tx *db.Tx, year int) ([]Payment, error) {
 	from, to := Year(year)
 	all, err := r.List(ctx, tx, from, to, false)
@@ -115,12 +116,30 @@ func (r Reader) OfYear(ctx context.Context, tx *db.Tx, year int) ([]Payment, err
 	}
 	slices.Reverse(all)
 	all = slices.DeleteFunc(all, func(m Payment) bool { return m.Arrived.IsZero() })
+	return all, nil
+}
+
+// LoadOutputs sets the outputs of payments that a Reader returned, which it reads together for each company.
+func LoadOutputs(ctx context.Context, tx *db.Tx, all []Payment) error {
+	key := func(m *Payment) payout.PaymentKey { return payout.PaymentKey{PayrollID: m.payrollID, PaymentID: m.ID} }
+	of := map[string][]*Payment{}
 	for i := range all {
-		if all[i], err = r.Find(ctx, tx, all[i].ID); err != nil {
-			return nil, err
+		of[all[i].CompanyID] = append(of[all[i].CompanyID], &all[i])
+	}
+	for companyID, some := range of {
+		keys := make([]payout.PaymentKey, len(some))
+		for i, m := range some {
+			keys[i] = key(m)
+		}
+		outputs, err := payout.ByPayment(ctx, tx, companyID, keys)
+		if err != nil {
+			return err
+		}
+		for _, m := range some {
+			m.Outputs = outputs[key(m)]
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // Year returns the bounds of a calendar year in UTC.
@@ -132,13 +151,13 @@ func Year(year int) (from, to time.Time) {
 func ofPayroll(paying identity.Company, m payroll.EarnedPayment) Payment {
 	return Payment{ID: m.ID, From: paying.Name, CompanyID: paying.ID, Reference: m.ExternalID, About: m.Description,
 		State: m.State, Reason: m.Reason, Amount: m.Amount, Fee: money.Zero(m.Amount.Asset()), At: m.CreatedAt,
-		Arrived: m.ArrivedAt, Outputs: m.Outputs}
+		Arrived: m.ArrivedAt, Outputs: m.Outputs, payrollID: m.PayrollID}
 }
 
 func ofIncome(names map[string]string, i *income.Income) Payment {
 	return Payment{ID: i.ID, From: names[i.PayerID], CompanyID: i.UserID, Reference: i.InvoiceID, State: i.State,
 		Reason: i.Reason, Amount: i.Amount, Fee: i.Fee, At: i.CreatedAt, Arrived: i.ArrivedAt, Outputs: i.Outputs,
-		Steps: i.Timeline}
+		Steps: i.Timeline, payrollID: i.ID}
 }
 
 // payers returns the names of the person's payers by ID.

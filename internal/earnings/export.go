@@ -197,11 +197,10 @@ func (e *Exported) addPayments(ctx context.Context, tx *db.Tx, r Reader) error {
 	if err != nil {
 		return err
 	}
-	for _, some := range all {
-		m, err := r.Find(ctx, tx, some.ID)
-		if err != nil {
-			return err
-		}
+	if err := LoadOutputs(ctx, tx, all); err != nil {
+		return err
+	}
+	for _, m := range all {
 		p := ExportedPayment{ID: m.ID, From: m.From, Description: m.About, Reference: m.Reference, Status: string(m.State),
 			Currency: string(m.Amount.Asset()), Amount: m.Amount.String(), Fee: m.Fee.String(), Created: m.At}
 		for _, o := range m.Outputs {

@@ -212,6 +212,9 @@ func exportEarningYear(ctx context.Context, tx *db.Tx, c *request, in *earningYe
 	if in.Format == formatPDF {
 		return sent(c.documents(in.Language).EarningsPDF(u.ID, u.Name(), year, all, tx.Now()))
 	}
+	if err := earnings.LoadOutputs(ctx, tx, all); err != nil {
+		return nil, err
+	}
 	return sent(document.EarningsCSV(year, all))
 }
 

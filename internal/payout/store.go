@@ -102,6 +102,31 @@ func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, pa
 	return all, nil
 }
 
+// PaymentKey names a payment of a payroll, or an income, which is a payroll of one payment.
+type PaymentKey struct{ PayrollID, PaymentID string }
+
+// ByPayment returns the outputs of some payments of a company, which may be of several payrolls, each in the order of
+// [ForPayments]. It executes one statement on PostgreSQL, and a few on SQLite ([db.BindRows]).
+func ByPayment(ctx context.Context, tx *db.Tx, companyID string, of []PaymentKey) (map[PaymentKey][]Output, error) {
+	keys := make([][]any, len(of))
+	for i, k := range of {
+		keys[i] = []any{k.PayrollID, k.PaymentID}
+	}
+	all := map[PaymentKey][]Output{}
+	for values, args := range db.BindRows(tx, keys, 2) {
+		some, err := selectOutputs(ctx, tx, "company_id = $1 AND (payroll_id, payment_id) IN ("+values+
+			") ORDER BY output_id", append([]any{companyID}, args...)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range some {
+			k := PaymentKey{o.PayrollID, o.PaymentID}
+			all[k] = append(all[k], o)
+		}
+	}
+	return all, nil
+}
+
 // InBatches returns the outputs of some batches, ordered by position.
 func InBatches(ctx context.Context, tx *db.Tx, companyID string, batchIDs ...string) ([]Output, error) {
 	var all []Output

@@ -7,23 +7,35 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/payee/destination"
 )
 
 // fromUnpayable returns the FROM clause of the recipients r of the company $1 who cannot be paid yet, and its
 // arguments.
-func fromUnpayable(companyID string, payable []string, refusedACH bool) (string, []any) {
+func fromUnpayable(companyID string, r obstacleRules) (string, []any) {
 	args := []any{companyID}
 	bind := func(value any) string {
 		args = append(args, value)
 		return "$" + strconv.Itoa(len(args))
 	}
-	pairs := make([]string, len(payable))
-	for i, p := range payable {
+	pairs := make([]string, len(r.payable))
+	for i, p := range r.payable {
 		pairs[i] = bind(p)
 	}
 	refused := ""
-	if refusedACH {
-		refused = " OR d.rail = 'bank' AND d.symbol = 'USD' AND d.country = 'US' AND d.scheme = 'ach'"
+	if len(r.checked) > 0 {
+		accounts := make([]string, len(r.checked))
+		for i, a := range r.checked {
+			accounts[i] = "(" + bind(a.symbol) + ", " + bind(a.country) + ", " + bind(a.scheme) + ")"
+		}
+		refused = ` OR d.kind = 'fiat' AND (d.symbol, d.country, d.scheme) IN (VALUES ` + strings.Join(accounts, ", ") + `)
+				AND NOT (` + checkIs(destination.CheckMatch) + " OR " + checkIs(destination.CheckAccepted) + `)
+				AND NOT (` + byPrenote + " AND " + checkIs(destination.CheckPending) + `)
+				AND NOT ((d.account_check = '' OR NOT ` + byPrenote + " AND " + checkIs(destination.CheckPending) + `)
+					AND d.updated_at > ` + bind(db.Micros(r.entered)) + ")"
+	}
+	if r.refusedACH {
+		refused += " OR d.rail = 'bank' AND d.symbol = 'USD' AND d.country = 'US' AND d.scheme = 'ach'"
 	}
 	return ` FROM recipients r WHERE r.company_id = $1 AND r.status <> 'inactive' AND r.recipient_id IN (
 			SELECT p.recipient_id FROM recipients p WHERE p.company_id = $1 AND p.status = 'pending'
@@ -32,16 +44,33 @@ func fromUnpayable(companyID string, payable []string, refusedACH bool) (string,
 			UNION
 			SELECT a.recipient_id FROM recipients a JOIN destinations d ON d.owner_id = a.recipient_id
 			WHERE a.company_id = $1 AND a.status = 'active' AND (d.allocation > 0 OR d.fixed_amount > 0) AND (
-				d.correction <> '' OR d.account_check LIKE '%"result":"close_match"%'
-				OR d.account_check LIKE '%"result":"no_match"%' OR d.account_check LIKE '%"result":"returned"%'
+				d.correction <> '' OR d.kind = 'fiat' AND ` + byPrenote + " AND " + checkIs(destination.CheckReturned) + `
 				OR d.kind = 'crypto' AND d.rail <> 'bitcoin'
 					AND d.symbol || ' ' || d.network NOT IN (` + strings.Join(pairs, ", ") + ")" + refused + "))", args
 }
 
+// byPrenote is the condition that the newest check of a destination d is a prenote.
+const byPrenote = `d.account_check LIKE '%"method":"prenote"%'`
+
+// checkIs returns the condition that the newest check of a destination d has a result.
+func checkIs(result destination.CheckResult) string {
+	return `d.account_check LIKE '%"result":"` + string(result) + `"%'`
+}
+
+// selectAccounts returns the kinds of bank accounts of a company's active payees.
+func selectAccounts(ctx context.Context, tx *db.Tx, companyID string) ([]account, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT d.symbol, d.country, d.scheme
+		FROM recipients a JOIN destinations d ON d.owner_id = a.recipient_id
+		WHERE a.company_id = $1 AND a.status = 'active' AND d.kind = 'fiat'`, companyID)
+	return db.Collect(rows, err, func(r *db.Rows) (a account, err error) {
+		return a, r.Scan(&a.symbol, &a.country, &a.scheme)
+	})
+}
+
 // selectUnpayable returns the IDs of a page of a company's payees who cannot be paid yet, by name, and their number.
-func selectUnpayable(ctx context.Context, tx *db.Tx, companyID string, payable []string, refusedACH bool,
+func selectUnpayable(ctx context.Context, tx *db.Tx, companyID string, r obstacleRules,
 	page db.Page) (ids []string, total int64, err error) {
-	from, args := fromUnpayable(companyID, payable, refusedACH)
+	from, args := fromUnpayable(companyID, r)
 	if err := tx.QueryRow(ctx, "SELECT COUNT(*)"+from, args...).Scan(&total); err != nil || total == 0 {
 		return nil, 0, err
 	}
@@ -54,9 +83,9 @@ func selectUnpayable(ctx context.Context, tx *db.Tx, companyID string, payable [
 
 // selectUnasked returns the IDs of payees of a company who cannot be paid yet, can be mailed, enter their destinations
 // themselves, and were not asked since a time.
-func selectUnasked(ctx context.Context, tx *db.Tx, companyID string, payable []string, refusedACH bool,
-	since time.Time, limit int) ([]string, error) {
-	from, args := fromUnpayable(companyID, payable, refusedACH)
+func selectUnasked(ctx context.Context, tx *db.Tx, companyID string, r obstacleRules, since time.Time,
+	limit int) ([]string, error) {
+	from, args := fromUnpayable(companyID, r)
 	n := len(args)
 	rows, err := tx.Query(ctx, "SELECT r.recipient_id"+from+` AND r.email <> '' AND NOT EXISTS (
 			SELECT 1 FROM destination_requests q WHERE q.company_id = $1 AND q.recipient_id = r.recipient_id

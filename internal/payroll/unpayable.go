@@ -18,7 +18,7 @@ import (
 const (
 	UnpayableNoDestination = ReasonNoDestination
 	UnpayableNoRail        = ReasonNoRail           // the installation does not pay to the destination
-	UnpayableName          = ReasonCheck            // the bank did not confirm the payee's name
+	UnpayableName          = ReasonCheck            // the account has not passed its check, and the policy blocks it
 	UnpayableReturned      = ReasonReturned         // the bank returned the prenote
 	UnpayableCorrection    = "correction_requested" // the bank asks for a correction of the destination
 	UnpayableDisputed      = ReasonDisputed         // the payee says that the correction is wrong
@@ -49,8 +49,8 @@ type Unpayable struct {
 const maxStopped = 5
 
 // Unpayable returns a page of the company's payees who cannot be paid yet, by name, and their total number: those
-// without a destination, those with a destination that a bank did not confirm or wants corrected, or that this
-// installation does not pay, and those whose payments wait for them.
+// without a destination, those with a destination whose check holds payments or that a bank wants corrected, or that
+// this installation does not pay, and those whose payments wait for them.
 func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) (
 	[]Unpayable, int64, error) {
 	id, err := by.Company(companyID)
@@ -65,7 +65,11 @@ func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principa
 		page.PerPage = defaultPerPage
 	}
 	page.PerPage = min(page.PerPage, maxPerPage)
-	ids, total, err := selectUnpayable(ctx, tx, company.ID, s.payableOn(), s.refusedACH(company.Country), page)
+	obstacles, err := s.obstaclesFor(ctx, tx, company)
+	if err != nil {
+		return nil, 0, err
+	}
+	ids, total, err := selectUnpayable(ctx, tx, company.ID, obstacles, page)
 	if err != nil || len(ids) == 0 {
 		return nil, total, err
 	}
@@ -93,7 +97,7 @@ func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principa
 			u.Obstacles = append(u.Obstacles, Obstacle{Reason: UnpayableNoDestination})
 		}
 		for i := range used {
-			for _, reason := range s.obstacles(used[i], company.Country) {
+			for _, reason := range s.obstacles(tx.Now(), used[i], company.Country) {
 				u.Obstacles = append(u.Obstacles, Obstacle{Reason: reason, Destination: &used[i]})
 			}
 		}
@@ -107,16 +111,17 @@ func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principa
 	return all, total, nil
 }
 
-// obstacles returns why payments of a company may not reach a destination.
-func (s *Service) obstacles(d destination.Destination, payerCountry string) (reasons []string) {
+// obstacles returns why payments of a company may not reach a destination. A check counts if it holds payments under
+// the policy and does not end by itself, as the wait for a bank's first answer or for a prenote does.
+func (s *Service) obstacles(now time.Time, d destination.Destination, payerCountry string) (reasons []string) {
 	if !s.Carried([]destination.Destination{d}, payerCountry) {
 		reasons = append(reasons, UnpayableNoRail)
 	}
-	switch {
-	case !d.Check.Failed():
-	case d.Check.Result == destination.CheckReturned:
+	switch c := s.Checks.Concern(now, []destination.Destination{d}); {
+	case c == nil || !c.Waits.IsZero() || !c.Unanswered.IsZero():
+	case c.Returned:
 		reasons = append(reasons, UnpayableReturned)
-	default:
+	case s.Checks.Policy == destination.CheckBlocks:
 		reasons = append(reasons, UnpayableName)
 	}
 	switch {
@@ -127,6 +132,33 @@ func (s *Service) obstacles(d destination.Destination, payerCountry string) (rea
 		reasons = append(reasons, UnpayableCorrection)
 	}
 	return reasons
+}
+
+// obstacleRules states which destinations [Service.obstacles] refuses, for a query.
+type obstacleRules struct {
+	payable    []string  // see payableOn
+	refusedACH bool      // see Service.refusedACH
+	checked    []account // accounts that must have passed a check; none unless the policy blocks
+	entered    time.Time // after it, the first answer of the bank is awaited
+}
+
+// account is what decides whether a bank account is checked.
+type account struct{ symbol, country, scheme string }
+
+// obstaclesFor returns the rules for the payees of a company.
+func (s *Service) obstaclesFor(ctx context.Context, tx *db.Tx, company identity.Company) (obstacleRules, error) {
+	r := obstacleRules{payable: s.payableOn(), refusedACH: s.refusedACH(company.Country),
+		entered: tx.Now().Add(-destination.AnswerWait)}
+	if s.Checks.Policy != destination.CheckBlocks || s.Checks.Method == nil {
+		return r, nil
+	}
+	all, err := selectAccounts(ctx, tx, company.ID)
+	for _, a := range all {
+		if s.Checks.Method(money.Asset(a.symbol), a.country, a.scheme) != "" {
+			r.checked = append(r.checked, a)
+		}
+	}
+	return r, err
 }
 
 // payableOn returns the assets that this installation pays, each with a network, such as "USDC base". Bitcoin on its
@@ -173,7 +205,11 @@ func (s *Service) Remind(ctx context.Context, tx *db.Tx, sealer *identity.Sealer
 		return done, err
 	}
 	before := tx.Now().Add(-remindPeriod)
-	due, err := selectUnasked(ctx, tx, company.ID, s.payableOn(), s.refusedACH(company.Country), before, MaxReminded)
+	obstacles, err := s.obstaclesFor(ctx, tx, company)
+	if err != nil {
+		return done, err
+	}
+	due, err := selectUnasked(ctx, tx, company.ID, obstacles, before, MaxReminded)
 	if err != nil {
 		return done, err
 	}

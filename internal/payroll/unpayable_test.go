@@ -68,15 +68,14 @@ func TestUnpayablePayeesAreListedWithTheirReasons(t *testing.T) {
 		want("without a destination", "rec_bare no_distribution")
 		h.Exec(`UPDATE destinations SET kind = 'crypto', rail = 'evm', symbol = 'USDC', network = 'gone'
 			WHERE owner_id = 'rec_btc'`)
-		for _, r := range []destination.CheckResult{destination.CheckCloseMatch, destination.CheckNoMatch,
-			destination.CheckReturned} {
-			reason := ReasonCheck
-			if r == destination.CheckReturned {
-				reason = ReasonReturned
-			}
-			h.checked(destination.AccountCheck{Method: destination.CheckName, Result: r})
-			want(string(r), "rec_bare no_distribution", "rec_btc currency_not_supported", "rec_eur "+reason)
-		}
+		h.checkAccounts(destination.CheckBlocks)
+		h.Exec(`UPDATE destinations SET account_check = '{"method":"verification_of_payee","result":"match"}'
+			WHERE owner_id = 'rec_mix' AND symbol = 'EUR'`)
+		h.checked(destination.AccountCheck{Method: destination.CheckName, Result: destination.CheckNoMatch})
+		want("no match", "rec_bare no_distribution", "rec_btc currency_not_supported", "rec_eur account_check")
+		h.checked(destination.AccountCheck{Method: destination.CheckPrenote, Result: destination.CheckReturned})
+		want("a returned prenote", "rec_bare no_distribution", "rec_btc currency_not_supported",
+			"rec_eur account_check_failed")
 		h.Exec(`UPDATE destinations SET correction = '{"code":"C01"}' WHERE owner_id = 'rec_eur'`)
 		want("a correction", "rec_bare no_distribution", "rec_btc currency_not_supported",
 			"rec_eur account_check_failed correction_requested")
@@ -92,6 +91,76 @@ func TestUnpayablePayeesAreListedWithTheirReasons(t *testing.T) {
 		want("a payment before its release", "rec_mix payment_stopped")
 		h.release(p.ID)
 		want("a released payment")
+	})
+}
+
+// Whose account has not passed its check is listed, and reminded, if the release would hold the payment until something
+// is changed.
+func TestUnpayableAccountsFollowThePolicy(t *testing.T) {
+	run(t, func(h *env) {
+		h.Exec("UPDATE recipients SET status = 'inactive' WHERE recipient_id = 'rec_bare'")
+		h.Exec("UPDATE recipients SET email = 'eur@example.com' WHERE recipient_id = 'rec_eur'")
+		h.Exec(`UPDATE destinations SET account_check = '{"method":"verification_of_payee","result":"match"}'
+			WHERE owner_id = 'rec_mix' AND symbol = 'EUR'`)
+		name, prenote := destination.CheckName, destination.CheckPrenote
+		for _, policy := range []destination.CheckPolicy{destination.CheckIgnored, destination.CheckWarns,
+			destination.CheckBlocks} {
+			h.checkAccounts(policy)
+			for _, c := range []struct {
+				method destination.CheckMethod
+				result destination.CheckResult
+				always string // reason under every policy
+				blocks string // reason if the policy blocks
+			}{
+				{"", "", "", ReasonCheck},
+				{name, destination.CheckPending, "", ReasonCheck},
+				{name, destination.CheckMatch, "", ""},
+				{name, destination.CheckCloseMatch, "", ReasonCheck},
+				{name, destination.CheckNoMatch, "", ReasonCheck},
+				{name, destination.CheckNotPossible, "", ReasonCheck},
+				{prenote, destination.CheckPending, "", ""},
+				{prenote, destination.CheckAccepted, "", ""},
+				{prenote, destination.CheckReturned, ReasonReturned, ReasonReturned},
+			} {
+				h.Clock.Advance(25 * time.Hour)
+				h.Exec(`UPDATE destinations SET account_check = '', created_at = 1, updated_at = $1
+					WHERE owner_id = 'rec_eur'`, db.Micros(h.Clock.Now()))
+				if c.result != "" {
+					h.checked(destination.AccountCheck{Method: c.method, Result: c.result})
+				}
+				reason := c.always
+				if policy == destination.CheckBlocks {
+					reason = c.blocks
+				}
+				want := func(what, reason string) {
+					h.Helper()
+					var list []string
+					if reason != "" {
+						list = []string{"rec_eur " + reason}
+					}
+					if got := h.unpayable(); !slices.Equal(got, list) {
+						h.Errorf("%s, %s %q, %s: unpayable are %q, want %q", policy, c.method, c.result, what, got, list)
+					}
+				}
+				if c.result == "" || c.method == name && c.result == destination.CheckPending {
+					want("while the first answer is awaited", "")
+				} else {
+					want("new", reason)
+				}
+				h.Clock.Advance(destination.AnswerWait)
+				want("after the wait", reason)
+				var mailed Reminded
+				if reason != "" {
+					mailed.Payees = 1
+				}
+				h.remind(mailed)
+			}
+		}
+		h.s.Checks.Method = func(money.Asset, string, string) destination.CheckMethod { return "" }
+		h.Exec("UPDATE destinations SET account_check = ''")
+		if got := h.unpayable(); len(got) > 0 {
+			h.Errorf("no bank checks the account, and unpayable are %q", got)
+		}
 	})
 }
 

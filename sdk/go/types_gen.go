@@ -3546,11 +3546,11 @@ type Obstacle struct {
 	// Payroll of the payment that stopped, or empty.
 	PayrollID string `json:"payroll_id"`
 	// no_distribution: the recipient has no destination. currency_not_supported: this service does not pay to the
-	// destination. account_check: the bank did not confirm the name. account_check_failed: the bank returned a
-	// prenote. correction_requested: the bank asks to correct the account details. correction_disputed: the payee
-	// says that the correction is wrong. payment_stopped: a payment failed, came back or waits for the recipient. One
-	// of: no_distribution, currency_not_supported, account_check, account_check_failed, correction_requested,
-	// correction_disputed, payment_stopped.
+	// destination. account_check: the account has not passed its check, and payments to it wait.
+	// account_check_failed: the bank returned a prenote. correction_requested: the bank asks to correct the account
+	// details. correction_disputed: the payee says that the correction is wrong. payment_stopped: a payment failed,
+	// came back or waits for the recipient. One of: no_distribution, currency_not_supported, account_check,
+	// account_check_failed, correction_requested, correction_disputed, payment_stopped.
 	Reason string `json:"reason"`
 	// Payment that stopped, or empty.
 	SubpayrollID string `json:"subpayroll_id"`

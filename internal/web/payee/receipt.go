@@ -5,6 +5,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/document"
+	"github.com/stipend/stipend/internal/earnings"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
@@ -22,6 +23,9 @@ func yearCSV(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	year := yearOf(c, tx.Now())
 	all, err := payments(c).OfYear(ctx, tx, year)
 	if err != nil {
+		return ui.View{}, err
+	}
+	if err := earnings.LoadOutputs(ctx, tx, all); err != nil {
 		return ui.View{}, err
 	}
 	return ui.Download(document.EarningsCSV(year, all))
