@@ -16,9 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Types of an export. It has nothing of the companies that pay the person but their names.
 type (
-	// Exported is a person's own data.
+	// Exported is a person's own data. It has nothing of the companies that pay the person but their names.
 	Exported struct {
 		Exported     time.Time             `json:"exported"`
 		UserID       string                `json:"user_id"`

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/apierr"

@@ -705,7 +705,7 @@ func EarnedPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, f
 		AND h.object_id = m.payment_id AND h.to_state = 'fulfilled'), 0)`
 	rows, err := tx.Query(ctx, `SELECT CASE WHEN m.state = 'fulfilled' THEN `+arrived+` ELSE 0 END,
 			p.payroll_id, p.external_id, p.currency, p.created_at, `+
-		strings.Join(prefixed("m", columns(paymentColumns)), ", ")+` FROM payments m
+		ofPayments()+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.payee_id = $2 `+seenByPayee+` AND (m.state <> 'fulfilled' AND $5
 			OR m.state = 'fulfilled' AND `+arrived+` >= $3 AND `+arrived+` < $4)
@@ -738,7 +738,7 @@ func FundedPaymentTo(ctx context.Context, tx *db.Tx, companyID, payeeID, payment
 
 func paymentsTo(ctx context.Context, tx *db.Tx, rest string, args ...any) ([]PayeePayment, error) {
 	rows, err := tx.Query(ctx, `SELECT p.payroll_id, p.external_id, p.currency, p.created_at, `+
-		strings.Join(prefixed("m", columns(paymentColumns)), ", ")+` FROM payments m
+		ofPayments()+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.payee_id = $2 `+rest, args...)
 	return db.Collect(rows, err, scanPayeePayment)
@@ -761,7 +761,7 @@ func scanPayeePaymentAfter(r *db.Rows, before ...any) (m PayeePayment, err error
 func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFilter) ([]PayeePayment, int64, error) {
 	l := &db.List{
 		Columns: "p.payroll_id, p.external_id, p.currency, p.created_at, " +
-			strings.Join(prefixed("m", columns(paymentColumns)), ", "),
+			ofPayments(),
 		Table: "payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id",
 		ID:    "m.payment_id", Time: "p.created_at", Page: f.Page,
 	}
@@ -825,12 +825,13 @@ func PaidBetween(ctx context.Context, tx *db.Tx, companyID string, from, to time
 	})
 }
 
-// prefixed returns the names of columns, qualified by an alias.
-func prefixed(alias string, names []string) []string {
+// ofPayments returns the columns of payments, qualified by the alias m.
+func ofPayments() string {
+	names := columns(paymentColumns)
 	for i := range names {
-		names[i] = alias + "." + names[i]
+		names[i] = "m." + names[i]
 	}
-	return names
+	return strings.Join(names, ", ")
 }
 
 // Held is a payroll on hold.

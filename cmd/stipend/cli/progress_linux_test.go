@@ -57,13 +57,13 @@ func TestLongWorkShowsItsProgress(t *testing.T) {
 		return backoffice.RecordCommand(ctx, tx, "payouts.paused", "", "stipend payouts pause")
 	}))
 	testkit.Check(t, d.Close())
-	key, public := filepath.Join(dir, "key.txt"), ""
+	key := filepath.Join(dir, "key.txt")
 	var pair bytes.Buffer
 	testkit.Check(t, cli.KeysBackupCmd{}.Run(cli.Streams{Out: &pair}))
 	testkit.Check(t, os.WriteFile(key, pair.Bytes(), 0o600))
-	_, public, _ = strings.Cut(pair.String(), "public key: ")
+	_, public, _ := strings.Cut(pair.String(), "public key: ")
 	public, _, _ = strings.Cut(public, "\n")
-	log, backup := filepath.Join(dir, "audit.jsonl"), ""
+	log := filepath.Join(dir, "audit.jsonl")
 	exported, err := os.Create(log)
 	testkit.Check(t, err)
 	testkit.Check(t, cli.AuditExportCmd{Storage: storage}.Run(t.Context(), cli.Streams{Out: exported}))
@@ -71,7 +71,7 @@ func TestLongWorkShowsItsProgress(t *testing.T) {
 
 	for _, terminal := range []string{"xterm", "dumb", "none"} {
 		t.Setenv("TERM", terminal)
-		backup = filepath.Join(dir, terminal+".age")
+		backup := filepath.Join(dir, terminal+".age")
 		for _, c := range []struct {
 			name   string
 			shows  []string // on a terminal
@@ -91,7 +91,7 @@ func TestLongWorkShowsItsProgress(t *testing.T) {
 		} {
 			var out, logged bytes.Buffer
 			var err error
-			shown := ""
+			var shown string
 			if terminal == "none" {
 				err = c.run(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &logged})
 				shown = logged.String()

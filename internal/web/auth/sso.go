@@ -80,7 +80,7 @@ func finishSSO(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		if err != nil {
 			return err
 		}
-		if token, to, err = startSSO(ctx, c, tx, u, companyID, next); err != nil {
+		if token, to, err = startSSO(ctx, tx, u, companyID, next); err != nil {
 			return err
 		}
 		return errors.Join(session.End(ctx, tx, c.SessionToken()), recordSSO(ctx, c, tx, companyID, u.ID, ""))
@@ -93,8 +93,7 @@ func finishSSO(ctx context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 
 // startSSO starts the session of a person whom the provider has authenticated. A person with an authenticator or a
 // passkey presents it next: the provider replaces the password only.
-func startSSO(ctx context.Context, c *ui.Request, tx *db.Tx, u identity.User, companyID, next string) (token, to string,
-	err error) {
+func startSSO(ctx context.Context, tx *db.Tx, u identity.User, companyID, next string) (token, to string, err error) {
 	has, err := auth.HasFactor(ctx, tx, u.ID)
 	if err != nil {
 		return "", "", err
