@@ -41,7 +41,6 @@ const (
 // continues. In the end the chains and the bank's files, not Stipend's own tables, must show that every payee was paid
 // once for each payroll.
 func TestKilledAtAnyMomentEverybodyIsPaidOnce(t *testing.T) {
-	t.Parallel()
 	binary := build(t)
 	btcdtest.Each(t, func(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		dbtest.RunURL(t, func(t *testing.T, url string) { killedAtAnyMoment(t, binary, url, node(t)) })
@@ -133,6 +132,7 @@ type world struct {
 	heard   http.Header // of the last response
 	payees  []payee
 	created map[int]payroll
+	mined   time.Time       // of the last block
 	unheard map[int]string  // payroll IDs that the test knows only from lists
 	paid    map[string]bool // IDs of payrolls that the test has funded
 }

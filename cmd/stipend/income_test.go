@@ -39,7 +39,6 @@ type incomes struct {
 // bitcoin and 40 % to a bank account. The bank reports each transfer again to the next process. Each becomes one income
 // with two outputs, whose sum is EUR 1,000 less the fee, and each output is paid once.
 func TestKilledAtAnyMomentAnIncomeIsPaidOnce(t *testing.T) {
-	t.Parallel()
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		w := &world{t: t, binary: binary, url: url}

@@ -22,7 +22,6 @@ import (
 // A database restored from a backup does not know which payments were made and which addresses were issued since.
 // With the chain, the service finds out, pays nobody twice and gives no address to a second owner.
 func TestARestoredBackupPaysNobodyTwice(t *testing.T) {
-	t.Parallel()
 	btcdtest.Each(t, restoredBackup)
 }
 
@@ -142,7 +141,6 @@ func newBackupKey(t *testing.T, binary, dir string) (name, public string) {
 // A standby that lagged behind replaces a database that failed just after everyone was paid. The service reconnects
 // to it by itself, and waits for a person before it pays outputs that are unpaid there.
 func TestAPromotedStandbyPaysNobodyTwice(t *testing.T) {
-	t.Parallel()
 	servers, err := dbtest.StartFailover(t.Context(), "stipend")
 	testkit.Check(t, err)
 	defer servers.Close()
@@ -205,7 +203,6 @@ func (w *world) paidBy(address string) string {
 // SIGTERM ends a service within 30 seconds, during requests and payouts: it finishes what it began and leaves no
 // lock, so the next process continues at once.
 func TestATerminatedServiceFinishesWhatItBegan(t *testing.T) {
-	t.Parallel()
 	dbtest.RunURL(t, terminated)
 }
 

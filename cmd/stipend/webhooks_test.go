@@ -87,7 +87,6 @@ func (r *hookReceiver) ServeHTTP(_ http.ResponseWriter, req *http.Request) {
 // The program is killed three times during 10,000 deliveries, and restarted. No delivery is lost, repeated ones have
 // the same ID and body, and each object's events arrive in order.
 func TestKilledBetweenDeliveriesNoneIsLost(t *testing.T) {
-	t.Parallel()
 	binary := build(t)
 	dbtest.RunURL(t, func(t *testing.T, url string) {
 		w := &world{t: t, binary: binary, url: url}
