@@ -568,6 +568,7 @@ var fieldDocs = map[string]fieldDoc{
 	"sat_per_vbyte":          {"Fee rate of the chain, in satoshis per virtual byte.", `200`},
 	"previous_sat_per_vbyte": {"Previous fee rate.", `2`},
 	"advance_seconds":        {"Seconds to advance the service's clock.", `60`},
+	"new_email":              {"New email address.", `ada@example.com`},
 	"now":                    {"The service's time now, UTC.", ``},
 }
 

@@ -6667,6 +6667,7 @@ type UserAllocationsUpdated struct {
 
 // UserChangeEmailParams is part of requests.
 type UserChangeEmailParams struct {
+	// New email address.
 	NewEmail string `json:"new_email"`
 }
 

@@ -5712,6 +5712,7 @@ class UserAllocationsUpdated:
 
 class UserChangeEmailParams(TypedDict, total=False):
     new_email: Required[str]
+    """New email address."""
 
 
 class UserCreateParams(TypedDict, total=False):

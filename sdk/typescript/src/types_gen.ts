@@ -5414,7 +5414,7 @@ export interface UserAllocationsUpdated {
 }
 
 export interface UserChangeEmailParams {
-	/**  */
+	/** New email address. */
 	new_email: string;
 }
 
