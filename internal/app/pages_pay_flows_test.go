@@ -108,7 +108,9 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 	for name, look := range looks {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) { c.LndURL = app.SimulatedLnd })
+			o := openCompanyBrowser(t, dbtest.SQLite(t), func(c *app.Config) {
+				c.LndURL, c.AccountChecks = app.SimulatedLnd, "block"
+			})
 			page, user := o.payee(webtest.Start(t), "ada@payee.example", look)
 			p := &flow{T: t, Page: page, base: o.s.Ready().BaseURL, look: look}
 
@@ -183,10 +185,25 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			p.downloads("main a[href*='/year.pdf']", "%PDF-")
 			p.downloads("main a[href*='/year.csv']", "200.00")
 			p.waits("/account/destinations", "The bank reported a correction for USD ••••1001")
+			p.Send("form[action$='/dispute'] button")
+			p.shows("It was reported as wrong.", "USD ••••1001")
 			p.Send("form[action$='/correct'] button")
 			p.shows("Saved.", "USD ••••1614")
 			if text := p.Text(); strings.Contains(text, "reported a correction") {
 				t.Errorf("the correction is still shown:\n%s", text)
+			}
+
+			// Another payee confirms an account whose holder's name the bank did not confirm.
+			page, _ = o.payee(webtest.Start(t), "bea@payee.example", look)
+			q := &flow{T: t, Page: page, base: p.base, look: look}
+			q.at("/account/destinations/new?symbol=EUR")
+			q.set("d.iban", "DE08370400440000993002")
+			q.Send(add)
+			q.waits("/account/destinations", "The bank didn’t confirm EUR ••••3002")
+			q.shows("Income to this account waits.")
+			q.Send("form[action$='/confirm'] button")
+			if text := q.Text(); strings.Contains(text, "didn’t confirm") || !strings.Contains(text, "EUR ••••3002") {
+				t.Errorf("after the account was confirmed:\n%s", text)
 			}
 
 			send := "main form[action$='/invoices/new'] button"
@@ -307,7 +324,18 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.at(link)
 			p.shows("You don’t need an account.", "Missing")
 			p.Send("main a[href$='/tax']")
-			p.Send("main a[href$='form=w9']")
+			p.Send("main a[href$='form=w8ben']")
+			for _, v := range [][2]string{{"date_of_birth", "1800-01-01"}, {"street_address", "1 Hidden Street"},
+				{"city", "Berlin"}, {"certified", "yes"}} {
+				p.set(v[0], v[1])
+			}
+			p.Send("form[action$='/tax'] button")
+			p.holds("city", "Berlin", "date_of_birth")
+			p.set("date_of_birth", "1990-12-10")
+			p.set("certified", "yes")
+			p.Send("form[action$='/tax'] button")
+			p.shows("W-8BEN", "Valid")
+			p.at(link + "/tax?form=w9")
 			p.Fill("#tax_id", "000-12-3456")
 			p.Fill("#street_address", "1 Main Street")
 			p.Send("form[action$='/tax'] button")
@@ -370,6 +398,17 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.Fill("#payee", "clarke")
 			p.Send("form.filterbar[method=get] button")
 			p.shows("30.30")
+			for text, found := range map[string]bool{"30": true, "31": false} {
+				p.at("/payrolls?amount=" + text)
+				p.shows("Payrolls")
+				if strings.Contains(p.Text(), "30.30") != found {
+					t.Errorf("payrolls with a payment of %s:\n%s", text, p.Text())
+				}
+			}
+			p.at("/search")
+			p.Fill("#query", "clarke")
+			p.Send("main form[action='/search'] button")
+			p.shows("Joan Clarke")
 			p.at("/reports")
 			p.shows("Joan Clarke", "Tax ID on file")
 		})
