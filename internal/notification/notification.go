@@ -123,7 +123,7 @@ func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error 
 		}
 		later := job.New{CompanyID: e.CompanyID, Kind: JobNotify, Payload: notify{e.ID}}
 		if n != nil && !n.at.IsZero() {
-			if n.ends.Sub(tx.Now()) <= shortest {
+			if n.ends.Sub(e.Created) <= shortest {
 				continue
 			}
 			later.RunAt = n.at

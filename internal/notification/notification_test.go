@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stipend/stipend/internal/auth"
 	"github.com/stipend/stipend/internal/db"
@@ -141,6 +142,38 @@ func TestMembersAreNotifiedOfMoneyInAnotherCurrency(t *testing.T) {
 		if n := x.mails(); n != 4 {
 			t.Errorf("%d mails", n)
 		}
+	})
+}
+
+// Members are notified that a quote ends also if its event is handled late. A quote that is valid for a short time is
+// not notified.
+func TestLateEventsOfQuotesAreNotified(t *testing.T) {
+	dbtest.RunClock(t, func(t *testing.T, d *db.DB, clock *dbtest.Clock) {
+		x := newTeam(t, d)
+		for i, valid := range []time.Duration{30 * time.Minute, 20 * time.Minute} {
+			dbtest.Write(t, d, func(_ context.Context, tx *db.Tx) error {
+				data := webhook.PayrollQuoteRefreshed.Example
+				data.ValidTo = tx.Now().Add(valid).Format(time.RFC3339)
+				return webhook.Emit(tx, webhook.PayrollQuoteRefreshed.Event(x.company, "prl_1", int64(i+1), data))
+			})
+		}
+		clock.Advance(16 * time.Minute)
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			all, err := webhook.Next(ctx, tx, 100)
+			if err == nil {
+				err = Handle(ctx, tx, all)
+			}
+			return err
+		})
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+			var n int
+			err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM jobs WHERE kind = $1 AND run_at <= $2", JobNotify,
+				db.Micros(tx.Now())).Scan(&n)
+			if n != 1 {
+				t.Errorf("%d notifications are due, want 1", n)
+			}
+			return err
+		})
 	})
 }
 
