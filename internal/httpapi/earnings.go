@@ -69,7 +69,7 @@ type (
 
 	earningYearExport struct {
 		earningYearGet
-		Format   string `query:"format" enum:"csv,pdf" default:"csv"`
+		Format   string `query:"format" enum:"csv,pdf" default:"csv" doc:"Format of the document."`
 		Language string `query:"language" enum:"en,es,pt,fr,de,he" default:"en" doc:"Language of a PDF."`
 	}
 
@@ -85,14 +85,14 @@ type (
 		Amount   Decimal `json:"amount"`
 	}
 
-	emailChangeInput struct {
-		Body struct {
-			NewEmail string `json:"new_email" maxLength:"254"`
-		}
+	emailChangeInput struct{ Body emailChangeBody }
+
+	emailChangeBody struct {
+		NewEmail string `json:"new_email" maxLength:"254" example:"ada@example.com"`
 	}
 
 	emailChangeRequested struct {
-		Requested bool `json:"requested"`
+		Requested bool `json:"requested" doc:"Whether links were mailed to both addresses."`
 	}
 
 	ownData struct {
@@ -109,7 +109,7 @@ type (
 	}
 
 	splitPreview struct {
-		Parts  []splitPart `json:"parts"`
+		Parts  []splitPart `json:"parts" doc:"What each destination receives."`
 		Reason string      `json:"reason" doc:"Why such a payment could not be made, or empty."`
 	}
 

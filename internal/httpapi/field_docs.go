@@ -568,7 +568,6 @@ var fieldDocs = map[string]fieldDoc{
 	"sat_per_vbyte":          {"Fee rate of the chain, in satoshis per virtual byte.", `200`},
 	"previous_sat_per_vbyte": {"Previous fee rate.", `2`},
 	"advance_seconds":        {"Seconds to advance the service's clock.", `60`},
-	"new_email":              {"New email address.", `ada@example.com`},
 	"now":                    {"The service's time now, UTC.", ``},
 }
 
@@ -794,6 +793,12 @@ var typeFieldDocs = map[string]map[string]string{
 		"calendar": "Country whose public holidays are not working days, or `weekdays` for Monday to Friday without " +
 			"holidays. Default: the company's country or, if its holidays are not known, `weekdays`.",
 	},
+	"EarningSummary": {
+		"reference": "External ID of the payroll, or ID of the invoice that the income pays; may be empty.",
+	},
+	"emailChangeBody": {
+		"new_email": "Address to sign in with, once the links that are mailed to both addresses were opened.",
+	},
 	"invoiceDetail": {
 		"invoice_url": "Page on which the payer sees the invoice and where to pay it. Anyone with the link can open it.",
 	},
@@ -832,6 +837,11 @@ var typeFieldDocs = map[string]map[string]string{
 		"funding_network": "Network of the funding payments, if the currency has several.",
 	},
 	"scheduleUpdateBody": {
+		"working_day": "What to do if the day is not a working day: pay anyway (`none`), on the last working day " +
+			"`before` it, or on the first one `after` it. Default: it stays.",
+		"calendar": "Country whose public holidays are not working days, or `weekdays` for Monday to Friday without " +
+			"holidays. Default: it stays.",
+		"time_zone":  "Time zone of the days, by its IANA name. Default: it stays.",
 		"name":       "Your name of the schedule.",
 		"status":     "`paused` creates no payrolls until the schedule is `active` again; `ended` is final.",
 		"end_date":   "Last possible day of a run; empty for none.",
@@ -1028,6 +1038,10 @@ var typeFieldDocs = map[string]map[string]string{
 	},
 	"walletStatement": {
 		"closing_balance": "Balance at the end of the period: opening_balance + total_in − total_out.",
+	},
+	"walletStatementExport": {
+		"account": "Account: `available` is the balance, `claims` the proceeds of merchant claims that are not " +
+			"settled yet.",
 	},
 	"walletStatementGet": {
 		"account": "Account: `available` is the balance, `claims` the proceeds of merchant claims that are not " +

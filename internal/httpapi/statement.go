@@ -39,7 +39,7 @@ type (
 	payrollExport struct {
 		PayrollID string `path:"payroll_id"`
 		CompanyID string `query:"company_id"`
-		Format    string `query:"format" enum:"csv,pdf" default:"csv"`
+		Format    string `query:"format" enum:"csv,pdf" default:"csv" doc:"Format of the document."`
 		Language  string `query:"language" enum:"en,es,pt,fr,de,he" default:"en" doc:"Language of a PDF."`
 	}
 
@@ -56,7 +56,7 @@ type (
 	settlementExport struct {
 		SettlementID string `path:"settlement_id" maxLength:"64"`
 		CompanyID    string `query:"company_id"`
-		Format       string `query:"format" enum:"csv,pdf" default:"csv"`
+		Format       string `query:"format" enum:"csv,pdf" default:"csv" doc:"Format of the document."`
 		Language     string `query:"language" enum:"en,es,pt,fr,de,he" default:"en" doc:"Language of a PDF."`
 	}
 )

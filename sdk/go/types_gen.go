@@ -388,7 +388,7 @@ func (p *ClaimExportParams) values() url.Values {
 type ClaimExportSettlementParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// One of: csv, pdf.
+	// Format of the document. One of: csv, pdf.
 	Format string
 	// Language of a PDF. One of: en, es, pt, fr, de, he.
 	Language string
@@ -2309,7 +2309,8 @@ type EarningDetail struct {
 	// Subpayroll or income.
 	PaymentID string `json:"payment_id"`
 	// Reason for the state; may be empty.
-	Reason    string `json:"reason"`
+	Reason string `json:"reason"`
+	// External ID of the payroll, or ID of the invoice that the income pays; may be empty.
 	Reference string `json:"reference"`
 	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
 	// cancelled.
@@ -2347,7 +2348,8 @@ type EarningSummary struct {
 	// Subpayroll or income.
 	PaymentID string `json:"payment_id"`
 	// Reason for the state; may be empty.
-	Reason    string `json:"reason"`
+	Reason string `json:"reason"`
+	// External ID of the payroll, or ID of the invoice that the income pays; may be empty.
 	Reference string `json:"reference"`
 	// State of the object. One of: pending, received, released, fulfilled, action_required, on_hold, returned,
 	// cancelled.
@@ -2379,6 +2381,7 @@ type EarningYear struct {
 
 // EmailChangeRequested is part of responses.
 type EmailChangeRequested struct {
+	// Whether links were mailed to both addresses.
 	Requested bool `json:"requested"`
 }
 
@@ -4436,7 +4439,7 @@ type PayrollDetail struct {
 type PayrollExportParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// One of: csv, pdf.
+	// Format of the document. One of: csv, pdf.
 	Format string
 	// Language of a PDF. One of: en, es, pt, fr, de, he.
 	Language string
@@ -4860,6 +4863,8 @@ type PayrollUpdateParams struct {
 
 // PayrollUpdateScheduleParams is part of requests.
 type PayrollUpdateScheduleParams struct {
+	// Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	// Default: it stays.
 	Calendar *string `json:"calendar,omitzero"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID *string `json:"company_id,omitzero"`
@@ -4873,11 +4878,13 @@ type PayrollUpdateScheduleParams struct {
 	ScheduleID string `json:"schedule_id"`
 	// `paused` creates no payrolls until the schedule is `active` again; `ended` is final. One of: active, paused,
 	// ended.
-	Status   *string `json:"status,omitzero"`
+	Status *string `json:"status,omitzero"`
+	// Time zone of the days, by its IANA name. Default: it stays.
 	TimeZone *string `json:"time_zone,omitzero"`
 	// 1 to 10,000 payees with their amounts.
 	ToPay []ToPayItem `json:"to_pay,omitzero"`
-	// One of: before, after, none.
+	// What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
+	// first one `after` it. Default: it stays. One of: before, after, none.
 	WorkingDay *string `json:"working_day,omitzero"`
 }
 
@@ -6532,6 +6539,7 @@ type SplitPart struct {
 
 // SplitPreview is part of responses.
 type SplitPreview struct {
+	// What each destination receives.
 	Parts []SplitPart `json:"parts"`
 	// Why such a payment could not be made, or empty.
 	Reason string `json:"reason"`
@@ -6667,7 +6675,7 @@ type UserAllocationsUpdated struct {
 
 // UserChangeEmailParams is part of requests.
 type UserChangeEmailParams struct {
-	// New email address.
+	// Address to sign in with, once the links that are mailed to both addresses were opened.
 	NewEmail string `json:"new_email"`
 }
 
@@ -6867,7 +6875,7 @@ type UserExportYearParams struct {
 	UserID string
 	// Default: the present year.
 	Year int64
-	// One of: csv, pdf.
+	// Format of the document. One of: csv, pdf.
 	Format string
 	// Language of a PDF. One of: en, es, pt, fr, de, he.
 	Language string
@@ -7350,7 +7358,8 @@ type WalletDepositPage struct {
 type WalletExportStatementParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// One of: available, claims.
+	// Account: `available` is the balance, `claims` the proceeds of merchant claims that are not settled yet. One of:
+	// available, claims.
 	Account string
 	// Currency: its code, one of GET /api/currencies.
 	Currency string

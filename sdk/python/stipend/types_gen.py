@@ -441,6 +441,7 @@ class ClaimExportSettlementParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     format: Literal["csv", "pdf"]
+    """Format of the document."""
     language: Literal["en", "es", "pt", "fr", "de", "he"]
     """Language of a PDF."""
 
@@ -1873,6 +1874,7 @@ class EarningDetail:
     reason: str
     """Reason for the state; may be empty."""
     reference: str
+    """External ID of the payroll, or ID of the invoice that the income pays; may be empty."""
     status: Literal["pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled"]
     """State of the object."""
     timeline: list[PayrollStep]
@@ -1910,6 +1912,7 @@ class EarningSummary:
     reason: str
     """Reason for the state; may be empty."""
     reference: str
+    """External ID of the payroll, or ID of the invoice that the income pays; may be empty."""
     status: Literal["pending", "received", "released", "fulfilled", "action_required", "on_hold", "returned", "cancelled"]
     """State of the object."""
     type: Literal["payroll", "income"]
@@ -1943,6 +1946,7 @@ class EarningYear:
 @dataclass(frozen=True)
 class EmailChangeRequested:
     requested: bool
+    """Whether links were mailed to both addresses."""
 
 
 @dataclass(frozen=True)
@@ -3841,6 +3845,7 @@ class PayrollExportParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     format: Literal["csv", "pdf"]
+    """Format of the document."""
     language: Literal["en", "es", "pt", "fr", "de", "he"]
     """Language of a PDF."""
 
@@ -4130,6 +4135,9 @@ class PayrollUpdateParams(TypedDict, total=False):
 
 class PayrollUpdateScheduleParams(TypedDict, total=False):
     calendar: str
+    """Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+    Default: it stays.
+    """
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     days_ahead: int
@@ -4143,9 +4151,13 @@ class PayrollUpdateScheduleParams(TypedDict, total=False):
     status: Literal["active", "paused", "ended"]
     """`paused` creates no payrolls until the schedule is `active` again; `ended` is final."""
     time_zone: str
+    """Time zone of the days, by its IANA name. Default: it stays."""
     to_pay: Sequence[ToPayItemParams]
     """1 to 10,000 payees with their amounts."""
     working_day: Literal["before", "after", "none"]
+    """What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or
+    on the first one `after` it. Default: it stays.
+    """
 
 
 class PayrollUploadVendorDocumentParams(TypedDict, total=False):
@@ -5575,6 +5587,7 @@ class SplitPart:
 @dataclass(frozen=True)
 class SplitPreview:
     parts: list[SplitPart]
+    """What each destination receives."""
     reason: str
     """Why such a payment could not be made, or empty."""
 
@@ -5712,7 +5725,7 @@ class UserAllocationsUpdated:
 
 class UserChangeEmailParams(TypedDict, total=False):
     new_email: Required[str]
-    """New email address."""
+    """Address to sign in with, once the links that are mailed to both addresses were opened."""
 
 
 class UserCreateParams(TypedDict, total=False):
@@ -5909,6 +5922,7 @@ class UserExportYearParams(TypedDict, total=False):
     year: int
     """Default: the present year."""
     format: Literal["csv", "pdf"]
+    """Format of the document."""
     language: Literal["en", "es", "pt", "fr", "de", "he"]
     """Language of a PDF."""
 
@@ -6293,6 +6307,7 @@ class WalletExportStatementParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     account: Literal["available", "claims"]
+    """Account: `available` is the balance, `claims` the proceeds of merchant claims that are not settled yet."""
     currency: Required[str]
     """Currency: its code, one of GET /api/currencies."""
     from_: datetime

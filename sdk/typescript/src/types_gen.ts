@@ -334,7 +334,7 @@ export interface ClaimExportParams {
 export interface ClaimExportSettlementParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/**  */
+	/** Format of the document. */
 	format?: "csv" | "pdf";
 	/** Language of a PDF. */
 	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
@@ -1719,7 +1719,7 @@ export interface EarningDetail {
 	payment_id: string;
 	/** Reason for the state; may be empty. */
 	reason: string;
-	/**  */
+	/** External ID of the payroll, or ID of the invoice that the income pays; may be empty. */
 	reference: string;
 	/** State of the object. */
 	status: "pending" | "received" | "released" | "fulfilled" | "action_required" | "on_hold" | "returned" | "cancelled";
@@ -1755,7 +1755,7 @@ export interface EarningSummary {
 	payment_id: string;
 	/** Reason for the state; may be empty. */
 	reason: string;
-	/**  */
+	/** External ID of the payroll, or ID of the invoice that the income pays; may be empty. */
 	reference: string;
 	/** State of the object. */
 	status: "pending" | "received" | "released" | "fulfilled" | "action_required" | "on_hold" | "returned" | "cancelled";
@@ -1782,7 +1782,7 @@ export interface EarningYear {
 }
 
 export interface EmailChangeRequested {
-	/**  */
+	/** Whether links were mailed to both addresses. */
 	requested: boolean;
 }
 
@@ -3592,7 +3592,7 @@ export interface PayrollDetail {
 export interface PayrollExportParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/**  */
+	/** Format of the document. */
 	format?: "csv" | "pdf";
 	/** Language of a PDF. */
 	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
@@ -3882,7 +3882,10 @@ export interface PayrollUpdateParams {
 }
 
 export interface PayrollUpdateScheduleParams {
-	/**  */
+	/**
+	 * Country whose public holidays are not working days, or `weekdays` for Monday to Friday without holidays.
+	 * Default: it stays.
+	 */
 	calendar?: string;
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -3896,11 +3899,14 @@ export interface PayrollUpdateScheduleParams {
 	schedule_id: string;
 	/** `paused` creates no payrolls until the schedule is `active` again; `ended` is final. */
 	status?: "active" | "paused" | "ended";
-	/**  */
+	/** Time zone of the days, by its IANA name. Default: it stays. */
 	time_zone?: string;
 	/** 1 to 10,000 payees with their amounts. */
 	to_pay?: ToPayItem[];
-	/**  */
+	/**
+	 * What to do if the day is not a working day: pay anyway (`none`), on the last working day `before` it, or on the
+	 * first one `after` it. Default: it stays.
+	 */
 	working_day?: "before" | "after" | "none";
 }
 
@@ -5281,7 +5287,7 @@ export interface SplitPart {
 }
 
 export interface SplitPreview {
-	/**  */
+	/** What each destination receives. */
 	parts: SplitPart[];
 	/** Why such a payment could not be made, or empty. */
 	reason: string;
@@ -5414,7 +5420,7 @@ export interface UserAllocationsUpdated {
 }
 
 export interface UserChangeEmailParams {
-	/** New email address. */
+	/** Address to sign in with, once the links that are mailed to both addresses were opened. */
 	new_email: string;
 }
 
@@ -5595,7 +5601,7 @@ export interface UserExportYearParams {
 	user_id?: string;
 	/** Default: the present year. */
 	year?: number;
-	/**  */
+	/** Format of the document. */
 	format?: "csv" | "pdf";
 	/** Language of a PDF. */
 	language?: "en" | "es" | "pt" | "fr" | "de" | "he";
@@ -5966,7 +5972,7 @@ export interface WalletDepositPage {
 export interface WalletExportStatementParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/**  */
+	/** Account: `available` is the balance, `claims` the proceeds of merchant claims that are not settled yet. */
 	account?: "available" | "claims";
 	/** Currency: its code, one of GET /api/currencies. */
 	currency: string;
