@@ -194,7 +194,7 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			}
 
 			// Another payee confirms an account whose holder's name the bank did not confirm.
-			page, _ = o.payee(webtest.Start(t), "bea@payee.example", look)
+			page, _ = o.payee(webtest.Start(t), "bea@payee.example", look, [2]string{"country", "DE"})
 			q := &flow{T: t, Page: page, base: p.base, look: look}
 			q.at("/account/destinations/new?symbol=EUR")
 			q.set("d.iban", "DE08370400440000993002")

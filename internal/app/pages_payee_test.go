@@ -15,13 +15,18 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// payee accepts an invitation of the sandbox's company in a browser, and returns the page that follows and the user ID.
-func (o *companyBrowser) payee(b *webtest.Browser, who string, look webtest.Look) (p *webtest.Page, userID string) {
+// payee accepts an invitation of the sandbox's company in a browser, with some fields of the profile changed. It returns
+// the page that follows and the user ID.
+func (o *companyBrowser) payee(b *webtest.Browser, who string, look webtest.Look, profile ...[2]string) (p *webtest.Page,
+	userID string) {
 	o.Helper()
 	o.Submit(o.Get("/invitations"), "/invitations", "email", who)
 	p = b.Open(o.s.Ready().BaseURL+o.mailed(who, "/invitation/"), look)
 	f := &flow{T: o.T, Page: p, base: o.s.Ready().BaseURL, look: look}
 	f.fillProfile()
+	for _, v := range profile {
+		f.set(v[0], v[1])
+	}
 	f.set("new_password", "seven tiny purple boats")
 	p.Send("form[action$='/accept'] button")
 	var found struct {
