@@ -15,10 +15,10 @@ import (
 	"github.com/stipend/stipend/internal/web/webtest"
 )
 
-// payee accepts an invitation of the sandbox's company in a browser, with some fields of the profile changed. It returns
-// the page that follows and the user ID.
-func (o *companyBrowser) payee(b *webtest.Browser, who string, look webtest.Look, profile ...[2]string) (p *webtest.Page,
-	userID string) {
+// payee accepts an invitation of the sandbox's company in a browser, with some fields of the profile changed. It
+// returns the page that follows and the user ID.
+func (o *companyBrowser) payee(b *webtest.Browser, who string, look webtest.Look, profile ...[2]string) (
+	p *webtest.Page, userID string) {
 	o.Helper()
 	o.Submit(o.Get("/invitations"), "/invitations", "email", who)
 	p = b.Open(o.s.Ready().BaseURL+o.mailed(who, "/invitation/"), look)

@@ -1,9 +1,9 @@
 // Package httpapi serves the JSON API: it turns HTTP requests into calls of domain functions and their results into
 // responses.
 //
-// routes.go lists every operation. A route gets authentication, authorization, rate limits, the acting company,
-// strict decoding of parameters and body, idempotency, paging, error responses and its part of the contract at
-// /openapi.json from its declaration. A handler decodes nothing and decides nothing: it maps the request to one
+// The variable routes lists every operation. A route gets authentication, authorization, rate limits, the acting
+// company, strict decoding of parameters and body, idempotency, paging, error responses and its part of the contract
+// at /openapi.json from its declaration. A handler decodes nothing and decides nothing: it maps the request to one
 // domain call and the result to a response.
 //
 // One request is one transaction. The effect of a write, its idempotency key and its stored response commit

@@ -32,7 +32,7 @@ type Contract struct {
 }
 
 // ErrUndeclared reports an error response that the operation does not declare.
-var ErrUndeclared = errors.New("declare the code in the errors of the route, in internal/httpapi/routes.go")
+var ErrUndeclared = errors.New("declare the code in the errors of the route, in internal/httpapi")
 
 type operation struct {
 	id        string

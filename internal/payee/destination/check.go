@@ -220,15 +220,7 @@ var errConfirm = apierr.New(apierr.Conflict, "invalid_state", "This account need
 // for a returned prenote, and for an account that passed or that no bank checks.
 func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, checks Checks, ownerID, id string) (Destination,
 	error) {
-	owner, err := changeable(ctx, tx, by, ownerID)
-	if err != nil {
-		return Destination{}, err
-	}
-	version, err := queueUp(ctx, tx, owner.ID)
-	if err != nil {
-		return Destination{}, err
-	}
-	d, err := find(ctx, tx, owner.ID, id)
+	owner, version, d, err := lockOwn(ctx, tx, by, ownerID, id)
 	if err != nil {
 		return Destination{}, err
 	}

@@ -223,15 +223,7 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 // returns apierr.NotFoundErr for an unknown destination, and ErrCorrection for a correction that is not open.
 func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	correctionID string) (Destination, error) {
-	owner, err := changeable(ctx, tx, by, ownerID)
-	if err != nil {
-		return Destination{}, err
-	}
-	version, err := queueUp(ctx, tx, owner.ID)
-	if err != nil {
-		return Destination{}, err
-	}
-	old, err := find(ctx, tx, owner.ID, id)
+	owner, version, old, err := lockOwn(ctx, tx, by, ownerID, id)
 	if err != nil {
 		return Destination{}, err
 	}
@@ -254,15 +246,7 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 // (event distribution.correction_disputed). It returns the errors of Correct.
 func Dispute(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	correctionID string) (Destination, error) {
-	owner, err := changeable(ctx, tx, by, ownerID)
-	if err != nil {
-		return Destination{}, err
-	}
-	version, err := queueUp(ctx, tx, owner.ID)
-	if err != nil {
-		return Destination{}, err
-	}
-	d, err := find(ctx, tx, owner.ID, id)
+	owner, version, d, err := lockOwn(ctx, tx, by, ownerID, id)
 	if err != nil {
 		return Destination{}, err
 	}

@@ -270,6 +270,20 @@ func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	return owner, company.Active()
 }
 
+// lockOwn returns a destination of an owner that the principal may change, and the next version of the owner's
+// destinations. Other changes of them wait until the transaction ends.
+func lockOwn(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (owner payee.Payee,
+	version int64, d Destination, err error) {
+	if owner, err = changeable(ctx, tx, by, ownerID); err != nil {
+		return owner, 0, d, err
+	}
+	if version, err = queueUp(ctx, tx, owner.ID); err != nil {
+		return owner, 0, d, err
+	}
+	d, err = find(ctx, tx, owner.ID, id)
+	return owner, version, d, err
+}
+
 // Delete removes a destination that takes no part of the payments. It returns ErrNotZero for another one and
 // apierr.NotFoundErr for an unknown destination.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
