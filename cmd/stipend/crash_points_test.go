@@ -61,6 +61,7 @@ type line struct {
 	offered map[string]int  // signed transactions in hex, and how often each was handed over
 	through map[string]bool // those that reached the node
 	at      moment          // signed or broadcast: when to kill, once
+	about   string          // what that transaction contains, in hex
 	kill    func()
 }
 
@@ -95,7 +96,9 @@ func (l *line) pass(w http.ResponseWriter, r *http.Request, node http.Handler) {
 		l.offered[raw]++
 	}
 	// A process may repeat the broadcasts of the one before.
-	armed := l.kill != nil && slices.ContainsFunc(sent, func(raw string) bool { return !l.through[raw] })
+	armed := l.kill != nil && slices.ContainsFunc(sent, func(raw string) bool {
+		return !l.through[raw] && strings.Contains(raw, l.about)
+	})
 	if armed && l.at == signed {
 		l.kill()
 		l.kill = nil
@@ -133,11 +136,12 @@ func broadcasts(body []byte) (raws []string) {
 	return raws
 }
 
-// await arms the line to kill a process at its next broadcast of a transaction that has not reached the node.
-func (l *line) await(at moment, kill func()) {
+// await arms the line to kill a process at its next broadcast of a transaction that has not reached the node and that
+// contains about, in hex.
+func (l *line) await(at moment, about string, kill func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.at, l.kill = at, kill
+	l.at, l.about, l.kill = at, about, kill
 }
 
 // disarm says whether the line has killed since it was armed.
@@ -149,11 +153,16 @@ func (l *line) disarm() bool {
 	return done
 }
 
-// reached returns the number of transactions that reached the node.
-func (l *line) reached() int {
+// reached returns the number of transactions that reached the node and that contain about, in hex.
+func (l *line) reached(about string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.through)
+	for raw := range l.through {
+		if strings.Contains(raw, about) {
+			n++
+		}
+	}
+	return n
 }
 
 // live is one life of the process, which ends at a moment.
@@ -168,12 +177,12 @@ func (w *world) live(round int, at moment) {
 	soon := func() { time.AfterFunc(mathrand.N(haste), kill) }
 	w.takeOver()
 	first := 2 * round // the first payroll of this life
-	before := w.line.reached()
+	before := w.line.reached("")
 	switch at {
 	case fileWritten:
 		w.rails.lurk(w)
 	case signed, broadcast:
-		w.line.await(at, kill)
+		w.line.await(at, "", kill)
 	case creating:
 		time.AfterFunc(mathrand.N(haste/4), kill)
 	case answered:
@@ -186,7 +195,7 @@ func (w *world) live(round int, at moment) {
 	reached := at != crediting && at != settling
 	for ; w.alive(); <-look.C {
 		err := w.step(first + 1) // what it refuses now it may do later
-		if !reached && err == nil && (at == crediting || w.line.reached() > before) {
+		if !reached && err == nil && (at == crediting || w.line.reached("") > before) {
 			reached = true
 			soon()
 		}

@@ -11,6 +11,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,14 +118,14 @@ func (w *world) dieSettling(node *evmtest.Node, round int, before []x402Payment)
 		w.settled(node, before[round-1])
 	}
 	p := w.authorizeX402(node, round)
+	transfer := strings.ToLower(strings.TrimPrefix(p.address, "0x")) // the service also signs other transactions
 	if round%4 == 1 || round%4 == 2 {
 		at := signed
 		if round%4 == 2 {
 			at = broadcast
 		}
-		w.line.await(at, func() { _ = w.process.Process.Kill() })
+		w.line.await(at, transfer, func() { _ = w.process.Process.Kill() })
 	}
-	reached := w.line.reached()
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -134,7 +135,7 @@ func (w *world) dieSettling(node *evmtest.Node, round int, before []x402Payment)
 	case 0: // while it reads, verifies, stores or signs
 		time.AfterFunc(mathrand.N(haste), func() { _ = w.process.Process.Kill() })
 	case 3: // after the block with the transfer
-		w.until("the transfer is broadcast", func() bool { return w.line.reached() > reached })
+		w.until("the transfer is broadcast", func() bool { return w.line.reached(transfer) > 0 })
 		testkit.Check(w.t, node.Mine(w.t.Context(), 1))
 		time.AfterFunc(mathrand.N(haste), func() { _ = w.process.Process.Kill() })
 	}
