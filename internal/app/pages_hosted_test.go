@@ -16,6 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/web/webtest"
 )
@@ -123,9 +124,14 @@ func TestPayersPayInvoicesInCoinsInABrowser(t *testing.T) {
 			o := openCompanyBrowser(t, dbtest.SQLite(t))
 			base := o.s.Ready().BaseURL
 			p, who := o.payee(webtest.Start(t), "ada@payee.example", look)
-			testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
-				return identity.SetKYCStatus(ctx, tx, who, identity.KYCApproved)
-			}))
+			kyc := func(status string) {
+				t.Helper()
+				testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+					payee.Payable(tx, who, who)
+					return identity.SetKYCStatus(ctx, tx, who, status)
+				}))
+			}
+			kyc(identity.KYCApproved)
 			shows := func(path string, wants ...string) {
 				t.Helper()
 				eventually(t, 60*time.Second, strings.Join(wants, ", "), func() bool {
@@ -171,13 +177,17 @@ func TestPayersPayInvoicesInCoinsInABrowser(t *testing.T) {
 			if again, _, _ := open(link); again != checkout {
 				t.Errorf("a second form leads to %s", again)
 			}
+			kyc(identity.KYCNotStarted)
 			testkit.Must(o.s.Bitcoin().Pay(t.Context(), address, sats))
 			shows(checkout, "Paid")
 			shows(link, "This invoice is paid.")
 			eventually(t, 60*time.Second, "one income for the invoice", func() bool {
 				return o.d.count("SELECT COUNT(*) FROM incomes WHERE invoice_id = $1 AND user_id = $2", id, who) == 1
 			})
-			// It waits in the person's balance, says why, and goes on once there is a destination.
+			// It waits in the person's balance, says why, and goes on once the person is verified and has a destination.
+			shows("/account/payments", "Northwind", "100.00", "Verify your identity first.")
+			kyc(identity.KYCApproved)
+			shows("/account/payments", "Northwind", "Fix destination", "Add a destination first.")
 			shows("/account/payments", "Northwind", "100.00", "Fix destination", "Add a destination first.")
 			p.Do(chromedp.Navigate(base + "/account/destinations/new?symbol=BTC"))
 			p.Fill("[id='d.address']", o.address())

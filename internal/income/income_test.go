@@ -28,6 +28,8 @@ import (
 	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
+	"github.com/stipend/stipend/internal/virtualaccount/stripe"
+	"github.com/stipend/stipend/internal/virtualaccount/stripe/stripetest"
 	"github.com/stipend/stipend/internal/webhook"
 )
 
@@ -83,6 +85,7 @@ func run(t *testing.T, f func(h *env)) {
 		}))
 		h.jobs = job.NewRunner(x.DB, job.Table{
 			virtualaccount.JobTransfer: {Tx: h.crashing(income.Received)},
+			virtualaccount.JobOpen:     {Net: h.accounts.HandleOpen},
 			income.JobRelease:          {Tx: h.crashing(h.s.Release)},
 			payout.JobChanged:          {Tx: h.crashing(h.s.PayoutChanged)},
 			payee.JobPayable: {Tx: func(ctx context.Context, tx *db.Tx, j job.Job) error {
@@ -347,6 +350,26 @@ func TestAnIncomeIsPaidOnceWhereverTheProgramIsKilled(t *testing.T) {
 		if h.crash < 4 {
 			t.Errorf("only %d handlers were interrupted", h.crash)
 		}
+	})
+}
+
+// A credit that Stripe reports becomes an income that is paid to both destinations, also if Stripe lists it again.
+func TestACreditAtStripeIsPaidOut(t *testing.T) {
+	run(t, func(h *env) {
+		bank := stripetest.Start(t)
+		h.accounts.Bank = stripe.New(stripe.Options{Key: stripetest.Key, URL: bank.URL, Country: "NL"})
+		p := h.person(split())
+		h.work()
+		bank.Add("funded", "eur", 1_000_00)
+		for range 2 {
+			testkit.Check(t, h.accounts.Collect(h.Context(), h.DB))
+		}
+		i := p.want(payroll.Released, "", 2)
+		if i.Amount != eur(1_000_00) || i.Fee != eur(10_00) {
+			t.Errorf("the income is %s with a fee of %s", i.Amount, i.Fee)
+		}
+		p.outcome(i, "", payout.Fulfilled)
+		p.want(payroll.Fulfilled, "", 2)
 	})
 }
 

@@ -67,7 +67,7 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 		want := int64(0)
 		for round := range 3 {
 			for i := range 3 {
-				bank.add("funded", "eur", int64(100+i))
+				bank.Add("funded", "eur", int64(100+i))
 				want += int64(100 + i)
 			}
 			b.lost = round == 1 // without a cursor all receipts are returned again
@@ -79,8 +79,8 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 			}
 		}
 		// A transaction of an unknown type is reported once, books nothing and does not block the others.
-		bank.add("return_initiated", "eur", -50)
-		bank.add("funded", "eur", 1)
+		bank.Add("return_initiated", "eur", -50)
+		bank.Add("funded", "eur", 1)
 		want++
 		if err := s.Collect(t.Context(), d); err == nil || !strings.Contains(err.Error(), `is not booked`) ||
 			!strings.Contains(err.Error(), `"return_initiated"`) {
@@ -93,8 +93,8 @@ func TestReceiptsAreBookedOnce(t *testing.T) {
 			t.Errorf("the balance is %s, want %d cents", a.Balance, want)
 		}
 		// The sender's bank takes money back: it is taken from the owner's balance, and the rest becomes a debt, once.
-		bank.add("funding_reversed", "eur", -200)
-		bank.add("funding_reversed", "eur", -want)
+		bank.Add("funding_reversed", "eur", -200)
+		bank.Add("funding_reversed", "eur", -want)
 		for range 2 {
 			b.lost = true
 			if err := s.Collect(t.Context(), d); err == nil { // the transaction is returned again, and therefore reported again
