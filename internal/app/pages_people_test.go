@@ -83,9 +83,13 @@ func TestRecipientPages(t *testing.T) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 
-		next := o.Submit(form, "/recipients/new", "first_name", "Annie", "last_name", "Easley", "country", "US", "then",
-			"destination")
-		o.says(o.Get(next.Location()), `<option value="BTC">`)
+		if got := o.Submit(form, "/recipients/new", "first_name", "Annie", "last_name", "Easley", "country", "US", "symbol",
+			"EUR"); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text, "Nobody can be paid in this") {
+			t.Errorf("a currency that is not paid in the country: %d\n%s", got.Status, got.Text)
+		}
+		next := o.Submit(form, "/recipients/new", "first_name", "Annie", "last_name", "Easley", "country", "US", "symbol",
+			"USD")
+		o.says(o.Get(next.Location()), "USD, ACH", "Pay by Fedwire", "Add, then another person")
 
 		file := o.says(o.Get("/recipients/import"), "external_id", `accept=".csv,text/csv"`)
 		o.says(o.Get("/recipients/import/template.csv"), "external_id,first_name")
@@ -102,7 +106,7 @@ func TestRecipientPages(t *testing.T) {
 		o.says(o.Get(at), "Joan &lt;i&gt;Clark", "Needs a destination", "No destination yet", "e-7", "No payments yet.")
 
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
-		o.says(o.Get(at+"/destinations/new?symbol=USD"), `<option value="fedwire">`)
+		o.says(o.Get(at+"/destinations/new?symbol=USD"), "Pay by Fedwire")
 		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "For example 110000000.",
 			`name="d.address.city"`)
 		bank := []string{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +123,8 @@ func (o OwnerPages) page(c *ui.Request, owner payee.Payee) destinationPage {
 		name = c.Text("destinations.title")
 	}
 	return destinationPage{Path: o.Path(c), Back: o.Back(c), Name: name, Holder: owner.Name, Country: owner.Country,
-		Check: o.Path(c) + "/destinations/check", Rail: formOrQuery(c, dataPrefix+railKey)}
+		Check: o.Path(c) + "/destinations/check", Rail: formOrQuery(c, dataPrefix+railKey),
+		Adding: formOrQuery(c, "adding") != ""}
 }
 
 // destinationPage asks for a destination, first for its currency and then for its fields.
@@ -136,11 +138,14 @@ type destinationPage struct {
 	// Replace is the form action that replaces the destination Was. It is empty for an additional destination.
 	Replace, Was string
 
-	Choose []ui.Field // the first step: currency or payment system
+	Choose []ui.Field // the first step: currency
 	Symbol string
-	Rail   string
+	Rail   string    // chosen payment system; "" if there is only one
+	By     string    // its name
+	Rails  []ui.Cell // links to the others
 	Fields []ui.Field
 	Asks   bool // the second step: Fields
+	Adding bool // the payee was just added; the next page is for another one, or for a payroll
 }
 
 const (
@@ -170,7 +175,7 @@ func (o OwnerPages) showNew(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.V
 		})
 }
 
-// askDestination renders the step of the form that follows from the chosen currency and payment system.
+// askDestination renders the step of the form that follows from the chosen currency.
 func askDestination(c *ui.Request, p destinationPage, title, country string,
 	required func(symbol string) (destination.Requirement, error)) (ui.View, error) {
 	var symbols []ui.Option
@@ -190,12 +195,11 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 	p.Asks = true
 	c.Labels = map[string]string{}
 	for _, f := range need.Fields {
-		if f.Key == railKey && p.Rail == "" {
-			p.Asks, f.Required = false, true
-			p.Choose = []ui.Field{destinationField(c, f, dataPrefix+railKey, "", "")}
-			return ui.View{Template: "destination", Title: title, Data: p}, nil
+		if f.Key == railKey {
+			p.chooseRail(c, f.Options)
+			continue
 		}
-		if f.Key == railKey || f.DependsOn != nil && f.DependsOn.Field == railKey && f.DependsOn.Value != p.Rail {
+		if f.DependsOn != nil && f.DependsOn.Field == railKey && f.DependsOn.Value != p.Rail {
 			continue
 		}
 		only := ""
@@ -217,6 +221,28 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 		}
 	}
 	return ui.View{Template: "destination", Title: title, Data: p, Checks: p.Check != ""}, nil
+}
+
+// chooseRail selects the first of several payment systems, unless the caller has chosen another, and links to the rest.
+func (p *destinationPage) chooseRail(c *ui.Request, all []destination.Option) {
+	if !slices.ContainsFunc(all, func(o destination.Option) bool { return o.Value == p.Rail }) {
+		p.Rail = all[0].Value
+	}
+	form := cmp.Or(p.Replace, p.Path+"/destinations/new")
+	for _, o := range all {
+		if o.Value == p.Rail {
+			p.By = cmp.Or(o.Label, o.Value)
+			continue
+		}
+		q := url.Values{dataPrefix + railKey: {o.Value}}
+		if p.Replace == "" {
+			q.Set("symbol", p.Symbol)
+		}
+		if p.Adding {
+			q.Set("adding", "1")
+		}
+		p.Rails = append(p.Rails, c.LinkCell(cmp.Or(o.Label, o.Value), form+"?"+q.Encode()))
+	}
 }
 
 // proposed returns the value that a field starts with, or "".
@@ -350,7 +376,14 @@ func (o OwnerPages) create(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.Vi
 		return ui.View{}, unconfirmed
 	}
 	_, err = destination.Create(ctx, tx, Setup(c), by, p)
-	return ui.View{Redirect: o.Back(c)}, destinationFormError(err)
+	next := o.Back(c)
+	switch c.Form.Get("then") {
+	case "person":
+		next = "/recipients/new?symbol=" + url.QueryEscape(p.Symbol)
+	case "payroll":
+		next = "/payrolls/new"
+	}
+	return ui.View{Redirect: next}, destinationFormError(err)
 }
 
 // check renders the form again with the problems of the posted destination. A script shows those of the fields that
@@ -402,6 +435,7 @@ func (o OwnerPages) showReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (
 	}
 	p := o.page(c, owner)
 	p.Replace, p.Was, p.Symbol = replacePath(p.Path, old.ID), DestinationName(old), string(old.Symbol)
+	p.Rail = cmp.Or(p.Rail, old.Scheme)
 	return askDestination(c, p, o.title(c, "destination.replace", owner.Name), owner.Country,
 		func(symbol string) (destination.Requirement, error) {
 			return destination.Required(ctx, tx, Setup(c), by, owner.ID, symbol)

@@ -30,6 +30,7 @@ type overviewPage struct {
 	Setup     *setup // nil if everything is done
 	Upcoming  []upcoming
 	Recent    ui.Table
+	Fresh     bool // the company has no payroll and no balance yet, so Setup comes first
 	Charts    []ui.Chart
 	Paused    bool // the operator has paused payouts
 }
@@ -88,6 +89,7 @@ func showOverview(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if p.Setup, err = setupOf(ctx, c, tx, len(recent) > 0); err != nil {
 		return ui.View{}, err
 	}
+	p.Fresh = p.Setup != nil && len(recent) == 0 && len(balances) == 0
 	if p.Upcoming, err = upcomingOf(ctx, c, tx); err != nil {
 		return ui.View{}, err
 	}

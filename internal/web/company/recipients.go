@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/payroll"
@@ -119,7 +120,11 @@ type newRecipientPage struct {
 	Anyway string // the email address that another recipient has; to be accepted when the form is sent again
 }
 
-var errEmailUsed = apierr.New(apierr.Conflict, "email_used", "Someone in your list already has this email address.")
+var (
+	errEmailUsed    = apierr.New(apierr.Conflict, "email_used", "Someone in your list already has this email address.")
+	errNotPaidThere = apierr.New(apierr.Invalid, "not_paid_there",
+		"Nobody can be paid in this currency in this country. Choose another currency.")
+)
 
 // showNewRecipient renders the form for a recipient without an account.
 func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
@@ -133,12 +138,20 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 	if c.Problem != nil && c.Problem.Code == errEmailUsed.Code {
 		p.Anyway = c.Form.Get("email")
 	}
+	paid := ui.Field{Name: "symbol", Label: c.Text("recipients.paid"), Hint: c.Text("recipients.paid.hint"), Type: "select",
+		Value: c.Query("symbol"), Options: []ui.Option{{Label: c.Text("recipients.paid.later")}}}
+	for _, a := range money.All() {
+		if a.IsCrypto() && Setup(c).Payable(a, "") || !a.IsCrypto() && len(destination.Countries(a)) > 0 {
+			paid.Options = append(paid.Options, ui.Option{Value: string(a), Label: string(a)})
+		}
+	}
 	p.Fields = []ui.Field{
 		c.Field(ui.Field{Name: "recipient_type", Type: "select", Options: words("recipient.type", recipientTypes...)}),
 		c.Field(ui.Field{Name: "first_name", MaxLength: 100}),
 		c.Field(ui.Field{Name: "last_name", MaxLength: 100}),
 		c.Field(ui.Field{Name: "firm", MaxLength: 200}),
 		c.CountryField(ui.Field{Name: "country", Label: c.Text("recipient.country"), Required: true}),
+		c.Field(paid),
 		c.Field(ui.Field{Name: "email", Type: "email", Label: c.Text("recipient.email"), MaxLength: 254}),
 		c.Field(ui.Field{Name: "role", Type: "select", Options: words("role", recipientRoles...)}),
 		c.Field(ui.Field{Name: "department", MaxLength: 100}),
@@ -159,15 +172,20 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 			return ui.View{}, errEmailUsed.At("body", "/email")
 		}
 	}
+	symbol, code := value("symbol"), strings.ToUpper(value("country"))
+	if a, known := money.Lookup(symbol); symbol != "" && country.Exists(code) && (!known ||
+		!a.IsCrypto() && !slices.Contains(destination.Countries(a), code)) {
+		return ui.View{}, errNotPaidThere.At("body", "/symbol")
+	}
 	r, err := payee.Create(ctx, tx, c.Sealer, c.Session.Principal(), payee.CreateParams{
 		ExternalID: value("external_id"), Type: value("recipient_type"), Role: value("role"), Department: value("department"),
 		Name: value("firm"),
 		Profile: identity.Profile{Email: value("email"), FirstName: value("first_name"), LastName: value("last_name"),
-			Country: strings.ToUpper(value("country"))},
+			Country: code},
 	})
 	to := recipientPath(r.ID)
-	if c.Form.Get("then") == "destination" {
-		to += "/destinations/new"
+	if symbol != "" {
+		to += "/destinations/new?" + url.Values{"symbol": {symbol}, "adding": {"1"}}.Encode()
 	}
 	return ui.View{Redirect: to}, ui.RenameField(err, "/name", "/firm")
 }
