@@ -138,8 +138,8 @@ func showNewRecipient(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, erro
 	if c.Problem != nil && c.Problem.Code == errEmailUsed.Code {
 		p.Anyway = c.Form.Get("email")
 	}
-	paid := ui.Field{Name: "symbol", Label: c.Text("recipients.paid"), Hint: c.Text("recipients.paid.hint"), Type: "select",
-		Value: c.Query("symbol"), Options: []ui.Option{{Label: c.Text("recipients.paid.later")}}}
+	paid := ui.Field{Name: "symbol", Label: c.Text("recipients.paid"), Hint: c.Text("recipients.paid.hint"),
+		Type: "select", Value: c.Query("symbol"), Options: []ui.Option{{Label: c.Text("recipients.paid.later")}}}
 	for _, a := range money.All() {
 		if a.IsCrypto() && Setup(c).Payable(a, "") || !a.IsCrypto() && len(destination.Countries(a)) > 0 {
 			paid.Options = append(paid.Options, ui.Option{Value: string(a), Label: string(a)})
