@@ -35,10 +35,14 @@ type (
 		Invoices     []ExportedInvoice     `json:"invoices"`
 		Payments     []ExportedPayment     `json:"payments"`
 	}
+
+	// ExportedDocument is a document that the person handed in for the verification, without its content.
 	ExportedDocument struct {
 		Type    string `json:"type"`
 		Country string `json:"country"`
 	}
+
+	// ExportedDestination is a destination with its data, which may be masked.
 	ExportedDestination struct {
 		ID         string          `json:"id"`
 		Symbol     string          `json:"symbol"`
@@ -48,6 +52,8 @@ type (
 		Data       json.RawMessage `json:"data"`
 		Created    time.Time       `json:"created"`
 	}
+
+	// ExportedChange is a change of a destination; Before is null for a new one, and After for a removed one.
 	ExportedChange struct {
 		DestinationID string          `json:"destination_id"`
 		Action        string          `json:"action"`
@@ -55,6 +61,8 @@ type (
 		After         json.RawMessage `json:"after"`
 		At            time.Time       `json:"at"`
 	}
+
+	// ExportedPayer is a payer of the person's invoices.
 	ExportedPayer struct {
 		ID       string        `json:"id"`
 		Name     string        `json:"name"`
@@ -64,6 +72,8 @@ type (
 		Website  string        `json:"website"`
 		Details  payer.Details `json:"details"`
 	}
+
+	// ExportedInvoice is an invoice that the person sent.
 	ExportedInvoice struct {
 		ID       string          `json:"id"`
 		Number   string          `json:"number"`
@@ -76,6 +86,8 @@ type (
 		Due      string          `json:"due_date"`
 		Content  invoice.Content `json:"content"`
 	}
+
+	// ExportedPayment is a payment to the person, or an income, with its outputs.
 	ExportedPayment struct {
 		ID          string           `json:"id"`
 		From        string           `json:"from"`
@@ -88,6 +100,8 @@ type (
 		Created     time.Time        `json:"created"`
 		Outputs     []ExportedOutput `json:"outputs"`
 	}
+
+	// ExportedOutput is what a destination receives of a payment.
 	ExportedOutput struct {
 		Currency    string `json:"currency"`
 		Amount      string `json:"amount"`
