@@ -79,8 +79,10 @@ func TestAFirstPayrollFromTheHomePageInABrowser(t *testing.T) {
 			for i, typed := range []string{"1,250.50", "$300", "800"} {
 				f.set(webtest.Evaluate[string](f.Page, fmt.Sprintf(amount, i)), typed)
 			}
+			f.set("period_start", "2026-09-01")
+			f.set("period_end", "2026-09-30")
 			click("main form .btn.primary")
-			f.shows("Grace Hopper", "Annie Easley", "Mary Jackson")
+			f.shows("Grace Hopper", "Annie Easley", "Mary Jackson", "Sep 1, 2026 – Sep 30, 2026")
 			click("main form .btn.primary")
 			click("form[action$='/sandbox/deposit'] button")
 			path, _, _ := strings.Cut(f.Path(), "/fund")
@@ -89,6 +91,9 @@ func TestAFirstPayrollFromTheHomePageInABrowser(t *testing.T) {
 			if clicks > mostClicks {
 				t.Errorf("%d clicks, want at most %d", clicks, mostClicks)
 			}
+			f.at("/payrolls/new?from=" + strings.TrimPrefix(path, "/payrolls/"))
+			f.holds("period_start", "2026-10-01", "")
+			f.holds("period_end", "2026-10-31", "")
 			o.d.checkLedgerBalances()
 		})
 	}

@@ -10,7 +10,8 @@ import (
 
 // ReceiptOf returns the receipt of a payment for the person who was paid. from is the name of the payer.
 func ReceiptOf(m earnings.Payment, owner, from string) Receipt {
-	return Receipt{ID: m.ID, Owner: owner, From: from, Reference: m.Reference, About: m.About, State: m.State,
+	return Receipt{ID: m.ID, Owner: owner, From: from, Reference: m.Reference, Period: m.Period, About: m.About,
+		State:  m.State,
 		Amount: m.Amount, Fee: m.Fee, At: m.At, Arrived: m.Arrived, Outputs: m.Outputs}
 }
 
@@ -18,6 +19,7 @@ func ReceiptOf(m earnings.Payment, owner, from string) Receipt {
 // loaded ([earnings.LoadOutputs]).
 func EarningsCSV(year int, all []earnings.Payment) (File, error) {
 	rows := [][]string{{"payment_id", "from", "arrived", "amount", "currency", "fee", "description", "reference",
+		"period_start", "period_end",
 		"output_amount", "output_currency", "value", "rate", "destination", "transaction"}}
 	for _, m := range all {
 		for _, o := range m.Outputs {
@@ -26,7 +28,8 @@ func EarningsCSV(year int, all []earnings.Payment) (File, error) {
 				rate = o.Rate.String()
 			}
 			rows = append(rows, []string{m.ID, m.From, timestamp(m.Arrived), m.Amount.String(),
-				string(m.Amount.Asset()), m.Fee.String(), m.About, m.Reference, o.Amount.String(), string(o.Amount.Asset()),
+				string(m.Amount.Asset()), m.Fee.String(), m.About, m.Reference, m.Period.Start, m.Period.End,
+				o.Amount.String(), string(o.Amount.Asset()),
 				o.Input.String(), rate, DestinationHint(o), o.TxID})
 		}
 	}

@@ -7,9 +7,19 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// PayrollName returns what people call a payroll: the company's reference, else its date.
+// PayrollName returns what people call a payroll: the company's reference, else its pay period, else its date.
 func (w *Writer) PayrollName(p payroll.Payroll) string {
-	return cmp.Or(p.ExternalID, w.Text("payroll.of", w.FormatDate(p.CreatedAt)))
+	return cmp.Or(p.ExternalID, w.Period(p.Period), w.Text("payroll.of", w.FormatDate(p.CreatedAt)))
+}
+
+// Period formats a pay period, or returns "" for none.
+func (w *Writer) Period(p payroll.Period) string {
+	start, err := time.Parse(time.DateOnly, p.Start)
+	end, err2 := time.Parse(time.DateOnly, p.End)
+	if err != nil || err2 != nil {
+		return ""
+	}
+	return w.Text("payroll.period.is", w.FormatDate(start), w.FormatDate(end))
 }
 
 // PayrollPDF returns the statement of a payroll of owner. names are those of the payees by ID; erased payees have
@@ -17,7 +27,7 @@ func (w *Writer) PayrollName(p payroll.Payroll) string {
 func (w *Writer) PayrollPDF(owner string, p payroll.Payroll, names map[string]string, now time.Time) (File, error) {
 	doc := w.New(owner, w.PayrollName(p), w.FormatMoney(p.Total), p.ID, now, [][2]string{
 		{"payroll.status", w.Word("payroll.state", string(p.State))}, {"field.external_id", p.ExternalID},
-		{"payroll.created", w.FormatTime(p.CreatedAt)},
+		{"payroll.period", w.Period(p.Period)}, {"payroll.created", w.FormatTime(p.CreatedAt)},
 		{"payroll.payees", w.FormatCount(p.Count)}, {"payroll.volume", w.FormatMoney(p.Volume)},
 		{"payroll.fees", w.FormatMoney(p.Fees)}, {"payroll.total", w.FormatMoney(p.Total)},
 	})

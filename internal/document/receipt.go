@@ -24,6 +24,7 @@ type Receipt struct {
 	Owner            string // name of the person or company that the receipt is for
 	From, To         string // names of the payer and the payee
 	Reference, About string
+	Period           payroll.Period
 	State            payroll.State
 	Amount, Fee      money.Amount // Fee is omitted if it is zero
 	At, Arrived      time.Time
@@ -42,7 +43,8 @@ func (w *Writer) ReceiptPDF(r Receipt, now time.Time) (File, error) {
 	doc := w.New(r.Owner, w.Text("pay.receipt"), w.FormatMoney(r.Amount), r.ID, now, [][2]string{
 		{"pay.from", r.From}, {"payment.payee", r.To}, {"pay.fee", fee},
 		{"payroll.status", w.Word("payment.state", string(r.State))}, {"pay.about", r.About},
-		{"pay.reference", r.Reference}, {"pay.date", w.FormatTime(r.At)}, {"pay.arrived", w.FormatTime(r.Arrived)}})
+		{"pay.reference", r.Reference}, {"payroll.period", w.Period(r.Period)},
+		{"pay.date", w.FormatTime(r.At)}, {"pay.arrived", w.FormatTime(r.Arrived)}})
 	doc.Strong(11)
 	doc.MultiCell(Width, Line+2, w.Text("pay.outputs"), "", "L", false)
 	for _, o := range r.Outputs {

@@ -27,6 +27,7 @@ type Payment struct {
 	ID, From         string // From is the name of the company or payer, "" if unknown
 	CompanyID        string // tenant of the payment: the company, or the person for an income
 	Reference, About string
+	Period           payroll.Period // of a payroll; the zero Period is none
 	State            payroll.State
 	Reason           string
 	Amount, Fee      money.Amount    // Fee is what the person paid
@@ -149,9 +150,9 @@ func Year(year int) (from, to time.Time) {
 }
 
 func ofPayroll(paying identity.Company, m payroll.EarnedPayment) Payment {
-	return Payment{ID: m.ID, From: paying.Name, CompanyID: paying.ID, Reference: m.ExternalID, About: m.Description,
-		State: m.State, Reason: m.Reason, Amount: m.Amount, Fee: money.Zero(m.Amount.Asset()), At: m.CreatedAt,
-		Arrived: m.ArrivedAt, Outputs: m.Outputs, payrollID: m.PayrollID}
+	return Payment{ID: m.ID, From: paying.Name, CompanyID: paying.ID, Reference: m.ExternalID, Period: m.Period,
+		About: m.Description, State: m.State, Reason: m.Reason, Amount: m.Amount, Fee: money.Zero(m.Amount.Asset()),
+		At: m.CreatedAt, Arrived: m.ArrivedAt, Outputs: m.Outputs, payrollID: m.PayrollID}
 }
 
 func ofIncome(names map[string]string, i *income.Income) Payment {

@@ -36,7 +36,7 @@ type (
 		Payments     []ExportedPayment     `json:"payments"`
 	}
 
-	// ExportedDocument is a document that the person handed in for the verification, without its content.
+	// ExportedDocument is a document that the person uploaded for the verification, without its content.
 	ExportedDocument struct {
 		Type    string `json:"type"`
 		Country string `json:"country"`

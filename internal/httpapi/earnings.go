@@ -42,6 +42,8 @@ type (
 		Fees        Decimal      `json:"fees" doc:"What the user paid."`
 		Description string       `json:"description"`
 		Reference   string       `json:"reference"`
+		PeriodStart string       `json:"period_start" example:"2026-09-01"`
+		PeriodEnd   string       `json:"period_end" example:"2026-09-30"`
 		Created     Time         `json:"created"`
 		Arrived     *Time        `json:"arrived,omitempty" doc:"When all of it had arrived; missing before."`
 	}
@@ -129,7 +131,7 @@ func summarizeEarning(m *earnings.Payment) EarningSummary {
 	s := EarningSummary{
 		PaymentID: m.ID, Type: "payroll", From: m.From, Status: paymentState(m.State), Reason: m.Reason,
 		Currency: string(m.Amount.Asset()), Amount: amount(m.Amount), Fees: amount(m.Fee), Description: m.About,
-		Reference: m.Reference, Created: Time(m.At),
+		Reference: m.Reference, PeriodStart: m.Period.Start, PeriodEnd: m.Period.End, Created: Time(m.At),
 	}
 	if m.IsIncome() {
 		s.Type = "income"

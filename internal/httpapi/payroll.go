@@ -35,6 +35,8 @@ type (
 		TimeZone        string      `json:"time_zone,omitempty" maxLength:"64" example:"America/New_York"`
 		WorkingDay      string      `json:"working_day,omitempty" enum:"none,before,after" example:"before"`
 		Calendar        string      `json:"calendar,omitempty" maxLength:"8" example:"US"`
+		PeriodStart     string      `json:"period_start,omitempty" maxLength:"10" format:"date" example:"2026-09-01"`
+		PeriodEnd       string      `json:"period_end,omitempty" maxLength:"10" format:"date" example:"2026-09-30"`
 
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
@@ -79,11 +81,13 @@ type (
 	payrollUpdateInput struct{ Body payrollUpdateBody }
 
 	payrollUpdateBody struct {
-		CompanyID  string      `json:"company_id,omitempty" maxLength:"64"`
-		PayrollID  string      `json:"payroll_id" maxLength:"64"`
-		ToPay      []toPayItem `json:"to_pay,omitempty" minItems:"1" maxItems:"10000"`
-		ExternalID *string     `json:"external_id,omitempty" maxLength:"255"`
-		Documents  []string    `json:"document_ids,omitempty" maxItems:"1000"`
+		CompanyID   string      `json:"company_id,omitempty" maxLength:"64"`
+		PayrollID   string      `json:"payroll_id" maxLength:"64"`
+		ToPay       []toPayItem `json:"to_pay,omitempty" minItems:"1" maxItems:"10000"`
+		ExternalID  *string     `json:"external_id,omitempty" maxLength:"255"`
+		PeriodStart *string     `json:"period_start,omitempty" maxLength:"10" example:"2026-09-01"`
+		PeriodEnd   *string     `json:"period_end,omitempty" maxLength:"10" example:"2026-09-30"`
+		Documents   []string    `json:"document_ids,omitempty" maxItems:"1000"`
 
 		Metadata *map[string]string `json:"metadata,omitempty" doc:"Replaces all metadata; empty removes them."`
 	}
@@ -204,6 +208,8 @@ type (
 		Volume          Decimal               `json:"volume_input_in_input_currency"`
 		Total           Decimal               `json:"total_input_in_input_currency"`
 		PayDate         string                `json:"pay_date" example:"2026-09-30"`
+		PeriodStart     string                `json:"period_start" example:"2026-09-01"`
+		PeriodEnd       string                `json:"period_end" example:"2026-09-30"`
 		Created         Time                  `json:"created"`
 		Updated         Time                  `json:"updated"`
 		Quote           *webhook.PayrollQuote `json:"quote,omitzero"`
@@ -309,7 +315,7 @@ func (b *PayrollCreateBody) params(company string) payroll.CreateParams {
 	return payroll.CreateParams{
 		CompanyID: company, FundingMethod: b.FundingMethod, FundingCurrency: b.FundingCurrency,
 		FundingNetwork: b.FundingNetwork, Currency: b.Currency, ExternalID: b.ExternalID,
-		Metadata: b.Metadata,
+		Metadata: b.Metadata, Period: payroll.Period{Start: b.PeriodStart, End: b.PeriodEnd},
 		PayDay: payroll.PayDay{
 			Date: b.PayDate, TimeZone: b.TimeZone, WorkingDay: workday.Rule(b.WorkingDay), Calendar: b.Calendar,
 		},
@@ -340,10 +346,24 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 	return showCreated(ctx, tx, c, p)
 }
 
+// period returns the requested pay period, or nil if it stays.
+func (b *payrollUpdateBody) period() *payroll.Period {
+	if b.PeriodStart == nil && b.PeriodEnd == nil {
+		return nil
+	}
+	text := func(day *string) string {
+		if day == nil {
+			return ""
+		}
+		return *day
+	}
+	return &payroll.Period{Start: text(b.PeriodStart), End: text(b.PeriodEnd)}
+}
+
 func updatePayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollUpdateInput) (*payrollCreated, error) {
 	p, err := c.Vendor.Edit(ctx, tx, c.by, payroll.EditParams{
 		PayrollID: in.Body.PayrollID, ToPay: payeesOrNil(in.Body.ToPay), ExternalID: in.Body.ExternalID,
-		Metadata: in.Body.Metadata,
+		Period: in.Body.period(), Metadata: in.Body.Metadata,
 	}, in.Body.Documents)
 	if err != nil {
 		return nil, err
@@ -510,7 +530,7 @@ func summarize(p *payroll.Payroll) PayrollSummary {
 		PayrollID: p.ID, CompanyID: p.CompanyID, ExternalID: p.ExternalID, Status: payrollState(p.State),
 		FundingState: string(p.FundingState), Currency: string(p.Currency), FundingMethod: p.FundingMethod,
 		FundingCurrency: string(p.FundingCurrency), Payees: p.Count, Fees: amount(p.Fees), Volume: amount(p.Volume),
-		Total: amount(p.Total), PayDate: p.PayDate,
+		Total: amount(p.Total), PayDate: p.PayDate, PeriodStart: p.Period.Start, PeriodEnd: p.Period.End,
 		Created: Time(p.CreatedAt), Updated: Time(p.UpdatedAt), Quote: showQuote(p.Quote), Metadata: p.Metadata,
 	}
 }

@@ -119,7 +119,7 @@ func getReceipt(ctx context.Context, tx *db.Tx, c *request, in *receiptGet) (*fi
 	}
 	return sent(c.documents(in.Language).ReceiptPDF(document.Receipt{
 		ID: m.ID, Owner: company.Name, From: company.Name, To: names[m.PayeeID], Reference: m.ExternalID,
-		About: m.Description, State: m.State, Amount: m.Amount, Fee: m.Fee, At: m.CreatedAt,
+		Period: m.Period, About: m.Description, State: m.State, Amount: m.Amount, Fee: m.Fee, At: m.CreatedAt,
 		Arrived: payroll.Arrived(m.State, steps), Outputs: m.Outputs,
 	}, tx.Now()))
 }

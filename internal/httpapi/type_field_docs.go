@@ -221,9 +221,14 @@ var typeFieldDocs = map[string]map[string]string{
 			"`before` it, or on the first one `after` it. Default: `none`.",
 		"calendar": "Country whose public holidays are not working days, or `weekdays` for Monday to Friday without " +
 			"holidays. Default: the company's country or, if its holidays are not known, `weekdays`.",
+		"period_start": "First day of the pay period, which receipts name. Set it together with `period_end`. It does not " +
+			"change when anybody is paid. Default: none.",
+		"period_end": "Last day of the pay period.",
 	},
 	"EarningSummary": {
-		"reference": "External ID of the payroll, or ID of the invoice that the income pays; may be empty.",
+		"period_start": "First day of the pay period; empty for none.",
+		"period_end":   "Last day of the pay period; empty for none.",
+		"reference":    "External ID of the payroll, or ID of the invoice that the income pays; may be empty.",
 	},
 	"emailChangeBody": {
 		"new_email": "Address to sign in with, once the links that are mailed to both addresses were opened.",
@@ -240,14 +245,18 @@ var typeFieldDocs = map[string]map[string]string{
 		"calendar":    "Country whose public holidays are not working days, as for POST /api/company/payroll/create.",
 	},
 	"payrollUpdateBody": {
-		"to_pay":      "Payees and amounts, which replace all others. Default: they stay.",
-		"external_id": "Your own reference of the payroll, unique per company. Default: it stays.",
+		"to_pay":       "Payees and amounts, which replace all others. Default: they stay.",
+		"external_id":  "Your own reference of the payroll, unique per company. Default: it stays.",
+		"period_start": "First day of the pay period, together with `period_end`; both empty for none. Default: it stays.",
+		"period_end":   "Last day of the pay period.",
 		"document_ids": "Of a payroll that pays vendors against documents: IDs of the documents, one for each item of " +
 			"to_pay in its order. Default: each payment keeps the document of the vendor's payment with the same invoice " +
 			"number, or else another one of the vendor.",
 	},
 	"PayrollSummary": {
-		"pay_date": "Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.",
+		"pay_date":     "Day on which the payees are paid; empty if they are paid as soon as the payroll is funded.",
+		"period_start": "First day of the pay period; empty for none.",
+		"period_end":   "Last day of the pay period; empty for none.",
 	},
 	"scheduleTerms": {
 		"name":       "Your name of the schedule.",

@@ -251,7 +251,8 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 		FundingState: FundingNone, Version: 1,
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding, Count: int64(len(t.items)),
 		Volume: t.volume, Fees: t.fees, Total: t.total, Escrow: money.Zero(t.funding), Shortfall: money.Zero(t.funding),
-		ToleranceBps: t.tolerance, PayDate: t.payDate, ReleaseAt: t.releaseAt, Metadata: t.metadata,
+		ToleranceBps: t.tolerance, PayDate: t.payDate, ReleaseAt: t.releaseAt, Period: t.period,
+		Metadata:   t.metadata,
 		PlatformID: t.platformID, PlatformFeeBps: t.platformBps, PlatformEarned: money.Zero(t.currency),
 		CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
@@ -381,7 +382,7 @@ func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal,
 	v := Preview{
 		Currency: t.currency, FundingMethod: t.method, FundingCurrency: t.funding,
 		FundingNetwork: t.network, Volume: t.volume, Fees: t.fees, Total: t.total, Items: t.items,
-		PayDate: t.payDate,
+		PayDate: t.payDate, Period: t.period,
 	}
 	if err := company.Active(); err != nil {
 		if err := list.AddErr(err, ""); err != nil {

@@ -21,6 +21,7 @@ type EditParams struct {
 	PayrollID  string
 	ToPay      []Payee            // replaces all payees; nil keeps them
 	ExternalID *string            // nil keeps it
+	Period     *Period            // nil keeps it
 	Metadata   *map[string]string // replaces all; nil keeps them
 
 	// Documents assigns the documents of vendors to the new payments, given those before and after the change. Without it,
@@ -30,11 +31,11 @@ type EditParams struct {
 
 const reasonEdited = "edited"
 
-// Edit changes the payees, amounts or reference of a payroll that waits for its funding and has received nothing, or
-// only the metadata of any payroll. Its address or reference stays. An active quote is replaced by one for the new
-// total at the same rate, address and end, so that money that is on its way is worth the same; a surplus goes to the
-// company's balance. If another member than the creator edits it, no single member is its creator, and two others must
-// approve it above the limit.
+// Edit changes the payees, amounts, reference or pay period of a payroll that waits for its funding and has received
+// nothing, or only the metadata of any payroll. Its address or payment reference stays. An active quote is replaced by
+// one for the new total at the same rate, address and end, so that money that is on its way is worth the same; a surplus
+// goes to the company's balance. If another member than the creator edits it, no single member is its creator, and two
+// others must approve it above the limit.
 func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e EditParams) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -44,7 +45,7 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	if err != nil {
 		return Payroll{}, err
 	}
-	if e.ToPay == nil && e.ExternalID == nil && e.Metadata != nil {
+	if e.ToPay == nil && e.ExternalID == nil && e.Period == nil && e.Metadata != nil {
 		return *p, p.editMetadata(ctx, tx, *e.Metadata)
 	}
 	f, err := s.editable(ctx, tx, p)
@@ -66,7 +67,7 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 		return *p, err
 	}
 	before := *p
-	p.Metadata = t.metadata
+	p.Metadata, p.Period = t.metadata, t.period
 	p.ExternalID, p.Count, p.Volume, p.Fees, p.Total = t.externalID, int64(len(t.items)), t.volume, t.fees, t.total
 	p.PlatformID, p.PlatformFeeBps = t.platformID, t.platformBps
 	p.Payments = t.payments(tx, p.ID)
@@ -144,7 +145,7 @@ func (p *Payroll) paysVendors(ctx context.Context, tx *db.Tx) (bool, error) {
 func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll, e EditParams) (plan,
 	error) {
 	params := CreateParams{CompanyID: p.CompanyID, ToPay: e.ToPay, FundingMethod: p.FundingMethod,
-		Currency: string(p.Currency), ExternalID: p.ExternalID, Metadata: p.Metadata}
+		Currency: string(p.Currency), ExternalID: p.ExternalID, Metadata: p.Metadata, Period: p.Period}
 	if p.FundingMethod == MethodCrypto {
 		params.FundingCurrency = string(p.FundingCurrency)
 		if p.Network != s.Network {
@@ -153,6 +154,9 @@ func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal
 	}
 	if e.ExternalID != nil {
 		params.ExternalID = *e.ExternalID
+	}
+	if e.Period != nil {
+		params.Period = *e.Period
 	}
 	if e.Metadata != nil {
 		params.Metadata = *e.Metadata

@@ -26,6 +26,7 @@ func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previ
 		FundingState: string(p.FundingState),
 		Reason:       reason, Currency: p.Currency, FundingMethod: p.FundingMethod, FundingCurrency: p.FundingCurrency,
 		Fees: p.Fees, Volume: p.Volume, Total: p.Total, Funded: p.Escrow, Payees: p.Count, PayDate: p.PayDate,
+		PeriodStart: p.Period.Start, PeriodEnd: p.Period.End,
 		Metadata: p.Metadata,
 	}
 	if p.Quote != nil {

@@ -230,7 +230,7 @@ func (s *Service) Payment(ctx context.Context, tx *db.Tx, by identity.Principal,
 		return PayeePayment{}, nil, ErrNotFound
 	}
 	m.PayrollID = p.ID
-	all := PayeePayment{Payment: m, ExternalID: p.ExternalID, CreatedAt: p.CreatedAt}
+	all := PayeePayment{Payment: m, ExternalID: p.ExternalID, Period: p.Period, CreatedAt: p.CreatedAt}
 	steps, err := all.complete(ctx, tx, p.CompanyID)
 	return all, steps, err
 }

@@ -158,6 +158,7 @@ type CreateParams struct {
 	ExternalID      string // company's own reference, unique per company; "" for none
 	Metadata        map[string]string
 	PayDay          PayDay // when payees are paid; the zero PayDay is as soon as the payroll is funded
+	Period          Period // the pay period; the zero Period is none
 	// prices has the prices of the currencies that payees receive exactly, if they differ from the payroll's.
 	prices map[money.Asset]money.Rate
 	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
@@ -209,6 +210,7 @@ type Payroll struct {
 	ToleranceBps int64
 	PayDate      string    // day on which payees are paid, such as 2026-09-30; "" is as soon as the payroll is funded
 	ReleaseAt    time.Time // beginning of PayDate in the time zone of the request; zero without a PayDate
+	Period       Period
 	// PlatformID is the company of the platform that earns PlatformFeeBps of the payments, a part of Fees; "" for none.
 	PlatformID     string
 	PlatformFeeBps int64
@@ -274,7 +276,8 @@ type Preview struct {
 	Funding         money.Amount // Total in FundingCurrency at the current rate; the zero Amount if no rate is known
 	Rate            money.Rate   // current rate; zero if none is needed or known
 	PayDate         string       // day on which payees are paid, by the working-day rule; "" without a pay date
-	Approvals       int64        // number of members, other than the creator, who must approve the payroll
+	Period          Period
+	Approvals       int64 // number of members, other than the creator, who must approve the payroll
 	Items           []Item
 	Blockers        []apierr.Field // empty if Create would succeed
 }

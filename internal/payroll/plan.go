@@ -46,6 +46,7 @@ type plan struct {
 	companyID           string
 	named               map[string]invoice.Invoice // named has the invoices that the items pay, by ID
 	payDate             string
+	period              Period
 	releaseAt           time.Time
 	platformID          string // platform that earns platformBps of the payments, "" for none
 	platformBps         int64
@@ -165,7 +166,8 @@ func method(p CreateParams, c identity.Company) string {
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
-	t.metadata = p.Metadata
+	t.metadata, t.period = p.Metadata, p.Period
+	p.Period.check(list)
 	metadata.Check(list, "/metadata", p.Metadata)
 	t.banks, t.country = banks, c.Country
 	if len(p.ExternalID) > maxExternal {

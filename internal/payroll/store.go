@@ -17,8 +17,8 @@ import (
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
-	tolerance_bps, pay_date, release_at, platform_id, platform_fee_bps, platform_earned, metadata, created_by, created_at,
-	updated_at`
+	tolerance_bps, pay_date, release_at, period_start, period_end, platform_id, platform_fee_bps, platform_earned,
+	metadata, created_by, created_at, updated_at`
 
 const paymentColumns = `payment_id, position, payee_id, user_id, state, version, amount, fee, receive_amount,
 	receive_asset, surcharge, country, premium,
@@ -45,7 +45,7 @@ func insertPayroll(tx *db.Tx, p *Payroll) {
 		string(p.Currency), p.FundingMethod, string(p.FundingCurrency), p.Count, p.Volume.Units(), p.Fees.Units(),
 		p.Total.Units(),
 		p.Escrow.Units(), p.Shortfall.Units(), rateText(p.Rate), p.Address, p.Network, p.ToleranceBps,
-		p.PayDate, releaseAt(p), p.PlatformID, p.PlatformFeeBps, p.PlatformEarned.Units(),
+		p.PayDate, releaseAt(p), p.Period.Start, p.Period.End, p.PlatformID, p.PlatformFeeBps, p.PlatformEarned.Units(),
 		metadata.Text(p.Metadata), p.CreatedBy, db.Micros(p.CreatedAt), db.Micros(p.UpdatedAt),
 	})
 	metadata.Index(tx, p.CompanyID, p.ID, p.Metadata)
@@ -160,8 +160,8 @@ func scanPayroll(companyID string, scan func(...any) error) (Payroll, error) {
 	if err := scan(&p.ID, &p.ExternalID, &state, &heldFrom, &p.HoldReason, &fundingState, &p.Version, &currency,
 		&p.FundingMethod,
 		&funding, &p.Count, &volume, &fees, &total, &escrow, &shortfall, &rate, &p.Address, &p.Network, &p.ToleranceBps,
-		&p.PayDate, &release, &p.PlatformID, &p.PlatformFeeBps, &earned, &texts, &p.CreatedBy, &created,
-		&updated); err != nil {
+		&p.PayDate, &release, &p.Period.Start, &p.Period.End, &p.PlatformID, &p.PlatformFeeBps, &earned, &texts,
+		&p.CreatedBy, &created, &updated); err != nil {
 		return p, err
 	}
 	if release > 0 {
@@ -230,10 +230,12 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payroll) error {
 	p.UpdatedAt = tx.Now()
 	if err := tx.ExecOne(ctx, `UPDATE payrolls SET external_id = $1, payees = $2, volume = $3, fees = $4, total = $5,
-		created_by = $6, updated_at = $7, metadata = $8, platform_id = $9, platform_fee_bps = $10, version = version + 1
-		WHERE company_id = $11 AND payroll_id = $12 AND version = $13 AND state = 'pending'`,
+		created_by = $6, updated_at = $7, metadata = $8, platform_id = $9, platform_fee_bps = $10, period_start = $11,
+		period_end = $12, version = version + 1
+		WHERE company_id = $13 AND payroll_id = $14 AND version = $15 AND state = 'pending'`,
 		p.ExternalID, p.Count, p.Volume.Units(), p.Fees.Units(), p.Total.Units(), p.CreatedBy, db.Micros(p.UpdatedAt),
-		metadata.Text(p.Metadata), p.PlatformID, p.PlatformFeeBps, p.CompanyID, p.ID, p.Version); err != nil {
+		metadata.Text(p.Metadata), p.PlatformID, p.PlatformFeeBps, p.Period.Start, p.Period.End, p.CompanyID, p.ID,
+		p.Version); err != nil {
 		return err
 	}
 	p.Version++

@@ -33,8 +33,12 @@ func CountOpenPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string
 type PayeePayment struct {
 	Payment
 	ExternalID string // the company's reference of the payroll; may be empty
+	Period     Period // the pay period of the payroll
 	CreatedAt  time.Time
 }
+
+// payrollOfPayment are the columns of a payment's payroll, in the order of scanPayeePayment.
+const payrollOfPayment = `p.payroll_id, p.external_id, p.period_start, p.period_end, p.currency, p.created_at, `
 
 // seenByPayee selects the payments that their payees see: those of funded payrolls that need no approval.
 const seenByPayee = `AND m.state NOT IN ('pending', 'cancelled')
@@ -53,8 +57,7 @@ func EarnedPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, f
 	const arrived = `COALESCE((SELECT MAX(h.at) FROM history h WHERE h.company_id = m.company_id
 		AND h.object_id = m.payment_id AND h.to_state = 'fulfilled'), 0)`
 	rows, err := tx.Query(ctx, `SELECT CASE WHEN m.state = 'fulfilled' THEN `+arrived+` ELSE 0 END,
-			p.payroll_id, p.external_id, p.currency, p.created_at, `+
-		ofPayments()+` FROM payments m
+			`+payrollOfPayment+ofPayments()+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.payee_id = $2 `+seenByPayee+` AND (m.state <> 'fulfilled' AND $5
 			OR m.state = 'fulfilled' AND `+arrived+` >= $3 AND `+arrived+` < $4)
@@ -86,8 +89,7 @@ func FundedPaymentTo(ctx context.Context, tx *db.Tx, companyID, payeeID, payment
 }
 
 func paymentsTo(ctx context.Context, tx *db.Tx, rest string, args ...any) ([]PayeePayment, error) {
-	rows, err := tx.Query(ctx, `SELECT p.payroll_id, p.external_id, p.currency, p.created_at, `+
-		ofPayments()+` FROM payments m
+	rows, err := tx.Query(ctx, `SELECT `+payrollOfPayment+ofPayments()+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.payee_id = $2 `+rest, args...)
 	return db.Collect(rows, err, scanPayeePayment)
@@ -100,7 +102,8 @@ func scanPayeePaymentAfter(r *db.Rows, before ...any) (m PayeePayment, err error
 	var p Payroll
 	var created int64
 	m.Payment, err = p.scanPayment(func(to ...any) error {
-		return r.Scan(slices.Concat(before, []any{&p.ID, &m.ExternalID, &p.Currency, &created}, to)...)
+		return r.Scan(slices.Concat(before, []any{&p.ID, &m.ExternalID, &m.Period.Start, &m.Period.End, &p.Currency,
+			&created}, to)...)
 	})
 	m.PayrollID, m.CreatedAt = p.ID, db.Time(created)
 	return m, err
@@ -109,10 +112,9 @@ func scanPayeePaymentAfter(r *db.Rows, before ...any) (m PayeePayment, err error
 // listPayments returns a page of the payments of a company, and their total number.
 func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFilter) ([]PayeePayment, int64, error) {
 	l := &db.List{
-		Columns: "p.payroll_id, p.external_id, p.currency, p.created_at, " +
-			ofPayments(),
-		Table: "payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id",
-		ID:    "m.payment_id", Time: "p.created_at", Page: f.Page,
+		Columns: payrollOfPayment + ofPayments(),
+		Table:   "payments m JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id",
+		ID:      "m.payment_id", Time: "p.created_at", Page: f.Page,
 	}
 	l.Where("m.company_id = ?", companyID)
 	if f.PayeeID != "" {

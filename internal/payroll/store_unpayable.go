@@ -99,8 +99,7 @@ func scanID(r *db.Rows) (id string, err error) { return id, r.Scan(&id) }
 
 // selectStopped returns the payments of payees that failed or came back, or wait for the payees.
 func selectStopped(ctx context.Context, tx *db.Tx, companyID string, payees []string) (all []PayeePayment, err error) {
-	return all, db.EachIn(ctx, tx, payees, `SELECT p.payroll_id, p.external_id, p.currency, p.created_at, `+
-		ofPayments()+` FROM payments m
+	return all, db.EachIn(ctx, tx, payees, `SELECT `+payrollOfPayment+ofPayments()+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id
 		WHERE m.company_id = $1 AND m.state IN ('action_required', 'returned') AND m.payee_id IN %s
 		ORDER BY m.payroll_id DESC, m.payment_id`, []any{companyID}, func(r *db.Rows) error {

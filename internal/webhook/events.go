@@ -63,7 +63,8 @@ var (
 		PayrollID: examplePayroll, CompanyID: exampleCompany, ExternalID: "run-2026-09",
 		Status: "pending", FundingState: "none",
 		Currency: money.USD, FundingMethod: "crypto", FundingCurrency: money.BTC, Fees: usd(1251), Volume: usd(125050),
-		Total: usd(126301), Funded: btc(0), Payees: 1, PayDate: "2026-10-01", Quote: &examplePayrollQuote,
+		Total: usd(126301), Funded: btc(0), Payees: 1, PayDate: "2026-10-01",
+		PeriodStart: "2026-09-01", PeriodEnd: "2026-09-30", Quote: &examplePayrollQuote,
 		Metadata: map[string]string{"cost_center": "42"},
 	}
 	examplePayrollQuoteData = PayrollQuoteData{

@@ -55,6 +55,8 @@ var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 		"payees":          {Doc: "Number of payees."},
 		"metadata":        {Doc: "The payroll's metadata; absent if it has none."},
 		"pay_date":        {Doc: "The day on which payees are paid; empty if they are paid as soon as it is funded."},
+		"period_start":    {Doc: "First day of the pay period; empty for none."},
+		"period_end":      {Doc: "Last day of the pay period; empty for none."},
 		"quote":           {Doc: "The newest quote. Absent unless the payroll is funded by crypto."},
 	},
 	reflect.TypeFor[ProposalData](): {

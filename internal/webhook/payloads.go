@@ -27,6 +27,8 @@ type (
 		Funded          money.Amount  `json:"funded_amount"`
 		Payees          int64         `json:"payees"`
 		PayDate         string        `json:"pay_date"`
+		PeriodStart     string        `json:"period_start"`
+		PeriodEnd       string        `json:"period_end"`
 		Quote           *PayrollQuote `json:"quote,omitempty"`
 
 		Metadata map[string]string `json:"metadata,omitempty"`

@@ -2308,6 +2308,10 @@ type EarningDetail struct {
 	Outputs []PayoutOutput `json:"outputs"`
 	// Subpayroll or income.
 	PaymentID string `json:"payment_id"`
+	// Last day of the pay period; empty for none.
+	PeriodEnd string `json:"period_end"`
+	// First day of the pay period; empty for none.
+	PeriodStart string `json:"period_start"`
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
 	// External ID of the payroll, or ID of the invoice that the income pays; may be empty.
@@ -2347,6 +2351,10 @@ type EarningSummary struct {
 	From string `json:"from"`
 	// Subpayroll or income.
 	PaymentID string `json:"payment_id"`
+	// Last day of the pay period; empty for none.
+	PeriodEnd string `json:"period_end"`
+	// First day of the pay period; empty for none.
+	PeriodStart string `json:"period_start"`
 	// Reason for the state; may be empty.
 	Reason string `json:"reason"`
 	// External ID of the payroll, or ID of the invoice that the income pays; may be empty.
@@ -4253,6 +4261,11 @@ type PayrollCreateParams struct {
 	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
 	// funded later, it is paid at once.
 	PayDate string `json:"pay_date,omitzero"`
+	// Last day of the pay period.
+	PeriodEnd string `json:"period_end,omitzero"`
+	// First day of the pay period, which receipts name. Set it together with `period_end`. It does not change when
+	// anybody is paid. Default: none.
+	PeriodStart string `json:"period_start,omitzero"`
 	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
 	TimeZone string `json:"time_zone,omitzero"`
 	// 1 to 10,000 payees with their amounts.
@@ -4345,6 +4358,10 @@ type PayrollData struct {
 	Payees int64 `json:"payees"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
+	// Last day of the pay period; empty for none.
+	PeriodEnd string `json:"period_end"`
+	// First day of the pay period; empty for none.
+	PeriodStart string `json:"period_start"`
 	// The state before. Absent when it is the same. One of: pending, received, released, fulfilled,
 	// partially_fulfilled, cancelled, on_hold, expired_unfunded.
 	PreviousStatus string `json:"previous_status,omitzero"`
@@ -4420,6 +4437,10 @@ type PayrollDetail struct {
 	Payments []PaymentDetail `json:"payments"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
+	// Last day of the pay period; empty for none.
+	PeriodEnd string `json:"period_end"`
+	// First day of the pay period; empty for none.
+	PeriodStart string `json:"period_start"`
 	// The firm price in the funding currency, for funding by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
 	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
@@ -4830,6 +4851,10 @@ type PayrollSummary struct {
 	Payees int64 `json:"payees"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
+	// Last day of the pay period; empty for none.
+	PeriodEnd string `json:"period_end"`
+	// First day of the pay period; empty for none.
+	PeriodStart string `json:"period_start"`
 	// The firm price in the funding currency, for funding by crypto.
 	Quote *PayrollQuote `json:"quote,omitzero"`
 	// State of the object. One of: pending, received, released, fulfilled, partially_fulfilled, cancelled, on_hold,
@@ -4857,6 +4882,10 @@ type PayrollUpdateParams struct {
 	Metadata map[string]string `json:"metadata,omitzero"`
 	// ID of the payroll.
 	PayrollID string `json:"payroll_id"`
+	// Last day of the pay period.
+	PeriodEnd *string `json:"period_end,omitzero"`
+	// First day of the pay period, together with `period_end`; both empty for none. Default: it stays.
+	PeriodStart *string `json:"period_start,omitzero"`
 	// Payees and amounts, which replace all others. Default: they stay.
 	ToPay []ToPayItem `json:"to_pay,omitzero"`
 }
@@ -5295,6 +5324,11 @@ type ProposalProposePayrollParams struct {
 	// Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it is
 	// funded later, it is paid at once.
 	PayDate string `json:"pay_date,omitzero"`
+	// Last day of the pay period.
+	PeriodEnd string `json:"period_end,omitzero"`
+	// First day of the pay period, which receipts name. Set it together with `period_end`. It does not change when
+	// anybody is paid. Default: none.
+	PeriodStart string `json:"period_start,omitzero"`
 	// Time zone of `pay_date`, by its IANA name. Default: `UTC`.
 	TimeZone string `json:"time_zone,omitzero"`
 	// 1 to 10,000 payees with their amounts.

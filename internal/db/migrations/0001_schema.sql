@@ -1462,6 +1462,8 @@ CREATE TABLE payrolls (
     tolerance_bps    BIGINT NOT NULL,
     pay_date         TEXT   NOT NULL, -- such as 2026-09-30, '' if it is paid as soon as it is funded
     release_at       BIGINT NOT NULL, -- the beginning of pay_date, 0 without one
+    period_start     TEXT   NOT NULL DEFAULT '', -- first day of the pay period, '' for none
+    period_end       TEXT   NOT NULL DEFAULT '', -- last day of the pay period, '' for none
     -- The platform that earns a part of the fees: its company, its rate, and what was posted for it so far.
     platform_id      TEXT   NOT NULL DEFAULT '',
     platform_fee_bps BIGINT NOT NULL DEFAULT 0,

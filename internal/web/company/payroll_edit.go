@@ -14,9 +14,9 @@ import (
 )
 
 type editPage struct {
-	Path      string
-	Reference ui.Field
-	Payees    []payeeFields
+	Path   string
+	Terms  []ui.Field
+	Payees []payeeFields
 }
 
 // editablePayroll returns the payroll of the URL, if its amounts can be changed on a page.
@@ -39,7 +39,9 @@ func showEdit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, err
 	}
 	v := editPage{Path: payrollPath(p.ID) + "/edit",
-		Reference: c.Field(ui.Field{Name: "external_id", MaxLength: 255, Value: p.ExternalID})}
+		Terms: []ui.Field{c.Field(ui.Field{Name: "external_id", MaxLength: 255, Value: p.ExternalID}),
+			c.Field(ui.Field{Name: "period_start", Type: "date", Value: p.Period.Start}),
+			c.Field(ui.Field{Name: "period_end", Type: "date", Value: p.Period.End})}}
 	c.Labels = map[string]string{}
 	for _, m := range p.Payments {
 		c.Labels[editName(m)] = names[m.PayeeID]
@@ -61,14 +63,16 @@ func showEdit(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 // so a form that was opened before the change names none of them.
 func editName(m payroll.Payment) string { return "amount." + m.ID }
 
-// editPayroll changes the amounts and the reference of a payroll. A payee without an amount is left out.
+// editPayroll changes the amounts, the reference and the pay period of a payroll. A payee without an amount is left
+// out.
 func editPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p, err := editablePayroll(ctx, tx, c)
 	if err != nil {
 		return ui.View{}, err
 	}
 	reference := strings.TrimSpace(c.Form.Get("external_id"))
-	e := payroll.EditParams{PayrollID: p.ID, ExternalID: &reference}
+	period := periodOf(c)
+	e := payroll.EditParams{PayrollID: p.ID, ExternalID: &reference, Period: &period}
 	documents, err := vendorbill.OfPayments(ctx, tx, c.Session.Principal(), p.ID)
 	if err != nil {
 		return ui.View{}, err

@@ -46,9 +46,10 @@ type draft struct {
 	Currency   string `json:"currency,omitempty"`
 	Saved      string `json:"saved,omitempty"` // name of the saved draft, which is deleted when the payroll is created
 	// such as "crypto", or "crypto/USDC/base" with currency and network
-	Method string      `json:"funding_method,omitempty"`
-	PayDay payDay      `json:"pay_day,omitzero"`
-	Items  []draftItem `json:"items"`
+	Method string         `json:"funding_method,omitempty"`
+	PayDay payDay         `json:"pay_day,omitzero"`
+	Period payroll.Period `json:"period,omitzero"`
+	Items  []draftItem    `json:"items"`
 }
 
 type draftItem struct {
@@ -73,7 +74,7 @@ type payDay struct {
 
 // params converts the draft to the parameters of the payroll.
 func (d draft) params() payroll.CreateParams {
-	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency}
+	p := payroll.CreateParams{ExternalID: d.ExternalID, Currency: d.Currency, Period: d.Period}
 	if d.PayDay.Date != "" {
 		p.PayDay = payroll.PayDay{Date: d.PayDay.Date, TimeZone: d.PayDay.TimeZone,
 			WorkingDay: workday.Rule(d.PayDay.WorkingDay)}
@@ -127,6 +128,8 @@ func terms(ctx context.Context, c *ui.Request, tx *db.Tx) ([]ui.Field, error) {
 		c.Field(ui.Field{Name: "currency", Type: "select", Options: currencies}),
 		c.Field(ui.Field{Name: "funding_method", Type: "select", Options: methods}),
 		c.Field(ui.Field{Name: "external_id", MaxLength: 255}),
+		c.Field(ui.Field{Name: "period_start", Type: "date"}),
+		c.Field(ui.Field{Name: "period_end", Type: "date"}),
 	}, nil
 }
 
@@ -165,9 +168,14 @@ func timeZoneField(c *ui.Request) ui.Field {
 
 func draftTerms(c *ui.Request) draft {
 	return draft{Saved: c.Form.Get("saved"), ExternalID: strings.TrimSpace(c.Form.Get("external_id")),
-		Currency: c.Form.Get("currency"),
-		Method:   c.Form.Get("funding_method"), PayDay: payDay{Date: c.Form.Get("pay_date"),
+		Currency: c.Form.Get("currency"), Period: periodOf(c),
+		Method: c.Form.Get("funding_method"), PayDay: payDay{Date: c.Form.Get("pay_date"),
 			WorkingDay: c.Form.Get("working_day"), TimeZone: strings.TrimSpace(c.Form.Get("time_zone"))}}
+}
+
+// periodOf returns the posted pay period.
+func periodOf(c *ui.Request) payroll.Period {
+	return payroll.Period{Start: c.Form.Get("period_start"), End: c.Form.Get("period_end")}
 }
 
 type newPayrollPage struct {
@@ -191,8 +199,9 @@ type payeeFields struct {
 	In                ui.Field // currency of the amount; without options, it is the payroll's
 }
 
-// copyAmounts fills the form with the currency, amounts and notes of an earlier payroll of the company. Payments to the
-// same payee are added up. Invoices are not copied, because they are paid once.
+// copyAmounts fills the form with the currency, amounts and notes of an earlier payroll of the company, and with
+// the pay period that follows. Payments to the same payee are added up. Invoices are not copied, because they are paid
+// once.
 func copyAmounts(ctx context.Context, tx *db.Tx, c *ui.Request, payrollID string) (string, error) {
 	p, err := c.Payroll.Get(ctx, tx, c.Session.Principal(), payrollID)
 	if err != nil {
@@ -200,6 +209,9 @@ func copyAmounts(ctx context.Context, tx *db.Tx, c *ui.Request, payrollID string
 	}
 	form, sums := url.Values{}, map[string]money.Amount{}
 	form.Set("currency", string(p.Currency))
+	next := p.Period.Next()
+	form.Set("period_start", next.Start)
+	form.Set("period_end", next.End)
 	for _, m := range p.Payments {
 		amount := m.Amount
 		if m.Receive.Sign() > 0 {
@@ -359,6 +371,7 @@ type previewPage struct {
 	Seen                         string // the total, to detect changes before confirmation
 	Volume, Fees, Total, Funding string
 	Rate, Method, PayDate        string
+	Period                       string
 	Payments                     ui.Table
 	More                         string
 	Proof                        string // URL to prove the second factor; "" if not required
@@ -399,8 +412,8 @@ func preview(ctx context.Context, c *ui.Request, tx *db.Tx, d draft, skipped int
 
 // previewOf returns what a page shows of a payroll before it is created, with at most that many payments.
 func previewOf(c *ui.Request, v payroll.Preview, most int) previewPage {
-	p := previewPage{Seen: v.Total.String(), PayDate: v.PayDate, Volume: c.FormatMoney(v.Volume),
-		Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
+	p := previewPage{Seen: v.Total.String(), PayDate: v.PayDate, Period: c.Documents().Period(v.Period),
+		Volume: c.FormatMoney(v.Volume), Fees: c.FormatMoney(v.Fees), Total: c.FormatMoney(v.Total),
 		Funding: c.FormatMoney(v.Funding), Method: c.Text("funding.from_balance"),
 		Payments: ui.Table{Caption: c.Text("payroll.payments"),
 			Heads: c.Columns("payment.payee|a", "preview.outputs|e", "payroll.fees#|hide", "payment.amount#|b")},

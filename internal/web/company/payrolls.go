@@ -139,6 +139,7 @@ type payrollPage struct {
 	Created, Count         string
 	Volume, Fees, Total    string
 	Escrow, Rate, PayDate  string
+	Period                 string  // pay period, or ""
 	Debit                  ui.Cell // link to the direct debit that funds it; empty if none does
 	Fundable, Cancellable  bool
 	Payments               ui.Table
@@ -232,7 +233,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		Milestones: milestones(c, p), Progress: progress(c, p),
 		Count:  c.FormatCount(p.Count),
 		Volume: c.FormatMoney(p.Volume), Fees: c.FormatMoney(p.Fees), Total: c.FormatMoney(p.Total), ExternalID: p.ExternalID,
-		PayDate:  p.PayDate,
+		PayDate: p.PayDate, Period: c.Documents().Period(p.Period),
 		Fundable: p.FromOutside() && p.State == payroll.Pending, Cancellable: cancellable(p, c.Time),
 		StatementCSV: c.URL(to + "/statement.csv"), AsPDF: c.URL(to + "/statement.pdf"),
 	}

@@ -80,7 +80,7 @@ func showPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	}
 	for _, m := range all {
 		from := c.LinkCell(fromOf(c, m), paymentPath(m.ID))
-		if about := cmp.Or(m.About, m.Reference); about != "" {
+		if about := cmp.Or(m.About, m.Reference, c.Documents().Period(m.Period)); about != "" {
 			from.Lines = []ui.Cell{{Text: about}}
 		}
 		state := stateOf(c, m)
@@ -174,6 +174,7 @@ func attention(ctx context.Context, tx *db.Tx, c *ui.Request, all []earnings.Pay
 // paymentPage shows one payment to the person who is paid.
 type paymentPage struct {
 	Means, Why, Reference, About string
+	Period                       string // pay period, or ""
 	Amount, Fee                  string
 	From, At, ID, Receipt        string
 	Fixable                      bool // another destination continues the payment
@@ -197,7 +198,8 @@ func showPayment(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	p := paymentPage{Means: c.Text("pay.means." + string(m.State)), Why: why(c, m.Reason), Reference: m.Reference,
-		About: m.About, Amount: c.FormatMoney(m.Amount), From: fromOf(c, m), At: c.FormatTime(m.At), ID: m.ID,
+		Period: c.Documents().Period(m.Period),
+		About:  m.About, Amount: c.FormatMoney(m.Amount), From: fromOf(c, m), At: c.FormatTime(m.At), ID: m.ID,
 		Fixable: m.State == payroll.ActionRequired && m.Reason != income.ReasonVerification || m.State == payroll.Returned}
 	if !m.Fee.IsZero() {
 		p.Fee = c.FormatMoney(m.Fee)

@@ -1871,6 +1871,10 @@ class EarningDetail:
     """Payouts to each destination of the payee."""
     payment_id: str
     """Subpayroll or income."""
+    period_end: str
+    """Last day of the pay period; empty for none."""
+    period_start: str
+    """First day of the pay period; empty for none."""
     reason: str
     """Reason for the state; may be empty."""
     reference: str
@@ -1909,6 +1913,10 @@ class EarningSummary:
     """Name of the company or payer, or empty."""
     payment_id: str
     """Subpayroll or income."""
+    period_end: str
+    """Last day of the pay period; empty for none."""
+    period_start: str
+    """First day of the pay period; empty for none."""
     reason: str
     """Reason for the state; may be empty."""
     reference: str
@@ -3658,6 +3666,12 @@ class PayrollCreateParams(TypedDict, total=False):
     """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
     is funded later, it is paid at once.
     """
+    period_end: str
+    """Last day of the pay period."""
+    period_start: str
+    """First day of the pay period, which receipts name. Set it together with `period_end`. It does not change
+    when anybody is paid. Default: none.
+    """
     time_zone: str
     """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""
     to_pay: Required[Sequence[ToPayItemParams]]
@@ -3751,6 +3765,10 @@ class PayrollData:
     """Number of payees."""
     payroll_id: str
     """ID of the payroll."""
+    period_end: str
+    """Last day of the pay period; empty for none."""
+    period_start: str
+    """First day of the pay period; empty for none."""
     status: Literal["pending", "received", "released", "fulfilled", "partially_fulfilled", "cancelled", "on_hold", "expired_unfunded"]
     """State of the object."""
     total_input_in_input_currency: Decimal
@@ -3821,6 +3839,10 @@ class PayrollDetail:
     """The payments, one for each payee."""
     payroll_id: str
     """ID of the payroll."""
+    period_end: str
+    """Last day of the pay period; empty for none."""
+    period_start: str
+    """First day of the pay period; empty for none."""
     status: Literal["pending", "received", "released", "fulfilled", "partially_fulfilled", "cancelled", "on_hold", "expired_unfunded"]
     """State of the object."""
     timeline: list[PayrollStep]
@@ -4103,6 +4125,10 @@ class PayrollSummary:
     """Number of payees."""
     payroll_id: str
     """ID of the payroll."""
+    period_end: str
+    """Last day of the pay period; empty for none."""
+    period_start: str
+    """First day of the pay period; empty for none."""
     status: Literal["pending", "received", "released", "fulfilled", "partially_fulfilled", "cancelled", "on_hold", "expired_unfunded"]
     """State of the object."""
     total_input_in_input_currency: Decimal
@@ -4129,6 +4155,10 @@ class PayrollUpdateParams(TypedDict, total=False):
     """Replaces all metadata; empty removes them."""
     payroll_id: Required[str]
     """ID of the payroll."""
+    period_end: str
+    """Last day of the pay period."""
+    period_start: str
+    """First day of the pay period, together with `period_end`; both empty for none. Default: it stays."""
     to_pay: Sequence[ToPayItemParams]
     """Payees and amounts, which replace all others. Default: they stay."""
 
@@ -4505,6 +4535,12 @@ class ProposalProposePayrollParams(TypedDict, total=False):
     pay_date: str
     """Day on which the payees are paid, at most 31 days ahead. Default: as soon as the payroll is funded. If it
     is funded later, it is paid at once.
+    """
+    period_end: str
+    """Last day of the pay period."""
+    period_start: str
+    """First day of the pay period, which receipts name. Set it together with `period_end`. It does not change
+    when anybody is paid. Default: none.
     """
     time_zone: str
     """Time zone of `pay_date`, by its IANA name. Default: `UTC`."""

@@ -1717,6 +1717,10 @@ export interface EarningDetail {
 	outputs: PayoutOutput[];
 	/** Subpayroll or income. */
 	payment_id: string;
+	/** Last day of the pay period; empty for none. */
+	period_end: string;
+	/** First day of the pay period; empty for none. */
+	period_start: string;
 	/** Reason for the state; may be empty. */
 	reason: string;
 	/** External ID of the payroll, or ID of the invoice that the income pays; may be empty. */
@@ -1753,6 +1757,10 @@ export interface EarningSummary {
 	from: string;
 	/** Subpayroll or income. */
 	payment_id: string;
+	/** Last day of the pay period; empty for none. */
+	period_end: string;
+	/** First day of the pay period; empty for none. */
+	period_start: string;
 	/** Reason for the state; may be empty. */
 	reason: string;
 	/** External ID of the payroll, or ID of the invoice that the income pays; may be empty. */
@@ -3404,6 +3412,13 @@ export interface PayrollCreateParams {
 	 * funded later, it is paid at once.
 	 */
 	pay_date?: string;
+	/** Last day of the pay period. */
+	period_end?: string;
+	/**
+	 * First day of the pay period, which receipts name. Set it together with `period_end`. It does not change when
+	 * anybody is paid. Default: none.
+	 */
+	period_start?: string;
 	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
 	time_zone?: string;
 	/** 1 to 10,000 payees with their amounts. */
@@ -3502,6 +3517,10 @@ export interface PayrollData {
 	payees: number;
 	/** ID of the payroll. */
 	payroll_id: string;
+	/** Last day of the pay period; empty for none. */
+	period_end: string;
+	/** First day of the pay period; empty for none. */
+	period_start: string;
 	/** The state before. Absent when it is the same. */
 	previous_status?: "pending" | "received" | "released" | "fulfilled" | "partially_fulfilled" | "cancelled" | "on_hold" | "expired_unfunded";
 	/** The newest quote. Absent unless the payroll is funded by crypto. */
@@ -3575,6 +3594,10 @@ export interface PayrollDetail {
 	payments: PaymentDetail[];
 	/** ID of the payroll. */
 	payroll_id: string;
+	/** Last day of the pay period; empty for none. */
+	period_end: string;
+	/** First day of the pay period; empty for none. */
+	period_start: string;
 	/** The firm price in the funding currency, for funding by crypto. */
 	quote?: PayrollQuote;
 	/** State of the object. */
@@ -3850,6 +3873,10 @@ export interface PayrollSummary {
 	payees: number;
 	/** ID of the payroll. */
 	payroll_id: string;
+	/** Last day of the pay period; empty for none. */
+	period_end: string;
+	/** First day of the pay period; empty for none. */
+	period_start: string;
 	/** The firm price in the funding currency, for funding by crypto. */
 	quote?: PayrollQuote;
 	/** State of the object. */
@@ -3877,6 +3904,10 @@ export interface PayrollUpdateParams {
 	metadata?: Record<string, string>;
 	/** ID of the payroll. */
 	payroll_id: string;
+	/** Last day of the pay period. */
+	period_end?: string;
+	/** First day of the pay period, together with `period_end`; both empty for none. Default: it stays. */
+	period_start?: string;
 	/** Payees and amounts, which replace all others. Default: they stay. */
 	to_pay?: ToPayItem[];
 }
@@ -4249,6 +4280,13 @@ export interface ProposalProposePayrollParams {
 	 * funded later, it is paid at once.
 	 */
 	pay_date?: string;
+	/** Last day of the pay period. */
+	period_end?: string;
+	/**
+	 * First day of the pay period, which receipts name. Set it together with `period_end`. It does not change when
+	 * anybody is paid. Default: none.
+	 */
+	period_start?: string;
 	/** Time zone of `pay_date`, by its IANA name. Default: `UTC`. */
 	time_zone?: string;
 	/** 1 to 10,000 payees with their amounts. */
