@@ -33,9 +33,9 @@ const reasonEdited = "edited"
 
 // Edit changes the payees, amounts, reference or pay period of a payroll that waits for its funding and has received
 // nothing, or only the metadata of any payroll. Its address or payment reference stays. An active quote is replaced by
-// one for the new total at the same rate, address and end, so that money that is on its way is worth the same; a surplus
-// goes to the company's balance. If another member than the creator edits it, no single member is its creator, and two
-// others must approve it above the limit.
+// one for the new total at the same rate, address and end, so that money that is on its way is worth the same; a
+// surplus goes to the company's balance. If another member than the creator edits it, no single member is its creator,
+// and two others must approve it above the limit.
 func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e EditParams) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
