@@ -47,7 +47,7 @@ func TestAPIScripts(t *testing.T) {
 			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
 			c.TrustedProxies, c.LndURL = []string{"127.0.0.1/32", "::1/128"}, app.SimulatedLnd
 		})
-		d := &scriptClient{apiClient: newAPIClient(t, s), companies: map[string]string{}}
+		d := &scriptClient{apiClient: newAPIClient(t, s), companies: map[string]string{}, ids: objectIDs{}}
 		receiver := httptest.NewServer(d)
 		t.Cleanup(receiver.Close)
 		scans, err := os.ReadFile("../kyc/testdata/65-scans.jpeg")
@@ -66,8 +66,10 @@ func TestAPIScripts(t *testing.T) {
 			Stored:        func() any { return d.stored() },
 			Rows:          func(table string) int64 { return d.count("SELECT COUNT(*) FROM " + table) },
 			Set:           d.set,
+			Responded:     d.ids.collect,
 		}, "testdata/api/*.txt")
 		d.checkLedgerBalances()
+		t.Run("objects of others", func(t *testing.T) { d.ids.checkHidden(t, d) })
 	})
 }
 
@@ -81,6 +83,7 @@ const person = `{"first_name": "Ada", "last_name": "Lovelace", "phone_number": "
 type scriptClient struct {
 	*apiClient
 	companies map[string]string // Authorization headers by script and name
+	ids       objectIDs         // of the objects in the responses
 
 	mu   sync.Mutex
 	sent map[string]received

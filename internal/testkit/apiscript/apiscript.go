@@ -82,6 +82,8 @@ type Service struct {
 	Set func(t *testing.T, name, what string, set func(name, value string))
 	// Rows counts the rows of a table, for the step "rows".
 	Rows func(tableAndCondition string) int64
+	// Responded gets the body of each response.
+	Responded func(body []byte)
 }
 
 // Run runs each script of the files that match pattern as a subtest.
@@ -396,6 +398,7 @@ func (r *runner) send(st step, body string) (got, problem string) {
 	if err != nil {
 		return "", err.Error()
 	}
+	r.service.Responded(text)
 	return string(text), r.compare(st, res, text)
 }
 
