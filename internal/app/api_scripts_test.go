@@ -39,7 +39,8 @@ import (
 )
 
 // TestAPIScripts runs the scripts in testdata/api, which describe the API one request at a time. The seeded company
-// sends each request unless the step names another caller.
+// sends each request unless the step names another caller. Afterwards a company and a user who own nothing call every
+// operation and open every page with the objects that the scripts created.
 func TestAPIScripts(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
@@ -69,7 +70,8 @@ func TestAPIScripts(t *testing.T) {
 			Responded:     d.ids.collect,
 		}, "testdata/api/*.txt")
 		d.checkLedgerBalances()
-		t.Run("objects of others", func(t *testing.T) { d.ids.checkHidden(t, d) })
+		t.Run("objects of others", func(t *testing.T) { d.ids.checkOperations(t, d) })
+		t.Run("pages of others", func(t *testing.T) { d.ids.checkPages(t, d) })
 	})
 }
 

@@ -7,15 +7,22 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/web"
+	"github.com/stipend/stipend/internal/web/ui"
+	"github.com/stipend/stipend/internal/web/webtest"
 )
 
 // objectIDs are IDs of objects by the name of the member that holds them, such as payroll_id. The last ones are kept.
@@ -221,9 +228,9 @@ func (d *apiClient) outcome(t *testing.T, r request, authorization string) (a ou
 	return a
 }
 
-// checkHidden calls every operation with objects of others, as a company and as a user. The responses must be those
+// checkOperations calls every operation with objects of others, as a company and as a user. The responses must be those
 // for objects that do not exist, so that nothing is read, changed or revealed.
-func (ids objectIDs) checkHidden(t *testing.T, d *scriptClient) {
+func (ids objectIDs) checkOperations(t *testing.T, d *scriptClient) {
 	var contract struct {
 		Paths      map[string]map[string]operation
 		Components struct {
@@ -277,3 +284,65 @@ func (ids objectIDs) checkHidden(t *testing.T, d *scriptClient) {
 		t.Errorf("%d operations were called with objects of others", len(checked))
 	}
 }
+
+// owner signs in as an owner of a company, with a password and an authenticator.
+func (d *scriptClient) owner(t *testing.T, company string) *webtest.Visitor {
+	const email, password = "owner@others.example", "seven tiny purple boats"
+	d.write(t, func(ctx context.Context, tx *db.Tx) error {
+		u, err := identity.CreateUser(ctx, tx, d.s.Sealer(), identity.NewUser{
+			PasswordHash: testkit.PasswordHash(t, password),
+			Profile:      identity.Profile{Email: email, FirstName: "Own", LastName: "Er", Country: "US"}})
+		if err != nil {
+			return err
+		}
+		return identity.AddMember(ctx, tx, identity.Member{CompanyID: company, UserID: u.ID, Role: identity.RoleOwner})
+	})
+	v := webtest.NewVisitor(t, d.s.Ready().BaseURL)
+	v.Submit(v.Get("/sign-in"), "/sign-in", "email", email, "password", password)
+	page := v.Submit(v.Get("/account/factor"), "/account/factor/begin")
+	code, err := totp.GenerateCode(regexp.MustCompile(`[A-Z2-7]{32}`).FindString(v.Get("/account/factor").Text), time.Now())
+	testkit.Check(t, err)
+	page = v.Submit(v.Get("/account/factor"), "/account/factor/confirm", "code", code)
+	if page.Status != http.StatusOK {
+		t.Fatalf("enroll: %d to %q\n%s", page.Status, page.Location(), page.Text)
+	}
+	return v
+}
+
+// checkPages opens and posts every page with objects of others, as an owner of another company. The responses
+// must be those for objects that do not exist.
+func (ids objectIDs) checkPages(t *testing.T, d *scriptClient) {
+	company, _ := d.stranger()
+	v := d.owner(t, company)
+	token := url.Values{"form_token": {ui.FormToken(v.Cookie("stipend_session"))}}
+	visit := func(method, path string) (o outcome) {
+		got := v.Get
+		if method == http.MethodPost {
+			got = func(path string) webtest.Visit { return v.Post(path, token) }
+		}
+		page := got(path)
+		return outcome{status: page.Status, code: page.Location()}
+	}
+	checked := 0
+	for _, rt := range web.Routes() {
+		if rt.Access == ui.Anyone || rt.Staff || !strings.Contains(rt.Path, "{") || rt.Kind == ui.Stream {
+			continue
+		}
+		for _, some := range ids {
+			id := some[0]
+			real := pathParameter.ReplaceAllString(rt.Path, id)
+			got, want := visit(rt.Method, real), visit(rt.Method, pathParameter.ReplaceAllString(rt.Path, unlike(id)))
+			want.code = ids.withReal(want.code)
+			if got != want || got.status >= 500 {
+				t.Errorf("%s %s: %d to %q, and %d to %q for objects that do not exist", rt.Method, real, got.status, got.code,
+					want.status, want.code)
+			}
+			checked++
+		}
+	}
+	if checked < 1000 {
+		t.Errorf("%d pages were opened with objects of others", checked)
+	}
+}
+
+var pathParameter = regexp.MustCompile(`\{\w+\}`)
