@@ -12,7 +12,7 @@ help: ## list the commands
 
 .PHONY: run
 run: build ## build the service and run it: a whole sandbox on this machine (ARGS="--help" shows its settings)
-	@exec ./bin/stipend serve --lnd-url=simulated $(ARGS)
+	@exec ./bin/stipend serve --lnd-url=simulated --evm-simulated=base --evm-simulated=polygon $(ARGS)
 
 .PHONY: demo
 demo: build ## show one payroll from creation to the last payout, live

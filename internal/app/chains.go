@@ -203,7 +203,7 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain, remote *signer.Client
 	if err != nil {
 		return nil, err
 	}
-	return rail, sandbox.FundGas(ctx, s.db, a.Sim, hot)
+	return rail, sandbox.FundHotWallet(ctx, s.db, a.Sim, hot)
 }
 
 // chainOf returns the key of the chain of a network: each EVM network is its own, Bitcoin has one.

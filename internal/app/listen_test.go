@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -112,6 +113,55 @@ func TestListenAndTrigger(t *testing.T) {
 	if err := (cli.TriggerCmd{Client: client, Event: "claim.paid"}).Run(t.Context(),
 		cli.Streams{Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "cannot be triggered") {
 		t.Errorf("claim.paid: %v", err)
+	}
+}
+
+// stipend listen --source connections delivers the events of the companies that are connected to the app.
+func TestListenToConnectedCompanies(t *testing.T) {
+	t.Parallel()
+	s := boot(t, dbtest.SQLite(t))
+	base := s.Ready().BaseURL
+	arrived := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var e struct {
+			CompanyID string `json:"company_id"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Error(err)
+		}
+		arrived <- e.CompanyID
+	}))
+	defer receiver.Close()
+	api := sandboxClient(t, base)
+	var company struct {
+		CompanyID string `json:"company_id"`
+	}
+	testkit.Check(t, api.Post(t.Context(), "/api/platform/companies", map[string]any{"name": "Acme Ltd", "country": "DE",
+		"owner_email": "ada@example.com"}, &company))
+	var token struct {
+		AccessToken string `json:"access_token"`
+	}
+	testkit.Check(t, api.Post(t.Context(), "/api/platform/companies/"+company.CompanyID+"/token", map[string]any{},
+		&token))
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	var done sync.WaitGroup
+	done.Go(func() {
+		_ = cli.ListenCmd{Client: cli.Client{URL: base}, ForwardTo: receiver.URL, Source: "connections"}.Run(ctx,
+			cli.Streams{Out: in, Err: io.Discard})
+		in.Close()
+	})
+	defer done.Wait()
+	defer stop()
+	lines := bufio.NewReader(out)
+	_, err := lines.ReadString('\n')
+	testkit.Check(t, err)
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	acting := &apiclient.Client{BaseURL: base, Key: token.AccessToken}
+	testkit.Check(t, acting.Post(t.Context(), "/api/company/"+company.CompanyID+"/recipients/create",
+		map[string]any{"first_name": "Dee", "last_name": "L", "country": "GB"}, nil))
+	if got := <-arrived; got != company.CompanyID {
+		t.Errorf("the event is of %s, want %s", got, company.CompanyID)
 	}
 }
 

@@ -100,7 +100,7 @@ type Invitation struct {
 // Invite sends an invitation. The outcome does not reveal whether the address has an account. A second invitation
 // to an address replaces the first.
 func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email, role, language string) error {
-	email, err := invitable(email)
+	email, err := Invitable(email)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email,
 // author is the platform's app. It returns ErrMember if the company has members.
 func InviteOwner(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, email, language, author string) (
 	Invitation, error) {
-	email, err := invitable(email)
+	email, err := Invitable(email)
 	if err != nil {
 		return Invitation{}, err
 	}
@@ -164,8 +164,8 @@ func InviteOwner(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, 
 	return sendInvitation(ctx, tx, s, c, version, email, identity.RoleOwner, language, author)
 }
 
-// invitable returns the normalized form of an address to which an invitation can be sent.
-func invitable(email string) (string, error) {
+// Invitable returns the normalized form of an address to which an invitation can be sent.
+func Invitable(email string) (string, error) {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
 	if err := problems.Err(); err != nil {

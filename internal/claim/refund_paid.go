@@ -194,7 +194,9 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	}
 	_, overLightning := s.ByLightning(r) // costs less
 	if !overLightning && r.Amount.Units()-fee.Units() < leastRefund(c.Funding) {
-		return r, errRefundSmall.At("body", "/amount")
+		least := money.New(c.Funding, fee.Units()+leastRefund(c.Funding))
+		return r, errRefundSmall.Detailf("The least refund is now %s %s, because sending it costs %s %s. Enter a larger "+
+			"amount.", least, c.Funding, fee, c.Funding).At("body", "/amount")
 	}
 	if r.Cost, err = s.exchanged(ctx, tx, r.Amount, c.SettleIn, money.Ceil, locks); err != nil {
 		return r, err

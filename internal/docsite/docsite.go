@@ -49,7 +49,8 @@ var sections = []struct {
 		"platforms", "mcp"}},
 	{"Concepts", []string{"authentication", "money-and-time", "idempotency", "errors", "pagination", "rate-limits",
 		"versions"}},
-	{"Reference", []string{"events", "error-codes", "sdk-methods", "changelog"}},
+	{"Payment methods", []string{"lightning", "banks", "direct-debit"}},
+	{"Reference", []string{"events", "error-codes", "states", "sdk-methods", "glossary", "changelog"}},
 }
 
 // Page is one page. Its path is /docs/ and its name.

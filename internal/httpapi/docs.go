@@ -67,7 +67,9 @@ var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <noscript>
 <h1>Stipend API</h1>
 <p>This page requires JavaScript. It shows the contract, <a href="/openapi.json">openapi.json</a> or
-<a href="/openapi.yaml">openapi.yaml</a>. See also the <a href="/docs">guides</a>.</p>
+<a href="/openapi.yaml">openapi.yaml</a>. These pages do not require it: <a href="/docs/sdk-methods">all operations</a>,
+<a href="/docs/events">events</a>, <a href="/docs/error-codes">error codes</a> and the <a href="/docs">guides</a>. Each
+is also Markdown: <a href="/llms.txt">llms.txt</a> lists the files.</p>
 </noscript>
 <div id="contract"{{with .Key}} data-key="{{.}}"{{end}}></div>
 <script src="{{.Scalar}}"></script>

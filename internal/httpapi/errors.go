@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -83,6 +84,8 @@ type problem struct {
 	Detail    string  `json:"detail"`
 	RequestID string  `json:"request_id"`
 	Errors    []wrong `json:"errors"`
+
+	Missing []string `json:"missing,omitempty" doc:"With documents_incomplete and profile_incomplete: what is missing."`
 }
 
 // wrong is one problem of a request.
@@ -93,12 +96,15 @@ type wrong struct {
 	Message string `json:"message"`
 }
 
+// hintMissing is the hint whose words are sent as an array.
+const hintMissing = "missing"
+
 // render returns the error response of a Fault. Its hints, such as an existing ID, become members of the response.
 func render(f *apierr.Fault, requestID string) (status int, body []byte) {
 	status = statusOf(f)
 	p := problem{
 		Type: "/docs/errors/" + f.Code, Title: titleOf(f.Code), Status: status, Code: f.Code, Detail: f.Detail,
-		RequestID: requestID, Errors: make([]wrong, 0, len(f.Fields)),
+		RequestID: requestID, Errors: make([]wrong, 0, len(f.Fields)), Missing: strings.Fields(f.Meta[hintMissing]),
 	}
 	for _, w := range f.Fields[:min(len(f.Fields), apierr.MaxFields)] {
 		p.Errors = append(p.Errors, showField(w))
@@ -108,7 +114,9 @@ func render(f *apierr.Fault, requestID string) (status int, body []byte) {
 		body, _ = json.Marshal(p, jsontext.AllowInvalidUTF8(true))
 	}
 	if len(f.Meta) > 0 {
-		if hints, err := json.Marshal(f.Meta, json.Deterministic(true)); err == nil && len(hints) > 2 {
+		texts := maps.Clone(f.Meta)
+		delete(texts, hintMissing)
+		if hints, err := json.Marshal(texts, json.Deterministic(true)); err == nil && len(hints) > 2 {
 			body = append(append(body[:len(body)-1], ','), hints[1:]...)
 		}
 	}

@@ -159,10 +159,11 @@ func headers(rt route, status int) map[string]*huma.Header {
 // hints are additional members of an error that help the caller.
 var hints = map[string]string{
 	"scope":        "With `insufficient_scope`: the missing scope.",
+	"claim_id":     "With `external_id_conflict`: ID of the claim with the external ID.",
+	"company_id":   "With `external_id_conflict`: ID of the company with the external ID.",
 	"payroll_id":   "With `external_id_conflict`: ID of the payroll with the external ID.",
 	"recipient_id": "With `external_id_conflict`: ID of the recipient with the external ID.",
 	"currency":     "With `rate_unavailable`: the currency without a rate.",
-	"missing":      "With `documents_incomplete` and `profile_incomplete`: what is missing, separated by spaces.",
 }
 
 // describeHints adds the hints to the schema of an error.

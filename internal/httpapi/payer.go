@@ -24,7 +24,7 @@ type (
 		City           *string  `json:"city,omitempty" maxLength:"100"`
 		Region         *string  `json:"region,omitempty" maxLength:"100"`
 		Zip            *string  `json:"zip,omitempty" maxLength:"20"`
-		Country        *string  `json:"country,omitempty" maxLength:"2" doc:"2-letter ISO code."`
+		Country        *string  `json:"country,omitempty" maxLength:"2" format:"country" doc:"2-letter ISO code."`
 		IsCompany      bool     `json:"is_company,omitempty"`
 	}
 
@@ -45,7 +45,7 @@ type (
 		City              *string  `json:"city,omitempty" maxLength:"100"`
 		Region            *string  `json:"region,omitempty" maxLength:"100"`
 		Zip               *string  `json:"zip,omitempty" maxLength:"20"`
-		Country           *string  `json:"country,omitempty" maxLength:"2"`
+		Country           *string  `json:"country,omitempty" maxLength:"2" format:"country"`
 	}
 
 	payerRefInput struct{ Body payerRefBody }

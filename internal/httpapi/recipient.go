@@ -23,14 +23,14 @@ type (
 		FirstName      string `json:"first_name,omitempty" maxLength:"100"`
 		LastName       string `json:"last_name,omitempty" maxLength:"100"`
 		PhoneNumber    string `json:"phone_number,omitempty" maxLength:"40"`
-		PhoneCountry   string `json:"phone_country,omitempty" maxLength:"2"`
+		PhoneCountry   string `json:"phone_country,omitempty" maxLength:"2" format:"country"`
 		DateOfBirth    string `json:"date_of_birth,omitempty" maxLength:"10"`
 		StreetAddress  string `json:"street_address,omitempty" maxLength:"200"`
 		StreetAddress2 string `json:"street_address_2,omitempty" maxLength:"200"`
 		City           string `json:"city,omitempty" maxLength:"100"`
 		State          string `json:"state,omitempty" maxLength:"100"`
 		Zip            string `json:"zip,omitempty" maxLength:"20"`
-		Country        string `json:"country,omitempty" maxLength:"2" doc:"Required. 2-letter ISO code."`
+		Country        string `json:"country,omitempty" maxLength:"2" format:"country" doc:"Required. 2-letter ISO code."`
 		Role           string `json:"role,omitempty" enum:"contractor,employee,vendor"`
 		Department     string `json:"department,omitempty" maxLength:"100"`
 		VendorType     string `json:"vendor_type,omitempty" maxLength:"100"`
@@ -117,14 +117,14 @@ type (
 		FirstName      *string `json:"first_name,omitempty" maxLength:"100"`
 		LastName       *string `json:"last_name,omitempty" maxLength:"100"`
 		PhoneNumber    *string `json:"phone_number,omitempty" maxLength:"40"`
-		PhoneCountry   *string `json:"phone_country,omitempty" maxLength:"2"`
+		PhoneCountry   *string `json:"phone_country,omitempty" maxLength:"2" format:"country"`
 		DateOfBirth    *string `json:"date_of_birth,omitempty" maxLength:"10"`
 		StreetAddress  *string `json:"street_address,omitempty" maxLength:"200"`
 		StreetAddress2 *string `json:"street_address_2,omitempty" maxLength:"200"`
 		City           *string `json:"city,omitempty" maxLength:"100"`
 		State          *string `json:"state,omitempty" maxLength:"100"`
 		Zip            *string `json:"zip,omitempty" maxLength:"20"`
-		Country        *string `json:"country,omitempty" maxLength:"2"`
+		Country        *string `json:"country,omitempty" maxLength:"2" format:"country"`
 		Role           *string `json:"role,omitempty" enum:"contractor,employee,vendor"`
 		Department     *string `json:"department,omitempty" maxLength:"100"`
 		VendorType     *string `json:"vendor_type,omitempty" maxLength:"100"`

@@ -16,7 +16,7 @@ type (
 	userCreateBody struct {
 		Email          string `json:"email" minLength:"3" maxLength:"254"`
 		PhoneNumber    string `json:"phone_number" minLength:"3" maxLength:"40"`
-		PhoneCountry   string `json:"phone_country" minLength:"2" maxLength:"2" doc:"2-letter ISO code."`
+		PhoneCountry   string `json:"phone_country" minLength:"2" maxLength:"2" format:"country" doc:"2-letter ISO code."`
 		FirstName      string `json:"first_name" minLength:"1" maxLength:"100"`
 		LastName       string `json:"last_name" minLength:"1" maxLength:"100"`
 		DateOfBirth    string `json:"date_of_birth" format:"date" doc:"At least 16 years ago."`
@@ -25,7 +25,7 @@ type (
 		City           string `json:"city" minLength:"1" maxLength:"100"`
 		State          string `json:"state" maxLength:"100"`
 		Zip            string `json:"zip" maxLength:"20" doc:"May be empty in a country without postal codes."`
-		Country        string `json:"country" minLength:"2" maxLength:"2" doc:"2-letter ISO code."`
+		Country        string `json:"country" minLength:"2" maxLength:"2" format:"country" doc:"2-letter ISO code."`
 		Product        string `json:"product" enum:"worker"`
 	}
 
@@ -42,7 +42,7 @@ type (
 		UserID         string  `json:"user_id" minLength:"1" maxLength:"64"`
 		Email          *string `json:"email,omitempty" minLength:"3" maxLength:"254"`
 		PhoneNumber    *string `json:"phone_number,omitempty" minLength:"3" maxLength:"40"`
-		PhoneCountry   *string `json:"phone_country,omitempty" minLength:"2" maxLength:"2"`
+		PhoneCountry   *string `json:"phone_country,omitempty" minLength:"2" maxLength:"2" format:"country"`
 		FirstName      *string `json:"first_name,omitempty" minLength:"1" maxLength:"100"`
 		LastName       *string `json:"last_name,omitempty" minLength:"1" maxLength:"100"`
 		DateOfBirth    *string `json:"date_of_birth,omitempty" format:"date" doc:"At least 16 years ago."`
@@ -51,7 +51,7 @@ type (
 		City           *string `json:"city,omitempty" minLength:"1" maxLength:"100"`
 		State          *string `json:"state,omitempty" maxLength:"100"`
 		Zip            *string `json:"zip,omitempty" maxLength:"20"`
-		Country        *string `json:"country,omitempty" minLength:"2" maxLength:"2"`
+		Country        *string `json:"country,omitempty" minLength:"2" maxLength:"2" format:"country"`
 	}
 
 	success struct {

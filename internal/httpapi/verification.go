@@ -27,7 +27,7 @@ type (
 	onboardBody struct {
 		CompanyID          string `json:"company_id,omitempty" maxLength:"64"`
 		Name               string `json:"name" maxLength:"200" doc:"Legal name."`
-		Country            string `json:"country" maxLength:"2" doc:"Country of incorporation, 2-letter ISO code."`
+		Country            string `json:"country" maxLength:"2" format:"country" doc:"Of incorporation, 2-letter ISO code."`
 		Email              string `json:"email,omitempty" maxLength:"254"`
 		Website            string `json:"website,omitempty" maxLength:"300"`
 		RegistrationNumber string `json:"registration_number,omitempty" maxLength:"64"`

@@ -103,7 +103,7 @@ func TestVerificationNeedsAProfile(t *testing.T) {
 		before := b.rows()
 		m := b.do("POST", "/api/user/kyc-initiate", `{"user_id":"`+bare.ID+`"}`).json(t)
 		if m["code"] != "profile_incomplete" || m["detail"] != "Missing: first_name." ||
-			m["missing"] != "first_name last_name date_of_birth country street_address city" {
+			encode(m["missing"]) != `["first_name","last_name","date_of_birth","country","street_address","city"]` {
 			t.Errorf("%v", m)
 		}
 		if after := b.rows(); after != before {

@@ -9,6 +9,9 @@ import (
 	"github.com/stipend/stipend/internal/country"
 )
 
+// CountryProblem is the message about a text that is not the code of a country.
+const CountryProblem = "The value must be a country code of two letters (ISO 3166-1), for example DE."
+
 // Country returns a country code in capitals. It reports a problem at the pointer if there is no such country.
 func Country(problems *apierr.List, pointer, code string, required bool) string {
 	code = strings.ToUpper(strings.TrimSpace(code))
@@ -18,7 +21,7 @@ func Country(problems *apierr.List, pointer, code string, required bool) string 
 			problems.Add("missing_field", pointer, "This field is required.")
 		}
 	case !country.Exists(code):
-		problems.Add("invalid_parameter", pointer, "The value must be a country code of two letters, for example DE.")
+		problems.Add("invalid_parameter", pointer, CountryProblem)
 	default:
 		return code
 	}

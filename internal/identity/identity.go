@@ -28,7 +28,10 @@ import (
 var (
 	ErrInvalidToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, "+
 		"revoked, sent with the wrong scheme, or belongs to the other environment.")
-	ErrFrozen = apierr.New(apierr.Forbidden, "company_frozen",
+	errKeyAsBearer = ErrInvalidToken.Detailf("This is an API key, sent as Bearer. Send it as HTTP Basic: the key is the " +
+		"user name, and the password is empty (curl -u KEY:).")
+	errTokenAsBasic = ErrInvalidToken.Detailf("This is an access token, sent as Basic. Send it as Authorization: Bearer.")
+	ErrFrozen       = apierr.New(apierr.Forbidden, "company_frozen",
 		"This company is frozen: it can read but not change data. Contact support.")
 	ErrRedirectURI = apierr.New(apierr.Invalid, "redirect_uri_invalid",
 		"The redirect URI must be an absolute https URL without fragment, user name or wildcard. A sandbox app may also "+
@@ -133,6 +136,14 @@ type NewCompany struct {
 // MaxPlatformFeeBps is the largest fee of a platform, in basis points of the paid amount.
 const MaxPlatformFeeBps = 1000
 
+// Check normalizes the details and records their problems.
+func (n *NewCompany) Check(problems *apierr.List) {
+	n.Name = Line(problems, "/name", n.Name, 1, 200)
+	n.Website = Line(problems, "/website", n.Website, 0, 300)
+	n.Email = Email(problems, "/email", n.Email, false)
+	n.Country = Country(problems, "/country", n.Country, true)
+}
+
 // CreateCompany creates a company.
 func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error) {
 	var problems apierr.List
@@ -141,10 +152,8 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 		FeeBps: n.FeeBps, PremiumBps: n.PremiumBps, ToleranceBps: n.ToleranceBps, Version: 1, Created: tx.Now(),
 		PlatformID: n.PlatformID, PlatformFeeBps: n.PlatformFeeBps,
 	}
-	c.Name = Line(&problems, "/name", n.Name, 1, 200)
-	c.Website = Line(&problems, "/website", n.Website, 0, 300)
-	c.Email = Email(&problems, "/email", n.Email, false)
-	c.Country = Country(&problems, "/country", n.Country, true)
+	n.Check(&problems)
+	c.Name, c.Website, c.Email, c.Country = n.Name, n.Website, n.Email, n.Country
 	if c.FundingMethod == "" {
 		c.FundingMethod = "crypto"
 	}
@@ -533,18 +542,24 @@ const ProofScheme = "DPoP"
 
 // Authenticate returns the principal of a credential. Scheme and credential come from the Authorization header:
 // "Basic" with an API key (raw, or base64 of the key and a colon), "Bearer" with an access token, or ProofScheme with
-// one that is bound to a key: then the caller must check the proof. Every rejected credential is ErrInvalidToken,
-// whatever the reason.
+// one that is bound to a key: then the caller must check the proof. Every rejected credential is ErrInvalidToken.
+// The detail says only what the caller can see: that a well-formed credential has the scheme of the other kind.
 func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env Environment) (Principal, error) {
 	switch {
 	case strings.EqualFold(scheme, "Basic"):
 		token := basicToken(credential)
-		if !wellFormed(token, keyToken, env) {
+		switch {
+		case wellFormed(token, accessToken, env):
+			return Principal{}, errTokenAsBasic
+		case !wellFormed(token, keyToken, env):
 			return Principal{}, ErrInvalidToken
 		}
 		return selectAPIKey(ctx, tx, Digest(token))
 	case strings.EqualFold(scheme, "Bearer"), strings.EqualFold(scheme, ProofScheme):
-		if !wellFormed(credential, accessToken, env) {
+		switch {
+		case wellFormed(credential, keyToken, env):
+			return Principal{}, errKeyAsBearer
+		case !wellFormed(credential, accessToken, env):
 			return Principal{}, ErrInvalidToken
 		}
 		p, err := selectAccessToken(ctx, tx, Digest(credential))

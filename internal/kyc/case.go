@@ -222,8 +222,8 @@ func mayStart(state State) error {
 	return nil
 }
 
-// incomplete adds a problem for each missing field or document, and all their names as meta data "missing". The detail
-// repeats the first.
+// incomplete adds a problem for each missing field or document, and all their names, separated by spaces, as meta data
+// "missing", which the API sends as an array. The detail repeats the first.
 func incomplete(f *apierr.Fault, pointer string, missing []string) error {
 	f = f.Detailf("Missing: %s.", missing[0])
 	for _, name := range missing {

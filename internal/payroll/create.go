@@ -446,8 +446,8 @@ func (s *Service) previewFunding(ctx context.Context, tx *db.Tx, companyID strin
 	case MethodBank, MethodDebit:
 		return nil
 	case MethodCrypto:
-		if v.Funding.Cmp(quote.Least(v.FundingCurrency, false)) < 0 {
-			list.Add(quote.ErrTooSmall.Code, "/to_pay", quote.ErrTooSmall.Detail)
+		if least := quote.Least(v.FundingCurrency, false); v.Funding.Cmp(least) < 0 {
+			return list.AddErr(quote.TooSmall(v.Funding, least), "/to_pay")
 		}
 		return nil
 	}

@@ -52,6 +52,7 @@ var (
 		"A platform creates companies once its own verification is approved. Complete that first.")
 	ErrDisconnected = apierr.New(apierr.Conflict, "invalid_state",
 		"The company has disconnected the platform. It keeps its account; you can no longer act for it.")
+	// ErrExternalID has the ID of the company with the external ID in Meta "company_id".
 	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
 		"A company with this external_id exists already.")
 	errReturnURL = apierr.New(apierr.Invalid, "redirect_uri_invalid",
@@ -118,21 +119,25 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	if owner.KYBStatus != identity.KYBApproved && !s.AllowUnverified {
 		return Company{}, ErrUnverified
 	}
-	if err := s.checkReturn(n.ReturnURL); err != nil {
+	terms := s.Contract
+	terms.Name, terms.Country, terms.Email, terms.Website = n.Name, n.Country, n.Email, n.Website
+	terms.PlatformID, terms.PlatformFeeBps = owner.ID, n.FeeBps
+	if err := s.check(terms, n); err != nil {
 		return Company{}, err
 	}
 	if n.ExternalID != "" {
-		if _, err := findExternal(ctx, tx, by.AppID, n.ExternalID); !errors.Is(err, apierr.NotFoundErr) {
-			return Company{}, orElse(err, ErrExternalID.At("body", "/external_id"))
+		existing, err := findExternal(ctx, tx, by.AppID, n.ExternalID)
+		if err == nil {
+			return Company{}, ErrExternalID.Set("company_id", existing.ID).At("body", "/external_id")
+		}
+		if !errors.Is(err, apierr.NotFoundErr) {
+			return Company{}, err
 		}
 	}
 	app, err := identity.AppByID(ctx, tx, by.CompanyID, by.AppID)
 	if err != nil {
 		return Company{}, err
 	}
-	terms := s.Contract
-	terms.Name, terms.Country, terms.Email, terms.Website = n.Name, n.Country, n.Email, n.Website
-	terms.PlatformID, terms.PlatformFeeBps = owner.ID, n.FeeBps
 	c := Company{AppID: app.ID, ExternalID: n.ExternalID, ReturnURL: n.ReturnURL, State: Connected, Created: tx.Now(),
 		owner: owner.ID, version: 1}
 	if c.Company, err = identity.CreateCompany(ctx, tx, terms); err != nil {
@@ -153,6 +158,23 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	}
 	_, err = auth.InviteOwner(ctx, tx, s.Sealer, c.ID, n.OwnerEmail, language(n.Language, c.Country), app.ID)
 	return c, located(err)
+}
+
+// check returns an error that lists all problems of a new company.
+func (s *Service) check(terms identity.NewCompany, n NewCompany) error {
+	var problems apierr.List
+	terms.Check(&problems)
+	if _, err := auth.Invitable(n.OwnerEmail); err != nil {
+		if err := problems.AddErr(err, "/owner_email"); err != nil {
+			return err
+		}
+	}
+	if err := s.checkReturn(n.ReturnURL); err != nil {
+		if err := problems.AddErr(err, "/return_url"); err != nil {
+			return err
+		}
+	}
+	return problems.Err()
 }
 
 // located names the field of the owner's address in an error about it.

@@ -355,7 +355,8 @@ func (p payable) relays(a money.Amount) error {
 	case p.transfer != nil || p.asset != money.BTC:
 		return nil
 	case a.Units() < chain.Dust(money.BTC):
-		return quote.ErrTooSmall.At("body", "/amount")
+		return quote.ErrTooSmall.Detailf("The network carries no payment below %s BTC.",
+			money.New(money.BTC, chain.Dust(money.BTC))).At("body", "/amount")
 	case a.Units() > quote.MostBTC:
 		return money.ErrTooLarge.At("body", "/amount")
 	}

@@ -17,6 +17,8 @@ const (
 
 	// Gas is the initial balance of the hot wallet of a simulated EVM network, in gwei.
 	Gas = 100_000_000_000
+
+	operatorTokens = 250_000 * 1_000_000 // units of each stablecoin that the operator of a new sandbox owns on a network
 )
 
 // FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain, so that payees can be paid in
@@ -50,8 +52,9 @@ func FundChannels(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// FundGas sends the hot wallet of a simulated EVM network coins for gas. It does so once.
-func FundGas(ctx context.Context, d *db.DB, c *evmsim.Chain, hot string) error {
+// FundHotWallet sends the hot wallet of a simulated EVM network coins for gas, and stablecoins of the operator, so that
+// payees can be paid in them whatever funds a payroll. It does so once.
+func FundHotWallet(ctx context.Context, d *db.DB, c *evmsim.Chain, hot string) error {
 	setting := "sandbox.gas." + c.Network()
 	var given string
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -60,8 +63,14 @@ func FundGas(ctx context.Context, d *db.DB, c *evmsim.Chain, hot string) error {
 	}); err != nil || given != "" {
 		return err
 	}
-	if _, err := c.Pay(ctx, hot, money.New(c.Spec().Native, Gas)); err != nil {
-		return err
+	funds := []money.Amount{money.New(c.Spec().Native, Gas)}
+	for _, token := range c.Spec().Tokens {
+		funds = append(funds, money.New(token.Asset, operatorTokens))
+	}
+	for _, x := range funds {
+		if _, err := c.Pay(ctx, hot, x); err != nil {
+			return err
+		}
 	}
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, setting, hot) })
 }

@@ -209,6 +209,10 @@ func ParseFilter(names []string) (Filter, error) {
 	return f, nil
 }
 
+// OfPlatform reports whether a name or prefix selects only events of platforms. These belong to the platform's own
+// company, never to one that is connected to an app.
+func OfPlatform(name string) bool { return strings.HasPrefix(strings.TrimSpace(name), "platform.") }
+
 // ParseNames parses the filter of a list: names and prefixes, separated by commas. "" selects all.
 func ParseNames(list string) (Filter, error) {
 	if list == "" {

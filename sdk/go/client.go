@@ -104,6 +104,9 @@ type Error struct {
 	// Errors lists every problem of the request; Code and Detail repeat the first.
 	Errors []FieldError `json:"errors"`
 
+	// Missing lists the missing fields and documents, with profile_incomplete and documents_incomplete.
+	Missing []string `json:"missing"`
+
 	// Hints holds further members, such as payroll_id with external_id_conflict.
 	Hints map[string]string `json:"-"`
 

@@ -1546,7 +1546,7 @@ type CompanyOnboardParams struct {
 	City string `json:"city,omitzero"`
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string `json:"company_id,omitzero"`
-	// Country of incorporation, 2-letter ISO code.
+	// Of incorporation, 2-letter ISO code.
 	Country string `json:"country"`
 	// What the company does.
 	Description string `json:"description,omitzero"`
@@ -5000,7 +5000,7 @@ type PlatformCreateCompanyParams struct {
 	Language string `json:"language,omitzero"`
 	// Name of the company.
 	Name string `json:"name"`
-	// Address of the first owner, who is invited.
+	// The first owner, who is invited.
 	OwnerEmail string `json:"owner_email"`
 	// Where the onboarding pages return to.
 	ReturnURL string `json:"return_url,omitzero"`

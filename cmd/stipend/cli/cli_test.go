@@ -4,12 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -22,6 +24,19 @@ var (
 	inline   = regexp.MustCompile("`(?:bin/)?stipend ([a-z][^`]*)`")
 	word     = regexp.MustCompile(`"[^"]*"|\S+`)
 )
+
+// A command that finds no service at its address says how to name another.
+func TestACommandWithoutAServiceNamesTheFlag(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Check(t, err)
+	url := "http://" + l.Addr().String()
+	testkit.Check(t, l.Close())
+	err = cli.TriggerCmd{Client: cli.Client{URL: url, Key: "k"}, Event: "payroll.created", Timeout: time.Minute}.Run(
+		t.Context(), cli.Streams{})
+	if err == nil || !strings.Contains(err.Error(), "nothing listens at "+url) || !strings.Contains(err.Error(), "--url") {
+		t.Errorf("%v", err)
+	}
+}
 
 // What the documents tell an operator to type is a command with those flags: in a line of code a whole one, in
 // running text its beginning.

@@ -20,6 +20,7 @@ type ListenCmd struct {
 	Client
 	ForwardTo string `required:"" placeholder:"URL" help:"Where to send events, such as http://localhost:3000/hooks."`
 	Events    string `placeholder:"NAMES" help:"Names and prefixes: payroll.*,user.kyc_status_update. Default: all."`
+	Source    string `enum:"company,connections" default:"company" help:"Or connections: of all connected companies."`
 	Secret    string `env:"STIPEND_WEBHOOK_SECRET" help:"Signing secret (whsec_…). Default: a new one, which is printed."`
 }
 
@@ -45,6 +46,7 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
+	api.Connections = cmd.Source == "connections"
 	secret := cmd.Secret
 	if secret == "" {
 		secret = delivery.NewSecret()

@@ -1,4 +1,4 @@
-// Creates a pay run for two workers and says what to pay for it: node payroll.mjs BASE API_KEY
+// Creates a payroll for two workers and says what to pay for it: node payroll.mjs BASE API_KEY
 //
 // The client is openapi-fetch, the types are made from the contract:
 //

@@ -179,7 +179,7 @@ func Revise(ctx context.Context, tx *db.Tx, q Quote, due money.Amount) (Quote, e
 		}
 	}
 	if least := Least(q.Funding.Asset(), isClaim(q.ObjectID)); next.Funding.Cmp(least) < 0 {
-		return q, ErrTooSmall
+		return q, TooSmall(next.Funding, least)
 	}
 	if _, err := transition(ctx, tx, q, StateSuperseded, "what is due changed"); err != nil {
 		return q, err
@@ -231,6 +231,12 @@ func shorten(r money.Rate) (money.Rate, error) {
 	return money.ParseRate(r.Base(), r.Quote(), text[:end])
 }
 
+// TooSmall returns ErrTooSmall with the amount to pay and the least one.
+func TooSmall(funding, least money.Amount) error {
+	return ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", funding, funding.Asset(), least,
+		least.Asset())
+}
+
 // Make creates the first quote of an object in an asset. It returns rates.ErrUnavailable, ErrTooSmall or, if the
 // amount exceeds all bitcoin, money.ErrTooLarge. The row is inserted at the commit.
 func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
@@ -239,8 +245,7 @@ func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 		return Quote{}, err
 	}
 	if least := Least(p.Funding, isClaim(p.ObjectID)); q.Funding.Cmp(least) < 0 {
-		return Quote{}, ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", q.Funding, p.Funding,
-			least, p.Funding)
+		return Quote{}, TooSmall(q.Funding, least)
 	}
 	insertLater(tx, q)
 	return q, nil

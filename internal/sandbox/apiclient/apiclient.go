@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 )
@@ -21,6 +22,9 @@ import (
 type Client struct {
 	BaseURL string
 	Key     string // API key or access token
+	// Connections selects the events of the companies that are connected to the credential's app, instead of those of its
+	// own company.
+	Connections bool
 	// Credential, if not nil, returns the API key or access token of each request instead of Key.
 	Credential func(context.Context) (string, error)
 }
@@ -84,6 +88,10 @@ func (c *Client) Do(ctx context.Context, method, path string, body, into any) er
 		req.Header.Set("Idempotency-Key", cmp.Or(key, uuid.NewString()))
 	}
 	res, err := http.DefaultClient.Do(req)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nothing listens at %s: start the service, or name its address with --url or STIPEND_URL: %w",
+			c.BaseURL, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -134,13 +142,22 @@ func (c *Client) EventsAfter(ctx context.Context, after, names string) (EventPag
 	if names != "" {
 		query.Set("name", names)
 	}
-	return page, c.Get(ctx, "/api/events?"+query.Encode(), &page)
+	return page, c.Get(ctx, c.eventsPath(query), &page)
+}
+
+// eventsPath returns the path of the selected list of events.
+func (c *Client) eventsPath(query url.Values) string {
+	if c.Connections {
+		query.Set("source", "connections")
+	}
+	return "/api/events?" + query.Encode()
 }
 
 // NewestEvent returns the ID of the last event, or "" if there is none.
 func (c *Client) NewestEvent(ctx context.Context) (string, error) {
 	var page EventPage
-	if err := c.Get(ctx, "/api/events?order=desc&limit=1", &page); err != nil || len(page.Data) == 0 {
+	query := url.Values{"order": {"desc"}, "limit": {"1"}}
+	if err := c.Get(ctx, c.eventsPath(query), &page); err != nil || len(page.Data) == 0 {
 		return "", err
 	}
 	var head EventHead

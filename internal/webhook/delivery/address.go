@@ -20,6 +20,10 @@ import (
 var ErrURL = apierr.New(apierr.Invalid, "url_not_allowed",
 	"An endpoint is a public https address on port 443 or 8443, without user name or fragment.")
 
+// errLoopbackURL is ErrURL where this machine may be called.
+var errLoopbackURL = ErrURL.Detailf("An endpoint is a public https address on port 443 or 8443, without user name or " +
+	"fragment. In a sandbox it can also be a program on the sandbox's machine, for example http://localhost:3000/hooks.")
+
 // errBlocked is returned by the dialer for an IP address that the policy does not permit.
 var errBlocked = errors.New("delivery: the address is not allowed")
 
@@ -98,12 +102,20 @@ var internalNames = []string{
 	"example", "invalid", "onion",
 }
 
+// refusal returns ErrURL with a detail that says what the policy permits.
+func (p Policy) refusal() error {
+	if p.Loopback {
+		return errLoopbackURL
+	}
+	return ErrURL
+}
+
 // CheckURL returns ErrURL for a URL that could not be called later, so that it is not registered. It does not resolve
 // names.
 func (p Policy) CheckURL(text string) error {
 	u, port, ok := parseURL(text)
 	if !ok {
-		return ErrURL
+		return p.refusal()
 	}
 	plain, host := u.Scheme == "http", strings.ToLower(u.Hostname())
 	if ip, err := netip.ParseAddr(host); err == nil {
@@ -112,7 +124,7 @@ func (p Policy) CheckURL(text string) error {
 		ok = !plain && (port == 443 || port == 8443) && publicName(host, len(p.Allowed) > 0)
 	}
 	if !ok {
-		return ErrURL
+		return p.refusal()
 	}
 	return nil
 }

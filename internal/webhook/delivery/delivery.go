@@ -123,6 +123,9 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 				if err := problems.AddErr(err, "/events/"+strconv.Itoa(i)); err != nil {
 					return err
 				}
+			} else if e.AppID != "" && webhook.OfPlatform(name) {
+				problems.Add("invalid_parameter", "/events/"+strconv.Itoa(i), name+" is an event of your own company, which an "+
+					"endpoint for connected companies does not receive. Use another endpoint, with the source company.")
 			}
 		}
 		filter, _ := webhook.ParseFilter(*p.Events) // an invalid filter was reported above

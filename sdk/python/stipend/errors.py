@@ -37,6 +37,8 @@ class Error(Exception):
     """Identifies the request in the service's log."""
     errors: list[FieldError]
     """Every problem of the request; code and detail repeat the first."""
+    missing: list[str]
+    """The missing fields and documents, with profile_incomplete and documents_incomplete."""
     hints: dict[str, str]
     """Further members, such as payroll_id with external_id_conflict."""
     retry_after: Optional[int]
@@ -62,6 +64,7 @@ class Error(Exception):
             FieldError(e.get("code", ""), e.get("in", ""), e.get("pointer", ""), e.get("message", ""))
             for e in problem.pop("errors", [])
         ]
+        self.missing = problem.pop("missing", [])
         self.hints = {name: value for name, value in problem.items() if isinstance(value, str)}
         self.retry_after = retry_after
         places = ", ".join(e.pointer for e in self.errors if e.pointer)

@@ -1210,7 +1210,7 @@ class CompanyOnboardParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     country: Required[str]
-    """Country of incorporation, 2-letter ISO code."""
+    """Of incorporation, 2-letter ISO code."""
     description: str
     """What the company does."""
     email: str
@@ -4273,7 +4273,7 @@ class PlatformCreateCompanyParams(TypedDict, total=False):
     name: Required[str]
     """Name of the company."""
     owner_email: Required[str]
-    """Address of the first owner, who is invited."""
+    """The first owner, who is invited."""
     return_url: str
     """Where the onboarding pages return to."""
     website: str

@@ -27,6 +27,8 @@ export class StipendError extends Error {
 	readonly requestId: string;
 	/** Every problem of the request; `code` and `detail` repeat the first. */
 	readonly errors: FieldError[];
+	/** The missing fields and documents, with `profile_incomplete` and `documents_incomplete`. */
+	readonly missing: string[];
 	/** Further members, such as `payroll_id` with `external_id_conflict`. */
 	readonly hints: Record<string, string> = {};
 
@@ -46,7 +48,7 @@ export class StipendError extends Error {
 			// Not from the service: for example, from a proxy.
 		}
 		if (typeof problem?.code !== "string") problem = { code: "unexpected_response", detail: "unexpected response" };
-		const { type = "", title = "", status: _, code, detail = "", request_id, errors = [], ...hints } = problem;
+		const { type = "", title = "", status: _, code, detail = "", request_id, errors = [], missing = [], ...hints } = problem;
 		const requestId = request_id ?? headers.get("x-request-id") ?? "";
 		const places = (errors as FieldError[]).map((e) => e.pointer).filter(Boolean).join(", ");
 		super(`${detail} (${status} ${code}${places && " at " + places}, request ${requestId})`);
@@ -56,6 +58,7 @@ export class StipendError extends Error {
 		this.detail = detail;
 		this.requestId = requestId;
 		this.errors = errors;
+		this.missing = missing;
 		for (const [name, value] of Object.entries(hints)) {
 			if (typeof value === "string") this.hints[name] = value;
 		}

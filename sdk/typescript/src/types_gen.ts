@@ -1092,7 +1092,7 @@ export interface CompanyOnboardParams {
 	city?: string;
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/** Country of incorporation, 2-letter ISO code. */
+	/** Of incorporation, 2-letter ISO code. */
 	country: string;
 	/** What the company does. */
 	description?: string;
@@ -4018,7 +4018,7 @@ export interface PlatformCreateCompanyParams {
 	language?: "" | "en" | "es" | "pt" | "fr";
 	/** Name of the company. */
 	name: string;
-	/** Address of the first owner, who is invited. */
+	/** The first owner, who is invited. */
 	owner_email: string;
 	/** Where the onboarding pages return to. */
 	return_url?: string;
