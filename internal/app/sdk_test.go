@@ -104,6 +104,7 @@ func TestSDKs(t *testing.T) {
 		}
 		source, dir := t.TempDir(), t.TempDir()
 		testkit.Check(t, os.CopyFS(source, os.DirFS(filepath.Join(root, "sdk/typescript"))))
+		testkit.Check(t, os.RemoveAll(filepath.Join(source, "node_modules"))) // of a developer who followed the quickstart
 		testkit.Check(t, os.Symlink(modules, filepath.Join(source, "node_modules")))
 		archives := strings.Fields(run(t, source, "npm", "pack", "--silent", "--pack-destination", dir))
 		run(t, dir, "npm", "install", "--offline", "--no-audit", "--no-fund", "--ignore-scripts",

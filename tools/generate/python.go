@@ -89,7 +89,7 @@ func pyType(s *shape, request bool) string {
 		t = "int"
 	case decimal:
 		if t = "Decimal"; request {
-			t = "Union[Decimal, int]"
+			t = "Union[Decimal, int, str]"
 		}
 	case boolean:
 		t = "bool"
@@ -170,7 +170,7 @@ func pyServices(m *model) string {
 		fmt.Fprintf(&classes, "\n\nclass %s(Service):\n    \"\"\"The operations on %s.\"\"\"\n", class,
 			strings.ReplaceAll(s.name, "_", " "))
 		for _, e := range s.endpoints {
-			classes.WriteString("\n" + pyMethod(e))
+			classes.WriteString("\n" + pyMethod(m, e))
 			if e.paging != "" {
 				classes.WriteString("\n" + pyIterator(e))
 			}
@@ -217,7 +217,7 @@ func pyArgs(e *endpoint, options string) (args, call string) {
 	return strings.Join(params, ", "), call
 }
 
-func pyMethod(e *endpoint) string {
+func pyMethod(m *model, e *endpoint) string {
 	options := ""
 	if e.verb != "GET" {
 		options = "idempotency_key: Optional[str] = None"
@@ -225,6 +225,9 @@ func pyMethod(e *endpoint) string {
 	args, call := pyArgs(e, options)
 	if options != "" {
 		call += ", key=idempotency_key"
+	}
+	if e.body != nil && e.body.kind == record && m.objects[e.body.object].decimals {
+		call += fmt.Sprintf(", shape=%q", e.body.object)
 	}
 	result, run := "str", "self._text("
 	if e.binary {
@@ -264,7 +267,25 @@ func pyIterator(e *endpoint) string {
 		pyType(e.item, false), pyDoc(fmt.Sprintf("Iterates over the items of all pages of `%s`.", e.name), "        "), call)
 }
 
-// pyNames declares the error codes and the payload type of each event.
+// pyDecimals declares which members of the objects of requests are decimals.
+func pyDecimals(m *model) string {
+	var b strings.Builder
+	b.WriteString("DECIMALS: dict[str, dict[str, str]] = {\n")
+	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
+		var members []string
+		for _, f := range m.objects[name].fields {
+			if kind := decimalEntry(m, f.shape); kind != "" && m.objects[name].request {
+				members = append(members, fmt.Sprintf("%q: %q", f.name, kind))
+			}
+		}
+		if len(members) > 0 {
+			fmt.Fprintf(&b, "    %q: {%s},\n", name, strings.Join(members, ", "))
+		}
+	}
+	return b.String() + "}\n\"\"\"The members that are decimals (`#`), or objects with decimals (their type).\"\"\"\n"
+}
+
+// pyNames declares the error codes, the payload type of each event, and the decimals of requests.
 func pyNames(m *model) string {
 	var b strings.Builder
 	b.WriteString("from __future__ import annotations\n\nfrom typing import Literal, Union\n\n" +
@@ -286,7 +307,7 @@ func pyNames(m *model) string {
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		b.WriteString("    t." + name + ",\n")
 	}
-	return b.String() + "]\n"
+	return b.String() + "]\n\n" + pyDecimals(m)
 }
 
 // pyDoc returns text as a documentation string.

@@ -98,7 +98,7 @@ func tsDecimals(m *model) string {
 	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
 		var members []string
 		for _, f := range m.objects[name].fields {
-			kind := tsDecimal(m, f.shape)
+			kind := decimalEntry(m, f.shape)
 			if m.objects[name].isEvent() && f.name == "data" {
 				kind = "@"
 			}
@@ -113,11 +113,11 @@ func tsDecimals(m *model) string {
 	return b.String() + "};\n"
 }
 
-// tsDecimal returns the entry of a member in the table of decimals, or an empty string.
-func tsDecimal(m *model, s *shape) string {
+// decimalEntry returns the entry of a member in the table of decimals, or an empty string.
+func decimalEntry(m *model, s *shape) string {
 	switch {
 	case s.kind == list:
-		return tsDecimal(m, s.item)
+		return decimalEntry(m, s.item)
 	case s.kind == decimal:
 		return "#"
 	case s.kind == record && m.objects[s.object].decimals:

@@ -105,7 +105,7 @@ class ClaimsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.ClaimQuote, "POST", "/api/merchant/claim/create", body=params, key=idempotency_key)
+        return self._call(t.ClaimQuote, "POST", "/api/merchant/claim/create", body=params, key=idempotency_key, shape="ClaimCreateParams")
 
     def refresh_quote(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimRefParams]) -> t.ClaimQuote:
         """Refresh the quote of a claim.
@@ -133,7 +133,7 @@ class ClaimsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.ClaimRefunded, "POST", "/api/merchant/claim/refund", body=params, key=idempotency_key)
+        return self._call(t.ClaimRefunded, "POST", "/api/merchant/claim/refund", body=params, key=idempotency_key, shape="ClaimRefundParams")
 
     def cancel_refund(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ClaimCancelRefundParams]) -> t.ClaimRefund:
         """Cancel a refund.
@@ -198,7 +198,7 @@ class ClaimsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.PaymentLink, "POST", "/api/merchant/payment-links", body=params, key=idempotency_key)
+        return self._call(t.PaymentLink, "POST", "/api/merchant/payment-links", body=params, key=idempotency_key, shape="ClaimCreatePaymentLinkParams")
 
     def get_payment_link(self, payment_link_id: str, /) -> t.PaymentLink:
         """Get a payment link.
@@ -264,7 +264,7 @@ class ClaimsService(Service):
 
         Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
         """
-        return self._call(t.Settlement, "POST", "/api/merchant/settlements", body=params, key=idempotency_key)
+        return self._call(t.Settlement, "POST", "/api/merchant/settlements", body=params, key=idempotency_key, shape="ClaimSettleParams")
 
     def get_settlement(self, settlement_id: str, /, **params: Unpack[t.ClaimGetSettlementParams]) -> t.SettlementStatement:
         """Get the statement of a settlement.
@@ -336,7 +336,7 @@ class CompaniesService(Service):
 
         Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
         """
-        return self._call(t.OwnerStatus, "POST", self._path("/api/companies/{company_id}/ubo", company_id=company_id), body=params, key=idempotency_key)
+        return self._call(t.OwnerStatus, "POST", self._path("/api/companies/{company_id}/ubo", company_id=company_id), body=params, key=idempotency_key, shape="CompanyAddUBOParams")
 
     def initiate_ubo_kyc(self, company_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyInitiateUBOKYCParams]) -> t.OwnerStatus:
         """Start the verification of an owner.
@@ -398,7 +398,7 @@ class CompaniesService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.CompanyInvoice, "POST", "/api/company/bills", body=params, key=idempotency_key)
+        return self._call(t.CompanyInvoice, "POST", "/api/company/bills", body=params, key=idempotency_key, shape="CompanyCreateBillParams")
 
     def void_bill(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.CompanyVoidBillParams]) -> t.CompanyInvoice:
         """Void a bill.
@@ -627,7 +627,7 @@ class DestinationsService(Service):
 
         Requires the scope `u_user_distribution_update`.
         """
-        return self._call(t.UserAllocationsUpdated, "PATCH", "/api/user/distribution/allocations", body=params, key=idempotency_key)
+        return self._call(t.UserAllocationsUpdated, "PATCH", "/api/user/distribution/allocations", body=params, key=idempotency_key, shape="DestinationSetAllocationsParams")
 
     def confirm(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationConfirmParams]) -> t.UserDestination:
         """Confirm a bank account of a user.
@@ -708,7 +708,7 @@ class DestinationsService(Service):
 
         Requires the scope `u_user_distribution_list`.
         """
-        return self._call(t.SplitPreview, "POST", "/api/user/distribution/preview", body=params, key=idempotency_key)
+        return self._call(t.SplitPreview, "POST", "/api/user/distribution/preview", body=params, key=idempotency_key, shape="DestinationPreviewSplitParams")
 
     def update(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationUpdateParams]) -> t.UserDestination:
         """Update a destination of a user.
@@ -863,7 +863,7 @@ class InvoicesService(Service):
 
         Requires the scope `u_user_invoice_create`.
         """
-        return self._call(t.InvoiceDetail, "POST", "/api/user/invoice/create", body=params, key=idempotency_key)
+        return self._call(t.InvoiceDetail, "POST", "/api/user/invoice/create", body=params, key=idempotency_key, shape="InvoiceCreateParams")
 
     def delete(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.InvoiceRefParams]) -> t.InvoiceMoved:
         """Void an invoice.
@@ -925,7 +925,7 @@ class PayersService(Service):
 
         Requires the scope `u_user_payer_create`.
         """
-        return self._call(t.PayerDetail, "POST", "/api/user/payer/create", body=params, key=idempotency_key)
+        return self._call(t.PayerDetail, "POST", "/api/user/payer/create", body=params, key=idempotency_key, shape="PayerCreateParams")
 
     def delete(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayerDeleteParams]) -> t.PayerDeleted:
         """Delete a payer.
@@ -961,7 +961,7 @@ class PayersService(Service):
 
         Requires the scope `u_user_payer_update`.
         """
-        return self._call(t.PayerDetail, "POST", "/api/user/payer/update", body=params, key=idempotency_key)
+        return self._call(t.PayerDetail, "POST", "/api/user/payer/update", body=params, key=idempotency_key, shape="PayerUpdateParams")
 
 
 class PayrollsService(Service):
@@ -988,7 +988,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.PayrollCreated, "POST", "/api/company/payroll/create", body=params, key=idempotency_key)
+        return self._call(t.PayrollCreated, "POST", "/api/company/payroll/create", body=params, key=idempotency_key, shape="PayrollCreateParams")
 
     def pay_invoices(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollPayInvoicesParams]) -> t.PayrollCreated:
         """Create a payroll from invoices.
@@ -1017,7 +1017,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay` or `c_company_propose`.
         """
-        return self._call(t.PayrollPreview, "POST", "/api/company/payroll/preview", body=params, key=idempotency_key)
+        return self._call(t.PayrollPreview, "POST", "/api/company/payroll/preview", body=params, key=idempotency_key, shape="PayrollCreateParams")
 
     def refresh_quote(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollRefParams]) -> t.PayrollRefreshed:
         """Refresh the quote of a payroll.
@@ -1048,7 +1048,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.ScheduleDetail, "POST", "/api/company/payroll/schedule/create", body=params, key=idempotency_key)
+        return self._call(t.ScheduleDetail, "POST", "/api/company/payroll/schedule/create", body=params, key=idempotency_key, shape="PayrollCreateScheduleParams")
 
     def change_schedule_run(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollChangeScheduleRunParams]) -> t.ScheduleRunChanged:
         """Change or skip a run of a schedule.
@@ -1058,7 +1058,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.ScheduleRunChanged, "POST", "/api/company/payroll/schedule/run", body=params, key=idempotency_key)
+        return self._call(t.ScheduleRunChanged, "POST", "/api/company/payroll/schedule/run", body=params, key=idempotency_key, shape="PayrollChangeScheduleRunParams")
 
     def update_schedule(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollUpdateScheduleParams]) -> t.ScheduleDetail:
         """Update a schedule.
@@ -1069,7 +1069,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.ScheduleDetail, "POST", "/api/company/payroll/schedule/update", body=params, key=idempotency_key)
+        return self._call(t.ScheduleDetail, "POST", "/api/company/payroll/schedule/update", body=params, key=idempotency_key, shape="PayrollUpdateScheduleParams")
 
     def list_schedules(self, **params: Unpack[t.PayrollListSchedulesParams]) -> t.SchedulePage:
         """List schedules.
@@ -1113,7 +1113,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.PayrollCreated, "POST", "/api/company/payroll/update", body=params, key=idempotency_key)
+        return self._call(t.PayrollCreated, "POST", "/api/company/payroll/update", body=params, key=idempotency_key, shape="PayrollUpdateParams")
 
     def list(self, **params: Unpack[t.PayrollListParams]) -> t.PayrollPage:
         """List payrolls.
@@ -1144,7 +1144,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.VendorPayrollCreated, "POST", "/api/vendor/payroll", body=params, key=idempotency_key)
+        return self._call(t.VendorPayrollCreated, "POST", "/api/vendor/payroll", body=params, key=idempotency_key, shape="PayrollCreateForVendorsParams")
 
     def upload_vendor_document(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.PayrollUploadVendorDocumentParams]) -> t.VendorDocument:
         """Upload a vendor's invoice.
@@ -1163,7 +1163,7 @@ class PayrollsService(Service):
 
         Requires the scope `c_company_workers_pay`.
         """
-        return self._call(t.PayrollPreview, "POST", "/api/vendor/payroll/quotes", body=params, key=idempotency_key)
+        return self._call(t.PayrollPreview, "POST", "/api/vendor/payroll/quotes", body=params, key=idempotency_key, shape="PayrollQuoteForVendorsParams")
 
 
 class PlatformsService(Service):
@@ -1293,7 +1293,7 @@ class ProposalsService(Service):
 
         Requires the scope `c_company_propose`.
         """
-        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/claim", body=params, key=idempotency_key)
+        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/claim", body=params, key=idempotency_key, shape="ProposalProposeClaimParams")
 
     def propose_payroll(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.ProposalProposePayrollParams]) -> t.ProposalDetail:
         """Propose a payroll.
@@ -1305,7 +1305,7 @@ class ProposalsService(Service):
 
         Requires the scope `c_company_propose`.
         """
-        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/payroll", body=params, key=idempotency_key)
+        return self._call(t.ProposalDetail, "POST", "/api/company/proposals/payroll", body=params, key=idempotency_key, shape="ProposalProposePayrollParams")
 
     def get(self, proposal_id: str, /, **params: Unpack[t.ProposalGetParams]) -> t.ProposalDetail:
         """Get a proposal.
@@ -1438,7 +1438,7 @@ class RecipientsService(Service):
 
         Requires the scope `c_company_workers_invite`.
         """
-        return self._call(t.RecipientAllocationsUpdated, "PATCH", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/allocations", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
+        return self._call(t.RecipientAllocationsUpdated, "PATCH", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/allocations", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key, shape="RecipientSetAllocationsParams")
 
     def correct_destination(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDestinationCorrectParams]) -> t.RecipientDestination:
         """Correct a destination of a recipient.
@@ -1553,7 +1553,7 @@ class SandboxService(Service):
 
         Available in the sandbox only.
         """
-        return self._call(t.BankDeposited, "POST", "/api/sandbox/bank-deposit", body=params, key=idempotency_key)
+        return self._call(t.BankDeposited, "POST", "/api/sandbox/bank-deposit", body=params, key=idempotency_key, shape="SandboxBankDepositParams")
 
     def bank_return(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxBankReturnParams]) -> t.SandboxFailure:
         """Return a payment.
@@ -1588,7 +1588,7 @@ class SandboxService(Service):
 
         Available in the sandbox only.
         """
-        return self._call(t.SandboxPaid, "POST", "/api/sandbox/deposit", body=params, key=idempotency_key)
+        return self._call(t.SandboxPaid, "POST", "/api/sandbox/deposit", body=params, key=idempotency_key, shape="SandboxDepositParams")
 
     def direct_debit_return(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.SandboxDirectDebitReturnParams]) -> t.SandboxDebitReturn:
         """Return a direct debit.
@@ -1871,7 +1871,7 @@ class WalletsService(Service):
 
         Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
         """
-        return self._call(t.DebitAnswer, "POST", "/api/wallets/direct-debits", body=params, key=idempotency_key)
+        return self._call(t.DebitAnswer, "POST", "/api/wallets/direct-debits", body=params, key=idempotency_key, shape="WalletCreateDirectDebitParams")
 
     def cancel_direct_debit(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DebitChangeParams]) -> t.DebitAnswer:
         """Cancel a direct debit.
@@ -1990,7 +1990,7 @@ class WalletsService(Service):
 
         Requires an API key of the company. A user's token is rejected with `insufficient_scope`.
         """
-        return self._call(t.WithdrawalAnswer, "POST", "/api/wallets/withdraw", body=params, key=idempotency_key)
+        return self._call(t.WithdrawalAnswer, "POST", "/api/wallets/withdraw", body=params, key=idempotency_key, shape="WalletWithdrawParams")
 
     def list_withdrawals(self, **params: Unpack[t.WalletListWithdrawalsParams]) -> t.WithdrawalPage:
         """List withdrawals.

@@ -42,6 +42,7 @@ class Transport:
         query: Optional[Mapping[str, Any]],
         body: Optional[Mapping[str, Any]],
         key: Optional[str],
+        shape: Optional[str] = None,
     ) -> bytes:
         """Returns the body of the response. Retries while that is safe and useful."""
         url = self._base + path
@@ -56,7 +57,7 @@ class Transport:
         headers = {"Api-Version": _API_VERSION, "User-Agent": "stipend-python"}
         data = None
         if body is not None:
-            data = encode({_wire(name): value for name, value in body.items()}).encode()
+            data = encode({_wire(name): value for name, value in body.items()}, shape).encode()
             headers["Content-Type"] = "application/json"
         if method != "GET":
             headers["Idempotency-Key"] = key or secrets.token_hex(16)
@@ -100,14 +101,19 @@ class Service:
     def __init__(self, t: Transport) -> None:
         self._t = t
 
-    def _call(self, result: Any, method: str, path: str, query: Any = None, body: Any = None, key: Any = None) -> Any:
-        return build(result, json.loads(self._t.send(method, path, query, body, key), parse_float=Decimal))
+    def _call(self, result: Any, method: str, path: str, **request: Any) -> Any:
+        return build(result, json.loads(self._send(method, path, **request), parse_float=Decimal))
 
-    def _text(self, method: str, path: str, query: Any = None, body: Any = None, key: Any = None) -> str:
-        return self._t.send(method, path, query, body, key).decode()
+    def _text(self, method: str, path: str, **request: Any) -> str:
+        return self._send(method, path, **request).decode()
 
-    def _bytes(self, method: str, path: str, query: Any = None, body: Any = None, key: Any = None) -> bytes:
-        return self._t.send(method, path, query, body, key)
+    def _bytes(self, method: str, path: str, **request: Any) -> bytes:
+        return self._send(method, path, **request)
+
+    def _send(
+        self, method: str, path: str, query: Any = None, body: Any = None, key: Any = None, shape: Any = None
+    ) -> bytes:
+        return self._t.send(method, path, query, body, key, shape)
 
     @staticmethod
     def _path(template: str, **params: str) -> str:

@@ -144,11 +144,11 @@ class AccountCheckData:
 
 
 class AllocationParams(TypedDict, total=False):
-    allocation: Union[Decimal, int]
+    allocation: Union[Decimal, int, str]
     """An integer from 0 to 100."""
     distribution_id: Required[str]
     """ID of the payment destination."""
-    fixed_amount: Union[Decimal, int]
+    fixed_amount: Union[Decimal, int, str]
     """Instead of allocation: amount that is paid first."""
     fixed_currency: str
     """Currency of fixed_amount."""
@@ -303,7 +303,7 @@ class ClaimChangeSettingsParams(TypedDict, total=False):
 
 
 class ClaimCreateParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """Amount due in the denomination currency, with at most its decimals; greater than 0."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -336,7 +336,7 @@ class ClaimCreateParams(TypedDict, total=False):
 
 
 class ClaimCreatePaymentLinkParams(TypedDict, total=False):
-    amount: Union[Decimal, int]
+    amount: Union[Decimal, int, str]
     """Fixed amount. Absent if the payer chooses."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -350,17 +350,17 @@ class ClaimCreatePaymentLinkParams(TypedDict, total=False):
     """Currency in which payers pay: `BTC` (default), `USDC`, `USDT`, or `any` for all of them that the service
     can receive.
     """
-    max_amount: Union[Decimal, int]
+    max_amount: Union[Decimal, int, str]
     """Largest amount that the payer can choose."""
     max_payments: int
     """Number of payments after which the link ends; 0 for no limit."""
     metadata: Mapping[str, str]
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    min_amount: Union[Decimal, int]
+    min_amount: Union[Decimal, int, str]
     """Least amount that the payer can choose."""
     redirect_url: str
     """Like `return_url`, but the checkout page redirects to it once the claim is paid. Send only one of the two."""
-    suggested_amounts: Sequence[Union[Decimal, int]]
+    suggested_amounts: Sequence[Union[Decimal, int, str]]
     """Amounts that the page suggests."""
     title: Required[str]
     """What payers pay for."""
@@ -695,7 +695,7 @@ class ClaimRefund:
 
 
 class ClaimRefundParams(TypedDict, total=False):
-    amount: Union[Decimal, int]
+    amount: Union[Decimal, int, str]
     """Part of a paid claim to refund. Default: the payer's own money, such as an overpayment."""
     claim_id: Required[str]
     """ID of the merchant claim."""
@@ -752,7 +752,7 @@ class ClaimRefunded:
 
 
 class ClaimSettleParams(TypedDict, total=False):
-    amount: Union[Decimal, int]
+    amount: Union[Decimal, int, str]
     """Default: everything available."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -916,7 +916,7 @@ class CompanyAddUBOParams(TypedDict, total=False):
     """Given name."""
     last_name: Required[str]
     """Family name."""
-    ownership_percentage: Union[Decimal, int]
+    ownership_percentage: Union[Decimal, int, str]
     """Share of the company that the person owns, in percent: 0 to 100, with at most 2 decimals. An owner of 25
     or more must be verified.
     """
@@ -946,7 +946,7 @@ class CompanyApproveParams(TypedDict, total=False):
 
 
 class CompanyCreateBillParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """Amount owed, with tax."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -1682,7 +1682,7 @@ class DestinationListParams(TypedDict, total=False):
 class DestinationPreviewSplitParams(TypedDict, total=False):
     allocations: Sequence[AllocationParams]
     """Default: as they are now."""
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """Amount of a payment, such as 1000."""
     currency: Required[str]
     """Fiat currency of the payment."""
@@ -2521,11 +2521,11 @@ class InvoiceGetParams(TypedDict, total=False):
 class InvoiceItemParams(TypedDict, total=False):
     description: Required[str]
     """Free text for people."""
-    quantity: Union[Decimal, int]
+    quantity: Union[Decimal, int, str]
     """Default: 1; at most 3 decimals."""
-    tax_rate: Union[Decimal, int]
+    tax_rate: Union[Decimal, int, str]
     """Percent. Default: 0; at most 2 decimals."""
-    unit_price: Required[Union[Decimal, int]]
+    unit_price: Required[Union[Decimal, int, str]]
     """Without tax."""
 
 
@@ -2688,7 +2688,7 @@ class LineItem:
 
 
 class LineItemParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """Total of the line in the denomination currency; negative for a discount."""
     description: Required[str]
     """Description of the line item."""
@@ -3048,7 +3048,7 @@ class PayerCreateParams(TypedDict, total=False):
     """Full name."""
     occupation: str
     """For an employer."""
-    payment_amount: Union[Decimal, int]
+    payment_amount: Union[Decimal, int, str]
     """For an employer, in payroll_invoice_currency."""
     payroll_invoice_currency: Required[Optional[Literal["EUR", "USD"]]]
     """Currency of the payer's invoices."""
@@ -3176,7 +3176,7 @@ class PayerUpdateParams(TypedDict, total=False):
     """Full name."""
     occupation: str
     """The user's occupation."""
-    payment_amount: Union[Decimal, int]
+    payment_amount: Union[Decimal, int, str]
     """Payment by the employer, in the payer's currency."""
     payroll_invoice_currency: Literal["EUR", "USD"]
     """Currency of the payer's invoices."""
@@ -4473,7 +4473,7 @@ class ProposalPage:
 
 
 class ProposalProposeClaimParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """Amount due in the denomination currency, with at most its decimals; greater than 0."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -5106,7 +5106,7 @@ class RequiredSubfield:
 
 
 class SandboxBankDepositParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """Amount, in whole units of its currency (12.50 is twelve and a half), with at most the currency's decimals."""
     currency: Required[str]
     """Currency: its code, one of GET /api/currencies."""
@@ -5145,7 +5145,7 @@ class SandboxDebitReturn:
 
 
 class SandboxDepositParams(TypedDict, total=False):
-    amount: Union[Decimal, int]
+    amount: Union[Decimal, int, str]
     """In the funding currency. Default: derived from kind."""
     claim_id: str
     """ID of the claim to pay. Set this, payroll_id or wallet_id."""
@@ -5667,7 +5667,7 @@ class TestData:
 
 
 class ToPayItemParams(TypedDict, total=False):
-    amount_fiat: Union[Decimal, int]
+    amount_fiat: Union[Decimal, int, str]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
     currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
@@ -5689,7 +5689,7 @@ class ToPayItemParams(TypedDict, total=False):
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
     metadata: Mapping[str, str]
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    receive_amount: Union[Decimal, int]
+    receive_amount: Union[Decimal, int, str]
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
     what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
     currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
@@ -6112,7 +6112,7 @@ class VendorDocument:
 
 
 class VendorItemParams(TypedDict, total=False):
-    amount_fiat: Union[Decimal, int]
+    amount_fiat: Union[Decimal, int, str]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
     currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
@@ -6134,7 +6134,7 @@ class VendorItemParams(TypedDict, total=False):
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
     metadata: Mapping[str, str]
     """Your own data: up to 50 keys of up to 40 characters, with string values of up to 500."""
-    receive_amount: Union[Decimal, int]
+    receive_amount: Union[Decimal, int, str]
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
     what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
     currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
@@ -6183,13 +6183,13 @@ class VendorPayrollCreated:
 
 
 class VendorQuoteItemParams(TypedDict, total=False):
-    amount_fiat: Union[Decimal, int]
+    amount_fiat: Union[Decimal, int, str]
     """Amount for the payee, in whole units of the payroll's `currency` (1250.50 USD), with at most the
     currency's decimals; greater than 0. If `receive_amount` is given in its place, it is what that costs.
     """
     is_premium: bool
     """Whether the premium fee of the company's contract applies instead of the standard fee."""
-    receive_amount: Union[Decimal, int]
+    receive_amount: Union[Decimal, int, str]
     """What the payee receives exactly, in `receive_currency`, in place of `amount_fiat`: the service computes
     what it costs at the present price, rounded up, and again when an expired quote is replaced. In another
     currency than the payroll's, not with a pay date or bank funding; never for an invoice. 0 or absent if
@@ -6239,7 +6239,7 @@ class WalletCancelWithdrawalParams(TypedDict, total=False):
 
 
 class WalletCreateDirectDebitParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """In the mandate's currency."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -6542,7 +6542,7 @@ class WalletTransactionPage:
 
 
 class WalletWithdrawParams(TypedDict, total=False):
-    amount: Required[Union[Decimal, int]]
+    amount: Required[Union[Decimal, int, str]]
     """In the destination's currency."""
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""

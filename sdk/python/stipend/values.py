@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Optional, Union, get_args, get_origin, get_type_hints
 
 from . import names_gen
 from .events import Event
 
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
-def encode(value: Any) -> str:
-    """Returns value as JSON. Members that are None are omitted."""
+
+def encode(value: Any, shape: Optional[str] = None) -> str:
+    """Returns value as JSON. shape names its type, whose decimals become numbers. Members that are None are omitted."""
     if isinstance(value, Mapping):
-        members = (f"{json.dumps(name)}:{encode(member)}" for name, member in value.items() if member is not None)
+        shapes = names_gen.DECIMALS.get(shape or "", {})
+        members = (
+            f"{json.dumps(name)}:{encode(member, shapes.get(name))}"
+            for name, member in value.items()
+            if member is not None
+        )
         return "{" + ",".join(members) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(encode, value)) + "]"
+        return "[" + ",".join(encode(item, shape) for item in value) + "]"
+    if shape == "#" and isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            raise ValueError(f'{value!r} is not an amount: write Decimal("1250.50") or "1250.50"')
+        return text(Decimal(value))
     if isinstance(value, (Decimal, float)):
         return text(value)
     if isinstance(value, datetime):

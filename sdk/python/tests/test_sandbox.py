@@ -91,6 +91,15 @@ class TestSandbox(unittest.TestCase):
         self.assertIn(error.request_id, str(error))
         with self.assertRaisesRegex(TypeError, "12.5 is a float"):
             self.client.payrolls.create(to_pay=[{"user_id": "usr_1", "amount_fiat": 12.5}])
+        with self.assertRaisesRegex(ValueError, "'12,50' is not an amount"):
+            self.client.payrolls.create(to_pay=[{"user_id": "usr_1", "amount_fiat": "12,50"}])
+
+    def test_takes_amounts_as_text(self) -> None:
+        claim = self.client.claims.create(
+            payer_id="7", amount="012.50", denomination_currency="USD", metadata={"amount": "7"}
+        )
+        self.assertEqual(claim.denomination_amount, "12.50")
+        self.assertEqual(self.client.claims.get_status(claim_id=claim.claim_id).metadata, {"amount": "7"})
 
     def test_retries_with_the_same_key_and_keeps_every_digit(self) -> None:
         exact = "12345678901234567.123456789012345678"
