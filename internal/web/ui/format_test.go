@@ -89,6 +89,19 @@ func TestPluralForms(t *testing.T) {
 	}
 }
 
+// A page shows the message of an error, unless it is written for programs.
+func TestPagesDoNotShowMessagesForPrograms(t *testing.T) {
+	r := &ui.Request{Reader: texts.Reader{Language: texts.Language{Tag: "en"}}}
+	for message, want := range map[string]string{
+		"The service does not know this currency; see GET /api/currencies.": "This currency isn’t supported here.",
+		"Funding accounts are in EUR or USD.":                               "Funding accounts are in EUR or USD.",
+	} {
+		if got := r.Localize("currency_not_supported", message); got != (ui.LocalizedText{Text: want}) {
+			t.Errorf("%q is shown as %q", message, got)
+		}
+	}
+}
+
 // Reasons for which payments to bank accounts fail have a text in every language.
 func TestReasonsOfBankPaymentsHaveTexts(t *testing.T) {
 	for _, l := range texts.Languages {

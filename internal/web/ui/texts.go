@@ -3,6 +3,7 @@ package ui
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	xlanguage "golang.org/x/text/language"
 
@@ -73,10 +74,11 @@ func (c *Request) Localize(code, otherwise string, fields ...string) LocalizedTe
 	if key := "fault." + code; c.HasText(key) {
 		return LocalizedText{Text: c.Text(key)}
 	}
-	if c.Language.Tag == "en" {
+	if c.Language.Tag == "en" && !strings.Contains(otherwise, " /api/") {
 		return LocalizedText{Text: otherwise}
 	}
-	// Messages of one code vary. Other languages have one general text for all of them.
+	// Messages of one code vary. Other languages have one general text for all of them, which also replaces a message that
+	// names an operation of the API.
 	if key := "fault." + code + ".else"; c.HasText(key) {
 		return LocalizedText{Text: c.Text(key)}
 	}
