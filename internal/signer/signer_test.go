@@ -41,7 +41,7 @@ const policy = `{
 
 // fixture is a signer behind its socket, with the keys of the service that may have been stolen.
 type fixture struct {
-	*testing.T
+	testing.TB
 	dir    string
 	policy string
 	now    time.Time
@@ -56,8 +56,8 @@ type fixture struct {
 	staff  []signertest.Passkey
 }
 
-func start(t *testing.T) *fixture {
-	f := &fixture{T: t, dir: t.TempDir(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC),
+func start(t testing.TB) *fixture {
+	f := &fixture{TB: t, dir: t.TempDir(), now: time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC),
 		staff: []signertest.Passkey{signertest.NewPasskey("ada"), signertest.NewPasskey("grace")}}
 	f.policy = fmt.Sprintf(policy, f.staff[0].Approver()+","+f.staff[1].Approver())
 	f.payee = testkit.Must(bitcoin.ParseXPriv(testkit.Must(bitcoin.MasterFromSeed(bytes.Repeat([]byte{2}, 32), "regtest")),
@@ -423,4 +423,38 @@ func TestPoliciesThatAreIncompleteAreRefused(t *testing.T) {
 	if _, err := signer.LoadPolicy(path); err == nil {
 		t.Error("a policy that everybody may write is accepted")
 	}
+}
+
+// Whatever the service sends, a signed transaction without approvals pays at most what the policy permits, and a fee
+// within its limit.
+func FuzzSignBitcoin(f *testing.F) {
+	x := start(f)
+	for _, sats := range []int64{10_000_000, 60_000_000} {
+		p, _ := x.packet([]chain.WalletCoin{x.coin(sats + 20_000)}, out{address: x.address(0), sats: sats},
+			out{address: testkit.Must(x.keys.Address(1, 3)), sats: 15_000, own: &bitcoin.KeyPath{Branch: 1, Index: 3}})
+		f.Add(encode(p))
+	}
+	f.Add([]byte("psbt\xff"))
+	const permitted, fee = 20_000_000, 100_000 // approval_above and max_fee
+	f.Fuzz(func(t *testing.T, text []byte) {
+		x.now = x.now.Add(48 * time.Hour) // the limits of an hour and a day start again
+		signed, err := x.client.SignBitcoin(t.Context(), signer.BitcoinRequest{PSBT: text, References: []string{"a", "b"}})
+		if err != nil {
+			return
+		}
+		p := testkit.Must(psbt.NewFromRawBytes(bytes.NewReader(signed), false))
+		var in, others, all int64
+		for _, input := range p.Inputs {
+			in += input.WitnessUtxo.Value
+		}
+		for i, o := range p.UnsignedTx.TxOut {
+			all += o.Value
+			if _, own := x.keys.Path(p.Outputs[i].Bip32Derivation, o.PkScript); !own {
+				others += o.Value
+			}
+		}
+		if others > permitted || in-all > fee {
+			t.Errorf("%d sat are paid with a fee of %d", others, in-all)
+		}
+	})
 }

@@ -95,3 +95,26 @@ func TestAReceiverIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Whatever parses derives addresses that are valid on the network.
+func FuzzReceiver(f *testing.F) {
+	for _, text := range []string{key84, "wpkh([73c5da0a/84h/0h/0h]" + key84 + "/0/*)",
+		"tr([73c5da0a/86'/0'/0']" + key86 + "/<0;1>/*)", "sh(wpkh(" + key49 + "/0/*))", "xprv", "pkh(/*)#aaaaaaaa"} {
+		f.Add(text, "bitcoin")
+	}
+	f.Fuzz(func(t *testing.T, text, network string) {
+		r, err := ParseReceiver(text, network)
+		if err != nil {
+			return
+		}
+		for _, index := range []uint32{0, 7} {
+			address, err := r.Address(index)
+			if err != nil {
+				t.Fatalf("%q on %q: address %d: %v", text, network, index, err)
+			}
+			if _, err := NormalizeAddress(address, network); err != nil {
+				t.Errorf("%q on %q derives %s: %v", text, network, address, err)
+			}
+		}
+	})
+}

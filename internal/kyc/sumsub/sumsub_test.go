@@ -137,3 +137,26 @@ func TestCallbackNeedsAValidSignatureAndARecentTime(t *testing.T) {
 		}
 	}
 }
+
+// A callback names its applicant, or is refused. Only the provider can sign one.
+func FuzzCallback(f *testing.F) {
+	p := sumsub.New(sumsub.Options{WebhookSecret: sumsubtest.WebhookSecret})
+	for _, body := range []string{`{"applicantId":"app1","createdAtMs":"2026-05-01 12:00:00.000"}`,
+		`{"applicantId":1}`, `{"createdAtMs":"2026-05-01 12:00:00.000"}`, `[]`, ``} {
+		f.Add(body, sumsubtest.Sign(sumsubtest.WebhookSecret, body), true)
+		f.Add(body, sumsubtest.Sign("another", body), false)
+	}
+	f.Fuzz(func(t *testing.T, body, signature string, sign bool) {
+		right := sumsubtest.Sign(sumsubtest.WebhookSecret, body)
+		if sign {
+			signature = right
+		}
+		h := http.Header{}
+		h.Set("X-Payload-Digest-Alg", "HMAC_SHA256_HEX")
+		h.Set("X-Payload-Digest", signature)
+		notice, err := p.Callback(h, []byte(body), now)
+		if err == nil && (notice.Ref == "" || notice.ID == "" || !strings.EqualFold(signature, right)) {
+			t.Errorf("%q with %q is accepted: %+v", body, signature, notice)
+		}
+	})
+}
