@@ -51,6 +51,11 @@ test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: 
 		-run '^(TestSource|TestWatcher|TestANodeThatIsDown|TestARestoredBackupPaysNobodyTwice|TestKilledAtAnyMomentEverybodyIsPaidOnce)$$/^core$$' \
 		./internal/chain ./internal/app ./cmd/stipend; status=$$?; tools/postgres-stop.sh; exit $$status
 
+.PHONY: fuzz
+fuzz: ## fuzz every parser of outside bytes, each for a time (TIME=10m)
+	@grep -rHo '^func Fuzz[A-Za-z0-9]*' --include='*_test.go' internal cmd | while IFS=: read -r file name; do \
+		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(or $(TIME),10m) "./$$(dirname "$$file")" || exit 1; done
+
 .PHONY: simulate
 simulate: ## run the whole service with failures that follow from seeds (ARGS="-seed 7 -runs 1000"; -show prints the steps)
 	@go test -count=1 -v -timeout 24h -run TestNothingIsLostDoubledOrInvented ./internal/simulation -args $(or $(ARGS),-runs 100)
