@@ -21,7 +21,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stipend/stipend/internal/apierr"
-	"github.com/stipend/stipend/internal/country"
 	"github.com/stipend/stipend/internal/identity"
 )
 
@@ -513,13 +512,13 @@ func count(n int, noun string) string {
 const (
 	multiline = "multiline" // may contain line breaks and tabs
 	inCSV     = "csv"       // a CSV file, whose cells are checked separately
-	inCountry = "country"   // the code of a country, or empty
+	inCountry = "country"   // the code of a country, which the domain checks
 )
 
 // checkString returns a message if a string violates its schema, or "".
 func checkString(s *huma.Schema, text string) string {
-	if s.Format == inCountry && text != "" && !country.Exists(strings.ToUpper(strings.TrimSpace(text))) {
-		return identity.CountryProblem
+	if s.Format == inCountry && text != "" && text == strings.TrimSpace(text) {
+		return "" // identity.Country checks it, so that a wrong code is listed together with the other problems of a person
 	}
 	if s.MinLength != nil && utf8.RuneCountInString(text) < *s.MinLength {
 		return "The text must have at least " + count(*s.MinLength, "character") + "."

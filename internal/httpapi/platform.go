@@ -15,7 +15,7 @@ type (
 		Country    string `json:"country" maxLength:"2" format:"country" doc:"Country of the company, 2-letter ISO code."`
 		Email      string `json:"email,omitempty" maxLength:"254" doc:"Address of the company."`
 		Website    string `json:"website,omitempty" maxLength:"300"`
-		OwnerEmail string `json:"owner_email" format:"email" maxLength:"254" doc:"The first owner, who is invited."`
+		OwnerEmail string `json:"owner_email" minLength:"1" maxLength:"254" doc:"The first owner, who is invited."`
 		Language   string `json:"language,omitempty" enum:",en,es,pt,fr" doc:"Of the invitation. Default: the country's."`
 		ExternalID string `json:"external_id,omitempty" maxLength:"255" doc:"Your reference, unique per app."`
 		ReturnURL  string `json:"return_url,omitempty" maxLength:"500" doc:"Where the onboarding pages return to."`
