@@ -162,7 +162,7 @@ func Forget(ctx context.Context, d *db.DB) error {
 
 // AuditFilter selects entries of the audit log. Zero fields select all.
 type AuditFilter struct {
-	Text     string // part of the name of the staff member or of the reason, or the ID of a company or object
+	Text     string // part of the name of the staff member, the reason or the company's name, or an ID
 	Action   string
 	From, To time.Time // entries at or after From and before To
 	Page     db.Page
@@ -174,7 +174,8 @@ func AuditLog(ctx context.Context, tx *db.Tx, f AuditFilter) ([]AuditEntry, int6
 	l.Where("sequence > ?", int64(0))
 	if f.Text != "" {
 		is, pattern := tx.Contains(f.Text)
-		l.Where("(name "+is+" ? OR reason "+is+" ? OR company_id = ? OR object_id = ?)", pattern, pattern, f.Text, f.Text)
+		l.Where("(name "+is+" ? OR reason "+is+" ? OR company_id = ? OR object_id = ? OR company_id IN "+
+			"(SELECT company_id FROM companies WHERE name "+is+" ?))", pattern, pattern, f.Text, f.Text, pattern)
 	}
 	if f.Action != "" {
 		l.Where("action = ?", f.Action)

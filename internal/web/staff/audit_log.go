@@ -3,13 +3,25 @@ package staff
 import (
 	"cmp"
 	"context"
+	"errors"
 
+	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
 const auditPath = ui.StaffPath + "/acts"
+
+// companyName returns the name of a company, or "" if there is no such company.
+func companyName(ctx context.Context, tx *db.Tx, id string) (string, error) {
+	company, err := identity.CompanyByID(ctx, tx, id)
+	if errors.Is(err, apierr.NotFoundErr) {
+		return "", nil
+	}
+	return company.Name, err
+}
 
 // showAuditLog lists the actions of staff.
 func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -32,7 +44,16 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		who := ui.Cell{Text: cmp.Or(a.Name, c.Text("operations.machine"))}
 		object := ui.CodeCell(a.ObjectID)
 		if a.CompanyID != "" {
-			object.Lines = []ui.Cell{ui.CodeCell(a.CompanyID)}
+			name, err := companyName(ctx, tx, a.CompanyID)
+			if err != nil {
+				return ui.View{}, err
+			}
+			if name != "" {
+				object.Lines = append(object.Lines, c.LinkCell(name, companiesPath+"/"+a.CompanyID))
+			}
+			if a.CompanyID != a.ObjectID {
+				object.Lines = append(object.Lines, ui.CodeCell(a.CompanyID))
+			}
 		}
 		why := ui.Cell{Text: a.Reason}
 		if a.Code != "" {

@@ -82,14 +82,15 @@ func TestClearingAHitNeedsTwoStaffMembers(t *testing.T) {
 		}
 		acts := katherine.Get("/operations/acts").Text
 		for _, want := range []string{"Requested to clear a screening match", "Approved clearing a screening match",
-			"Confirmed a screening match"} {
+			"Confirmed a screening match", `href="/operations/companies/` + x.Company.ID + `">Acme`} {
 			if !strings.Contains(acts, want) {
 				t.Errorf("the audit log lacks %q", want)
 			}
 		}
 		for query, want := range map[string]int{"": 3, "action=hit.confirmed": 1,
 			"q=hit_2": 2, "q=DOROTHY&action=hit.clear.ask": 0, "q=katherine&action=hit.clear.ask": 2,
-			"q=another+year&since=2020-01-01": 3, "until=2020-01-01": 0} {
+			"q=another+year&since=2020-01-01": 3, "until=2020-01-01": 0, "q=aCM": 3, "q=Acme+Gmbh": 0,
+			"q=" + x.Company.ID: 3} {
 			page := katherine.Get("/operations/acts?" + query)
 			if got := strings.Count(page.Text, "born in another year"); page.Status != http.StatusOK || got != want {
 				t.Errorf("%s: %d entries, want %d\n%s", query, got, want, page.Text)
