@@ -85,6 +85,11 @@ func TestAFirstPayrollFromTheHomePageInABrowser(t *testing.T) {
 			f.shows("Grace Hopper", "Annie Easley", "Mary Jackson", "Sep 1, 2026 – Sep 30, 2026")
 			click("main form .btn.primary")
 			click("form[action$='/sandbox/deposit'] button")
+			if !look.NoScript {
+				eventually(t, 60*time.Second, "the badge beside the title changes without a reload", func() bool {
+					return webtest.Evaluate[string](f.Page, "document.querySelector('.pagehead .badge').innerText") == "Paid"
+				})
+			}
 			path, _, _ := strings.Cut(f.Path(), "/fund")
 			f.waits(path, "Paid")
 			t.Logf("%d clicks", clicks)

@@ -89,7 +89,7 @@ func TestRecipientPages(t *testing.T) {
 		}
 		next := o.Submit(form, "/recipients/new", "first_name", "Annie", "last_name", "Easley", "country", "US", "symbol",
 			"USD")
-		o.says(o.Get(next.Location()), "USD, ACH", "Pay by Fedwire", "Add, then another person")
+		o.says(o.Get(next.Location()), "USD, ACH", "Pay by Fedwire", "Save and add another person")
 
 		file := o.says(o.Get("/recipients/import"), "external_id", `accept=".csv,text/csv"`)
 		o.says(o.Get("/recipients/import/template.csv"), "external_id,first_name")
@@ -99,8 +99,9 @@ func TestRecipientPages(t *testing.T) {
 		checked := o.says(o.Submit(file, "/recipients/import/check", "csv", "external_id,first_name,last_name,country\n"+
 			"i-1,Mary,Jackson,US\ni-2,Katherine,Johnson,Atlantis\ne-7,Joan,Clarke,US\n"),
 			"Ready to add: 1. Already in your list: 1. With problems: 1.", "Atlantis", ">3<")
-		o.Submit(checked, "/recipients/import")
-		o.says(o.Get("/recipients?search=mary"), "Mary Jackson", "Added.")
+		added := o.Submit(checked, "/recipients/import")
+		o.says(o.Follow(added), "Mary Jackson", "Added.", "Remind everyone")
+		o.says(o.Get("/recipients?search=mary"), "Mary Jackson")
 		o.silent(o.says(o.Get("/recipients/export.csv"), "Mary Jackson", "i-1"), "Katherine")
 
 		o.says(o.Get(at), "Joan &lt;i&gt;Clark", "Needs a destination", "No destination yet", "e-7", "No payments yet.")
@@ -108,7 +109,7 @@ func TestRecipientPages(t *testing.T) {
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
 		o.says(o.Get(at+"/destinations/new?symbol=USD"), "Pay by Fedwire")
 		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "For example 110000000.",
-			`name="d.address.city"`)
+			`name="d.address.city"`, ">Checking</option>", ">Individual</option>")
 		bank := []string{
 			"d.account_holder_name", "Joan Clarke", "d.account_holder_type", "individual", "d.routing_number", "110000000",
 			"d.account_number", "000123456789",

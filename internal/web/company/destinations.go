@@ -272,7 +272,11 @@ func destinationField(c *ui.Request, f destination.Field, name, only, value stri
 			in.Options = []ui.Option{{Value: "", Label: c.Text("form.choose")}}
 		}
 		for _, o := range f.Options {
-			in.Options = append(in.Options, ui.Option{Value: o.Value, Label: cmp.Or(o.Label, o.Value)})
+			label := cmp.Or(o.Label, o.Value)
+			if key := "bank." + f.Key + "." + o.Value; c.HasText(key) {
+				label = c.Text(key)
+			}
+			in.Options = append(in.Options, ui.Option{Value: o.Value, Label: label})
 		}
 	case "email":
 		in.Type = "email"

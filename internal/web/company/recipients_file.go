@@ -93,14 +93,15 @@ func cellsOf(text string) func(row int, column string) string {
 }
 
 // importRecipients adds the valid rows of the file that the user has checked. Rows with an external_id that exists are
-// skipped, so posting the form twice adds those people once.
+// skipped, so posting the form twice adds those people once. They have no destinations yet, so it redirects to the page
+// that asks them for one.
 func importRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	text := c.Form.Get("csv")
 	if text == "" {
 		return ui.View{}, errNoFile.At("body", "/file")
 	}
 	_, err := payee.Import(ctx, tx, c.Sealer, c.Session.Principal(), c.Session.Company.ID, text, false)
-	return ui.View{Redirect: "/recipients?sort_by=created"}, ui.RenameField(err, "/csv", "/file")
+	return ui.View{Redirect: "/recipients/unpayable"}, ui.RenameField(err, "/csv", "/file")
 }
 
 var errNoFile = apierr.New(apierr.Invalid, "no_file", "Choose a file, or paste CSV.")

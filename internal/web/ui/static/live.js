@@ -62,6 +62,8 @@ function show(body) {
 	count();
 	if (opened && part.querySelector("details")) part.querySelector("details").open = true;
 	if (focused) document.getElementById(focused)?.focus();
+	const state = part.querySelector("template[data-state]"); // the badge beside the title is outside of the part
+	if (state) document.querySelector(".pagehead .badge")?.replaceWith(state.content.cloneNode(true));
 	const leads = part.querySelector("[data-redirect]");
 	if (leads && !ended) location.assign(leads.dataset.redirect);
 	const now = part.querySelector("[data-announcement]")?.dataset.announcement;
