@@ -87,6 +87,10 @@ func restoredBackup(t *testing.T, node func(testing.TB) *btcdtest.Node) {
 		return w.mine() == nil && strings.Count(found, given) == 2 && strings.Contains(found, "0.12345678")
 	})
 
+	if out, err := w.try("payouts", "resume"); err == nil || !strings.Contains(out, "payouts paid") {
+		t.Errorf("payouts resume although a transaction that paid queued outputs is not explained: %s %v", out, err)
+	}
+
 	// Staff marks the outputs that were paid with their transaction; the command verifies it on the chain.
 	queued := strings.Fields(w.command("payouts", "queued"))[7:]
 	txid := strings.Fields(w.command("payouts", "status")[strings.Index(w.command("payouts", "status"),

@@ -213,7 +213,9 @@ func (s *Service) RequestAction(ctx context.Context, tx *db.Tx, by Session, acti
 		r.CompanyID, r.ObjectID = "", ""
 		var why string
 		why, err = payout.Paused(ctx, tx)
-		open = why != ""
+		if open = why != ""; err == nil && open {
+			err = requireExplained(ctx, tx)
+		}
 	case Release:
 		open, err = s.waitsForRelease(ctx, tx, companyID, objectID)
 	case Unfreeze:
@@ -354,7 +356,7 @@ func (s *Service) Answer(ctx context.Context, tx *db.Tx, by Session, requestID s
 func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Request) error {
 	switch r.Action {
 	case Resume:
-		return payout.SetPaused(ctx, tx, "")
+		return ResumePayouts(ctx, tx)
 	case Release:
 		return s.release(ctx, tx, r)
 	case Credit, SendBack:

@@ -3,17 +3,18 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/evm"
-	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
@@ -52,13 +53,9 @@ func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
 		if err != nil {
 			return err
 		}
-		var unknown []chain.UnknownSpend
-		for _, name := range append([]string{app.BitcoinChain}, network.Names(network.EVM)...) {
-			some, err := chain.UnknownSpends(ctx, tx, name)
-			if err != nil {
-				return err
-			}
-			unknown = append(unknown, some...)
+		unknown, err := backoffice.UnexplainedSpends(ctx, tx)
+		if err != nil {
+			return err
 		}
 		return printPayouts(std.Out, reason, counts, unknown)
 	})
@@ -105,25 +102,33 @@ func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
 	if err := required("--reason", c.Reason); err != nil {
 		return err
 	}
-	return setPaused(ctx, c.Storage, std, c.Reason, "payouts.pause", c.Reason,
-		"Payouts are paused. Payouts that were broadcast or sent to a bank cannot be stopped.")
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		return "Payouts are paused. Payouts that were broadcast or sent to a bank cannot be stopped.", errors.Join(
+			payout.SetPaused(ctx, tx, c.Reason), backoffice.RecordCommand(ctx, tx, backoffice.Pause, "", c.Reason))
+	})
 }
 
 // PayoutsResumeCmd resumes payouts.
-type PayoutsResumeCmd struct{ app.Storage }
+type PayoutsResumeCmd struct {
+	app.Storage
+	NotPayouts []string `placeholder:"TXID,..." help:"Unknown transactions that paid no queued output, as you verified."`
+}
+
+// Help returns the details of the help.
+func (PayoutsResumeCmd) Help() string {
+	return `It refuses while a transaction spent coins of the wallet that the database does not know: after a restore it
+paid outputs that are queued again. Mark these outputs first with: stipend payouts paid. If the transaction
+paid none, for example because you transferred coins with another wallet, name it with --not-payouts.`
+}
 
 // Run resumes payouts.
 func (c PayoutsResumeCmd) Run(ctx context.Context, std Streams) error {
-	return setPaused(ctx, c.Storage, std, "", backoffice.Resume, "stipend payouts resume", "Payouts are resumed.")
-}
-
-// setPaused pauses payouts for a reason, or resumes them if it is empty. It records the action and prints done.
-func setPaused(ctx context.Context, s app.Storage, std Streams, reason, action, note, done string) error {
-	return writeDB(ctx, s, std, func(ctx context.Context, tx *db.Tx) (string, error) {
-		if err := payout.SetPaused(ctx, tx, reason); err != nil {
+	note := strings.TrimSpace("stipend payouts resume " + strings.Join(c.NotPayouts, " "))
+	return writeDB(ctx, c.Storage, std, func(ctx context.Context, tx *db.Tx) (string, error) {
+		if err := backoffice.ResumePayouts(ctx, tx, c.NotPayouts...); err != nil {
 			return "", err
 		}
-		return done, backoffice.RecordCommand(ctx, tx, action, "", note)
+		return "Payouts are resumed.", backoffice.RecordCommand(ctx, tx, backoffice.Resume, "", note)
 	})
 }
 
