@@ -115,6 +115,7 @@ var values = []struct {
 }{
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
 	{"", func(c Config) error { _, err := c.velocity(); return err }},
+	{"", func(c Config) error { _, err := c.Classes(); return err }},
 	{"", func(c Config) error { _, err := c.operator(); return err }},
 	{"--replicate-to: ", func(c Config) error {
 		if c.ReplicateTo == "" {

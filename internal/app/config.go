@@ -48,6 +48,7 @@ type Config struct {
 	Verification `group:"Verification"`
 	Screening    `group:"Screening"`
 	Limits       `group:"Prices and limits"`
+	Retention    `group:"Data retention"`
 }
 
 // Storage is the location of the data. It is all that a command needs that only opens the database.

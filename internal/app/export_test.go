@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -75,3 +76,8 @@ func (s *Service) Miner() *sandbox.Miner { return s.miner }
 
 // ImageDecoder returns the decoder of images under a configuration.
 func ImageDecoder(c Config) *kyc.ImageDecoder { return c.imageDecoder() }
+
+// PruneExpired deletes the data whose period is over, as the periodic job does.
+func PruneExpired(ctx context.Context, d *db.DB, keep map[string]int) error {
+	return Retention{Keep: keep}.pruneExpired(ctx, d)
+}

@@ -33,7 +33,6 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/requestlog"
-	"github.com/stipend/stipend/internal/securitylog"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/wallet"
 	"github.com/stipend/stipend/internal/webhook/delivery"
@@ -152,8 +151,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		job.Periodic{Name: "ledger.check", Every: time.Hour, Run: s.checkBalances},
 		onDB("webhooks.prune", time.Hour, delivery.Prune),
 		onDB("requests.prune", time.Hour, requestlog.Prune),
-		onDB("notifications.prune", time.Hour, notification.Prune),
-		onDB("security_events.prune", time.Hour, securitylog.Prune),
+		onDB("data.prune", time.Hour, s.cfg.pruneExpired),
 		onDB("funding.collect", 30*time.Second, s.funding.Collect),
 		onDB("funding.review", 30*time.Second, s.funding.Review),
 		onDB("ledger.roll_up", time.Minute, ledger.RollUp),
@@ -166,7 +164,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		onDB("claims.settle", 10*time.Minute, s.claims.SettleDue),
 		onDB("oauth.forget", time.Hour, oauth.Forget),
 		onDB("platforms.forget", time.Hour, platform.Forget),
-		onDB("mails.forget", time.Hour, mail.Forget),
+		onDB("mails.forget_counts", time.Hour, mail.ForgetCounts),
 		onDB("sessions.forget", time.Hour, session.Forget),
 		onDB("operators.forget", time.Hour, backoffice.Forget),
 		onDB("account.forget_links", time.Hour, auth.Forget),

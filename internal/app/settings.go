@@ -21,6 +21,9 @@ var settings = map[string]setting{
 	"replicate-to": {"URL", "Where an SQLite database is copied continuously: file:///directory, or s3://bucket/path " +
 		"with the parameters endpoint and region, and AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Default: nowhere."},
 
+	"keep": {"CLASS=DAYS,...", "How long classes of data are stored, such as mails=30,security_events=730. stipend " +
+		"retention lists the classes and their periods."},
+
 	"listen": {"ADDR", "Where the API and the pages are served (${default}); port 0 picks a free one."},
 	"metrics-listen": {"ADDR", "Where Prometheus metrics, /healthz and /readyz are served (${default}), apart from the " +
 		"API so that metrics do not become public by accident; empty serves none."},

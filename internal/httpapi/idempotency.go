@@ -34,8 +34,8 @@ type keyedWrite struct {
 	fingerprint string
 }
 
-// keyLife is how long an idempotency key and its response are stored.
-const keyLife = 30 * 24 * time.Hour
+// KeyLife is how long an idempotency key and its response are stored.
+const KeyLife = 30 * 24 * time.Hour
 
 // keyHeader returns the Idempotency-Key of a request, or "" if it has none.
 func keyHeader(h http.Header) (string, error) {

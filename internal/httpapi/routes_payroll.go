@@ -231,7 +231,7 @@ var payrollRoutes = []route{
 		scope: identity.CompanyDetail, kind: read, handler: handle(listSecurityEvents),
 		summary: "List security events",
 		description: "Returns who signed in or sent a form for the company, from where, and the outcome, newest first. " +
-			"Events are kept for 400 days. Filters combine.",
+			"Events are kept for at least 400 days. Filters combine.",
 	},
 	{
 		method: "GET", path: "/api/company/requests", name: "list-requests",

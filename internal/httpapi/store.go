@@ -46,7 +46,7 @@ var storedResponses = db.NewLoader(func(_ *db.Tx, keys []idempotencyKey,
 // findResponse returns the stored response of a key and whether there is one. It deletes one that has expired.
 func findResponse(ctx context.Context, tx *db.Tx, k idempotencyKey) (stored storedResponse, found bool, err error) {
 	stored, found, err = storedResponses.Get(ctx, tx, k)
-	if err != nil || !found || stored.createdAt > db.Micros(tx.Now().Add(-keyLife)) {
+	if err != nil || !found || stored.createdAt > db.Micros(tx.Now().Add(-KeyLife)) {
 		return stored, found, err
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM idempotency WHERE principal = $1 AND route = $2 AND key = $3 AND created_at = $4`,
@@ -82,7 +82,7 @@ func ForgetAnswers(ctx context.Context, tx *db.Tx, names []string) error {
 // ForgetKeys deletes expired idempotency keys. It is meant to run about once an hour.
 func ForgetKeys(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at <= $1`, db.Micros(tx.Now().Add(-keyLife)))
+		_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at <= $1`, db.Micros(tx.Now().Add(-KeyLife)))
 		return err
 	})
 }

@@ -120,10 +120,18 @@ func companyFrom(ctx context.Context, tx *db.Tx, from string) (company string, f
 	return company, err == nil, err
 }
 
-func deleteOld(ctx context.Context, tx *db.Tx, company string) error {
-	_, err := tx.Exec(ctx, "DELETE FROM mails WHERE company_id = $1 AND created_at <= $2 AND state <> 'queued'", company,
-		db.Micros(tx.Now().Add(-Kept)))
-	return err
+// deleteOld deletes up to pruneSize mails of a company, and returns their number.
+func deleteOld(ctx context.Context, tx *db.Tx, company string, before time.Time) (int64, error) {
+	return tx.Exec(ctx, `DELETE FROM mails WHERE company_id = $1 AND mail_id IN (SELECT mail_id FROM mails
+		WHERE company_id = $1 AND created_at <= $2 AND state <> 'queued' ORDER BY created_at LIMIT $3)`, company,
+		db.Micros(before), int64(pruneSize))
+}
+
+// CountExpired returns the number of mails that [Prune] would delete.
+func CountExpired(ctx context.Context, tx *db.Tx, kept time.Duration) (n int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM mails WHERE created_at <= $1 AND state <> 'queued'",
+		db.Micros(tx.Now().Add(-kept))).Scan(&n)
+	return n, err
 }
 
 func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]StoredMail, int64, error) {

@@ -193,22 +193,31 @@ func digest(parts ...string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Kept is the time for which mails are stored.
-const Kept = 90 * day
+// pruneSize is the number of mails that one transaction deletes.
+const pruneSize = 1000
 
-// Forget deletes expired counters, and mails older than Kept that are not queued.
-func Forget(ctx context.Context, d *db.DB) error {
-	err := d.Write(ctx, deleteCounts)
-	for company, found := "", err == nil; found && err == nil; {
-		err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+// ForgetCounts deletes expired counters.
+func ForgetCounts(ctx context.Context, d *db.DB) error { return d.Write(ctx, deleteCounts) }
+
+// Prune deletes mails that were created before the given period and are not queued, in small transactions.
+func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
+	for company, found := "", true; found; {
+		var n int64
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			if company, found, err = companyFrom(ctx, tx, company); err != nil || !found {
 				return err
 			}
-			return deleteOld(ctx, tx, company)
+			n, err = deleteOld(ctx, tx, company, tx.Now().Add(-kept))
+			return err
 		})
-		company += "\x01" // the next one
+		if err != nil {
+			return err
+		}
+		if n < pruneSize {
+			company += "\x01" // the next one
+		}
 	}
-	return err
+	return nil
 }
 
 // maxName is the maximum length of a name in a mail from an unverified company or person, in characters.

@@ -61,7 +61,7 @@ func TestMailsPerAddressAndDayAreLimited(t *testing.T) {
 			t.Errorf("%d jobs are left", due+parked)
 		}
 		clock.Advance(24 * time.Hour)
-		testkit.Check(t, mail.Forget(t.Context(), d))
+		testkit.Check(t, mail.ForgetCounts(t.Context(), d))
 		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
 			var n int
 			if err := tx.QueryRow(ctx, "SELECT COUNT(*) FROM mail_counts").Scan(&n); err != nil || n != 0 {

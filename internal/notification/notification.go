@@ -43,10 +43,7 @@ const (
 var Kinds = []Kind{ApprovalNeeded, QuoteEnding, PayrollFunded, PayrollPaid, PaymentReturned, DepositHeld,
 	Verification}
 
-const (
-	kept      = 90 * 24 * time.Hour
-	pruneSize = 2000
-)
+const pruneSize = 2000
 
 // Members are notified this long before the end of a quote, if it is valid for longer than shortest.
 const (
@@ -382,8 +379,8 @@ func Mail(ctx context.Context, tx *db.Tx, userID string, wanted []Kind) error {
 	return savePreferences(ctx, tx, userID, unwanted)
 }
 
-// Prune deletes notifications that are older than 90 days, in small transactions.
-func Prune(ctx context.Context, d *db.DB) error {
+// Prune deletes notifications that are older than the given period, in small transactions.
+func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
 	for {
 		var n int64
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {

@@ -88,6 +88,13 @@ func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) (int64, error) 
 		ORDER BY created_at LIMIT $2)`, db.Micros(before), int64(pruneSize))
 }
 
+// CountExpired returns the number of notifications that [Prune] would delete.
+func CountExpired(ctx context.Context, tx *db.Tx, kept time.Duration) (n int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM notifications WHERE created_at < $1", db.Micros(tx.Now().Add(-kept))).
+		Scan(&n)
+	return n, err
+}
+
 // selectCreator returns the member who created a payroll, withdrawal or refund, or "".
 func selectCreator(ctx context.Context, tx *db.Tx, companyID, id string) (userID string, err error) {
 	err = tx.QueryRow(ctx, `SELECT created_by FROM payrolls WHERE company_id = $1 AND payroll_id = $2

@@ -6,7 +6,7 @@
 // two, the event is missing, and the history of the object names the person. API requests are in package requestlog.
 //
 // Companies see the events of their own members. An event contains a network address and a browser name, which are
-// personal data: they are deleted with the person ([Erase]) and after [Life].
+// personal data: they are deleted with the person ([Erase]) and after the operator's period ([Prune]).
 package securitylog
 
 import (
@@ -16,9 +16,6 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 )
-
-// Life is the time for which events are stored.
-const Life = 400 * 24 * time.Hour
 
 // knownFor is the time for which a network from which a person signed in is known.
 const knownFor = 90 * 24 * time.Hour

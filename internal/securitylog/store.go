@@ -58,10 +58,27 @@ func Erase(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// Prune deletes expired events.
-func Prune(ctx context.Context, d *db.DB) error {
-	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		_, err := tx.Exec(ctx, "DELETE FROM security_events WHERE at <= $1", db.Micros(tx.Now().Add(-Life)))
-		return err
-	})
+// pruneSize is the number of events that one transaction deletes.
+const pruneSize = 2000
+
+// Prune deletes events that are older than the given period, in small transactions.
+func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
+	for {
+		var n int64
+		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			n, err = tx.Exec(ctx, `DELETE FROM security_events WHERE (company_id, at, event_id) IN
+				(SELECT company_id, at, event_id FROM security_events WHERE at <= $1 LIMIT $2)`,
+				db.Micros(tx.Now().Add(-kept)), int64(pruneSize))
+			return err
+		})
+		if err != nil || n < pruneSize {
+			return err
+		}
+	}
+}
+
+// CountExpired returns the number of events that [Prune] would delete.
+func CountExpired(ctx context.Context, tx *db.Tx, kept time.Duration) (n int64, err error) {
+	err = tx.QueryRow(ctx, "SELECT COUNT(*) FROM security_events WHERE at <= $1", db.Micros(tx.Now().Add(-kept))).Scan(&n)
+	return n, err
 }

@@ -55,6 +55,7 @@ type CLI struct {
 	Jobs      JobsCmd      `cmd:"" group:"run" help:"List and retry dead jobs."`
 	Companies CompaniesCmd `cmd:"" group:"run" help:"Freeze and unfreeze companies."`
 	Erase     EraseCmd     `cmd:"" group:"run" help:"Erase the personal data of a person or company."`
+	Retention RetentionCmd `cmd:"" group:"run" help:"Show how long classes of data are stored, and what is expired."`
 	Screening ScreeningCmd `cmd:"" group:"run" help:"Sanctions lists in use, hits and decisions."`
 
 	Ledger    LedgerCmd    `cmd:"" group:"money" help:"Check the ledger, and list money in suspense."`

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/httpapi"
+	"github.com/stipend/stipend/internal/mail"
+	"github.com/stipend/stipend/internal/notification"
+	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/securitylog"
+	"github.com/stipend/stipend/internal/webhook"
+)
+
+// Retention is how long classes of data are stored, in days by the name of the class.
+type Retention struct {
+	Keep map[string]int `name:"keep" mapsep:","`
+}
+
+// DataClass is a class of data that a worker process deletes after a period.
+type DataClass struct {
+	Name        string
+	Contains    string
+	Days        int
+	Least, Most int // bounds of the operator's period in days; the same for a period that the API promises
+	// Expired counts the rows that the next run deletes; nil for a class whose period the API promises.
+	Expired func(ctx context.Context, tx *db.Tx, kept time.Duration) (int64, error)
+
+	prune func(ctx context.Context, d *db.DB, kept time.Duration) error
+}
+
+// mostDays is the longest period, ten years.
+const mostDays = 3650
+
+// dataClasses are the classes with their default periods. Data that is in none of them is stored until it is erased
+// with its person or company, or permanently: the ledger, payments, documents of verifications and the audit log.
+var dataClasses = []DataClass{
+	{"events", "events and their deliveries to webhooks", days(webhook.Kept), days(webhook.Kept), days(webhook.Kept), nil,
+		nil},
+	{"idempotency_keys", "idempotency keys with their responses", days(httpapi.KeyLife), days(httpapi.KeyLife),
+		days(httpapi.KeyLife), nil, nil},
+	{"mails", "mails that were sent or refused", 90, 7, mostDays, mail.CountExpired, mail.Prune},
+	{"notifications", "notifications of members", 90, 7, mostDays, notification.CountExpired, notification.Prune},
+	{"requests", "the request log of the API", days(requestlog.Life), days(requestlog.Life), days(requestlog.Life), nil,
+		nil},
+	{"security_events", "the log of forms that people sent, with addresses and browsers", 400, 400, mostDays,
+		securitylog.CountExpired, securitylog.Prune},
+}
+
+func days(d time.Duration) int { return int(d / (24 * time.Hour)) }
+
+// Kept returns the period of the class.
+func (c DataClass) Kept() time.Duration { return time.Duration(c.Days) * 24 * time.Hour }
+
+// Classes returns all classes of data with the operator's periods, or an error that names a wrong one.
+func (r Retention) Classes() ([]DataClass, error) {
+	all := slices.Clone(dataClasses)
+	for _, name := range slices.Sorted(maps.Keys(r.Keep)) {
+		i := slices.IndexFunc(all, func(c DataClass) bool { return c.Name == name })
+		if i < 0 || all[i].prune == nil {
+			var names []string
+			for _, c := range all {
+				if c.prune != nil {
+					names = append(names, c.Name)
+				}
+			}
+			return nil, fmt.Errorf("--keep %s: want one of %s", name, strings.Join(names, ", "))
+		}
+		if n := r.Keep[name]; n < all[i].Least || n > all[i].Most {
+			return nil, fmt.Errorf("--keep %s=%d: want from %d to %d days", name, n, all[i].Least, all[i].Most)
+		}
+		all[i].Days = r.Keep[name]
+	}
+	return all, nil
+}
+
+// pruneExpired deletes the data whose period is over. An error of one class does not keep the others.
+func (r Retention) pruneExpired(ctx context.Context, d *db.DB) error {
+	classes, err := r.Classes()
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, c := range classes {
+		if c.prune == nil {
+			continue
+		}
+		if err := c.prune(ctx, d, c.Kept()); err != nil {
+			failed = append(failed, fmt.Errorf("delete expired %s: %w", c.Name, err))
+		}
+	}
+	return errors.Join(failed...)
+}
