@@ -723,7 +723,7 @@ func (s *CompaniesService) ListRequests(
 // ListSecurityEvents calls GET /api/company/security-events: list security events.
 //
 // Returns who signed in or sent a form for the company, from where, and the outcome, newest first. Events are
-// kept for 400 days. Filters combine.
+// kept for at least 400 days. Filters combine.
 //
 // Requires the scope `c_company_detail`.
 //

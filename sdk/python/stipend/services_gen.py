@@ -571,7 +571,7 @@ class CompaniesService(Service):
         """List security events.
 
         Returns who signed in or sent a form for the company, from where, and the outcome, newest first. Events
-        are kept for 400 days. Filters combine.
+        are kept for at least 400 days. Filters combine.
 
         Requires the scope `c_company_detail`.
 
