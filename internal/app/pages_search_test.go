@@ -18,13 +18,15 @@ func TestSearch(t *testing.T) {
 		ada := o.d.seed.Workers[0].UserID
 		made := o.d.create(`{"external_id":"March 100%","to_pay":[{"user_id":"` + ada + `","amount_fiat":1600.25}]}`)
 		o.d.deposit(made.PayrollID, "exact", "")
-		txid := o.d.fulfilled(made.PayrollID).Payments[0].Outputs[0].TxHash
+		done := o.d.fulfilled(made.PayrollID)
+		txid, funded := done.Payments[0].Outputs[0].TxHash, done.Deposits[0].TxHash
 		claim := o.d.claimOf("20")["claim_id"].(string)
 		find := func(text string) string { return "/search?q=" + url.QueryEscape(text) }
 		payroll := `href="/payrolls/` + made.PayrollID + `"`
 		for _, c := range []struct{ text, want string }{
 			{"ada@", "Ada Lovelace"}, {"LOVELACE", "Ada Lovelace"}, {"march 100%", payroll}, {"1600.25", payroll},
 			{"1,600.25", payroll}, {txid, payroll}, {strings.ToUpper(txid), payroll},
+			{funded, payroll}, {strings.ToUpper(funded), payroll},
 			{"no such thing", "Nothing matches “no such thing”."}, {"march 1_0", "Nothing matches"},
 			{strings.Repeat("é", 300), "Nothing matches"}, {"", "Name, email, reference"},
 		} {

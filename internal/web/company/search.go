@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
+	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/web/ui"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -117,7 +118,10 @@ func findInvoices(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (u
 	return invoiceTable(ctx, tx, c, all)
 }
 
-// findTransactions finds the payments of a transaction.
+// minAddress is the length of the shortest address or transaction ID.
+const minAddress = 20
+
+// findTransactions finds the payments of a transaction, and the deposits of a transaction or to an address.
 func findTransactions(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("search.transactions"),
 		Heads: c.Columns("search.payment|a", "payroll.status|c", "payment.amount#|b", "step.at#|d")}
@@ -130,6 +134,16 @@ func findTransactions(ctx context.Context, tx *db.Tx, c *ui.Request, text string
 		}
 		t.Rows = append(t.Rows, []ui.Cell{name, c.StateCell("output.state", string(o.State)), c.AmountCell(o.Amount),
 			c.TimeCell(o.UpdatedAt)})
+	}
+	if err != nil || len(text) < minAddress {
+		return t, err
+	}
+	ins, err := deposit.At(ctx, tx, company, strings.ToLower(text), text, maxFound)
+	for _, d := range ins {
+		if path := objectPath(d.ObjectID); path != "" {
+			t.Rows = append(t.Rows, []ui.Cell{c.LinkCell(d.ObjectID, path), c.StateCell("deposit.state", string(d.State)),
+				c.AmountCell(d.Amount), c.TimeCell(d.FirstSeen)})
+		}
 	}
 	return t, err
 }
