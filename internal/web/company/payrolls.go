@@ -205,6 +205,9 @@ type paymentWarning struct {
 	Why                 []string
 }
 
+// fewPayments is the number of payments up to which a payroll's page shows no filter.
+const fewPayments = 5
+
 // maxPaymentWarnings is the number of payments with warnings that the page lists.
 const maxPaymentWarnings = 20
 
@@ -288,7 +291,7 @@ func showPayroll(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	first := min((page-1)*paymentsPerPage, len(chosen))
 	part := chosen[first:min(first+paymentsPerPage, len(chosen))]
 	v.Pager = c.Pager(db.Page{Number: page, PerPage: paymentsPerPage}, int64(len(chosen)))
-	if len(p.Payments) > 1 {
+	if len(p.Payments) > fewPayments || c.Query("search") != "" || c.Query("state") != "" {
 		state := c.Filter(ui.Field{Name: "state", Label: c.Text("payroll.status"), Type: "select",
 			Options: c.Choices("payment.state", paymentStates...)})
 		state.Hint = "" // that of the state of an address, whose field has the same name

@@ -35,13 +35,35 @@ func showSecret(c *ui.Request, back string, pairs ...string) ui.View {
 type appsPage struct {
 	Company  string
 	Platform string // name of the connected platform, "" for none
-	Apps     []identity.App
+	Apps     []appRow
 	Presets  []preset
 	Name     ui.Field
 	OAuth    []ui.Field // for apps that act for others
 	Open     bool       // the permissions and the fields in OAuth are shown
 	Scopes   []scopeChoices
 	Problem  ui.LocalizedText // of the scopes
+}
+
+// appRow is an app with the number of its valid keys and the last day on which one was used, "" for never.
+type appRow struct{ Name, Path, Keys, Created, Used string }
+
+// newAppRow returns the row of an app.
+func newAppRow(ctx context.Context, c *ui.Request, tx *db.Tx, app identity.App) (appRow, error) {
+	keys, err := identity.APIKeys(ctx, tx, app.CompanyID, app.ID)
+	if err != nil {
+		return appRow{}, err
+	}
+	valid, used := int64(0), time.Time{}
+	for _, k := range keys {
+		if k.Active(tx.Now()) {
+			valid++
+		}
+		if k.LastUsed.After(used) {
+			used = k.LastUsed
+		}
+	}
+	return appRow{Name: app.Name, Path: appPath(app.ID), Keys: c.Plural("apps.keys", valid, c.FormatCount(valid)),
+		Created: ui.FormatDay(app.Created), Used: ui.FormatDay(used)}, nil
 }
 
 // scopeChoices are the scopes of one risk level.
@@ -85,7 +107,14 @@ func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	chosen, name := preset{scopes: func(identity.Scope) bool { return false }}, ui.Field{Name: "name", Required: true,
 		MaxLength: 100}
-	p := appsPage{Company: c.Session.Company.Name, Apps: apps, Presets: presets(c)}
+	p := appsPage{Company: c.Session.Company.Name, Presets: presets(c)}
+	for _, app := range apps {
+		row, err := newAppRow(ctx, c, tx, app)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Apps = append(p.Apps, row)
+	}
 	_, app, _, err := platform.Of(ctx, tx, c.Session.Company.ID)
 	if err != nil {
 		return ui.View{}, err
@@ -98,7 +127,7 @@ func showApps(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	}
 	p.Name = c.Field(name)
 	p.OAuth = []ui.Field{c.Field(ui.Field{Name: "redirect_uri", Type: "url", MaxLength: 500})}
-	p.Open = chosen.ID == ""
+	p.Open = chosen.ID == "" && c.Form != nil
 	for _, g := range []oauth.Group{oauth.See, oauth.Change, oauth.MoveMoney} {
 		choices := scopeChoices{Title: c.Text("scopes." + string(g))}
 		for _, s := range identity.AllScopes().List() {

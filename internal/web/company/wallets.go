@@ -18,7 +18,7 @@ const (
 )
 
 type walletsPage struct {
-	Balances  ui.Table
+	Balances  []walletCard
 	Filters   ui.Filters
 	Statement ui.Table
 	Pager     ui.Pager
@@ -29,6 +29,14 @@ type walletsPage struct {
 	Request   []ui.Field
 	Add       []fact // bank details for deposits in that currency
 	Coins     *coinsPart
+}
+
+// walletCard is the balance of an asset. Selected is the one whose details the page shows.
+type walletCard struct {
+	Currency, Path                      string
+	Available, Reserved, Claims, Reason string
+	State                               ui.Cell
+	Selected                            bool
 }
 
 // statementFilter returns the filter in the URL.
@@ -50,26 +58,25 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := walletsPage{Balances: ui.Table{Caption: c.Text("overview.balances"), Empty: c.Text("overview.balances.none"),
-		Heads: c.Columns("wallet.currency|a", "payroll.status|c", "wallet.reserved#|hide",
-			"wallet.claims#|hide", "overview.available#|b",
-			"wallet.id|hide")}}
+	var p walletsPage
+	f := statementFilter(c)
 	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
 	for _, b := range balances {
-		state := ui.Cell{Text: c.Text("wallet.state.none")}
-		if b.ID != "" {
-			state = c.StateCell("wallet.state", string(b.State))
-			if b.Reason != "" {
-				state.Lines = []ui.Cell{{Text: c.Word("reason", b.Reason)}}
-			}
+		card := walletCard{Currency: string(b.Currency), Path: c.URL("/wallets?asset=" + string(b.Currency)),
+			Available: c.FormatMoney(b.Available), State: c.StateCell("wallet.state", cmp.Or(string(b.State), "none")),
+			Selected: string(b.Currency) == cmp.Or(f.Currency, string(balances[0].Currency))}
+		if b.Reserved.Sign() != 0 {
+			card.Reserved = c.FormatMoney(b.Reserved)
 		}
-		p.Balances.Rows = append(p.Balances.Rows, []ui.Cell{
-			{Text: string(b.Currency), Path: c.URL("/wallets?asset=" + string(b.Currency))}, state, c.AmountCell(b.Reserved),
-			c.AmountCell(b.Claims),
-			c.AmountCell(b.Available), ui.CodeCell(b.ID)})
+		if b.Claims.Sign() != 0 {
+			card.Claims = c.FormatMoney(b.Claims)
+		}
+		if b.Reason != "" {
+			card.Reason = c.Word("reason", b.Reason)
+		}
+		p.Balances = append(p.Balances, card)
 		assets = append(assets, ui.Option{Value: string(b.Currency), Label: string(b.Currency)})
 	}
-	f := statementFilter(c)
 	all, total, err := wallet.Transactions(ctx, tx, by, "", f)
 	if err != nil {
 		return ui.View{}, err

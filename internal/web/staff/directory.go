@@ -79,14 +79,15 @@ func showCompanies(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 			"operations.verified", "not_started", "pending", "in_review", "ubo_pending", "approved", "resubmission_required",
 			"rejected")})),
 		Table: ui.Table{Caption: c.Text("operations.companies"), Empty: c.Text("operations.empty"), Heads: c.Columns(
-			"operations.company", "field.email", "payroll.status", "operations.verification", "operations.since")},
+			"operations.company|a", "field.email|e", "payroll.status|c", "operations.verification|b",
+			"operations.since|d")},
 		Pager: c.Pager(f.Page, total)}
 	for i := range all {
 		name := c.LinkCell(all[i].Name, companiesPath+"/"+all[i].ID)
 		name.Lines = []ui.Cell{ui.CodeCell(all[i].ID)}
 		p.Table.Rows = append(p.Table.Rows, []ui.Cell{name, {Text: all[i].Email},
-			{Text: c.Word("operations.status", all[i].Status), Warn: all[i].Status != identity.CompanyActive},
-			{Text: c.Word("operations.verified", all[i].KYBStatus)}, c.TimeCell(all[i].Created)})
+			c.StateCell("operations.status", all[i].Status), c.StateCell("operations.verified", all[i].KYBStatus),
+			c.TimeCell(all[i].Created)})
 	}
 	return ui.View{Template: "operations_list", Title: c.Text("operations.companies"), Data: p}, nil
 }
@@ -100,13 +101,13 @@ func showPeople(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	p := listPage{Filters: c.FilterBar(peoplePath, search(c, "operations.directory.text")),
 		Table: ui.Table{Caption: c.Text("operations.people"), Empty: c.Text("operations.empty"), Heads: c.Columns(
-			"operations.person", "field.email", "operations.verification", "operations.since")},
+			"operations.person|a", "field.email|e", "operations.verification|c", "operations.since|d")},
 		Pager: c.Pager(f.Page, total)}
 	for i := range all {
 		name := c.LinkCell(cmp.Or(all[i].Name(), all[i].ID), peoplePath+"/"+all[i].ID)
 		name.Lines = []ui.Cell{ui.CodeCell(all[i].ID)}
 		p.Table.Rows = append(p.Table.Rows, []ui.Cell{name, {Text: all[i].Email},
-			{Text: c.Word("operations.verified", all[i].KYCStatus)}, c.TimeCell(all[i].Created)})
+			c.StateCell("operations.verified", all[i].KYCStatus), c.TimeCell(all[i].Created)})
 	}
 	return ui.View{Template: "operations_list", Title: c.Text("operations.people"), Data: p}, nil
 }
@@ -126,7 +127,7 @@ func showPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 // paymentTable returns a table of found payments.
 func paymentTable(c *ui.Request, found []backoffice.Found) ui.Table {
 	t := ui.Table{Caption: c.Text("operations.payments"), Empty: c.Text("operations.empty"), Heads: c.Columns(
-		"operations.since", "operations.object", "operations.company", "payroll.status", "payment.amount#")}
+		"operations.object|a", "operations.company|e", "payroll.status|c", "payment.amount#|b", "operations.since|d")}
 	prefixes := map[string]string{backoffice.KindPayroll: "payroll.state", backoffice.KindClaim: "claim.state",
 		backoffice.KindPayout: "output.state", backoffice.KindDeposit: "operations.found",
 		backoffice.KindTransfer: "operations.found"}
@@ -141,8 +142,8 @@ func paymentTable(c *ui.Request, found []backoffice.Found) ui.Table {
 		if strings.HasPrefix(f.CompanyID, "com_") {
 			company = c.LinkCell(f.CompanyID, companiesPath+"/"+f.CompanyID)
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(f.At), object, company, {Text: c.Word(prefixes[f.Kind], f.State)},
-			c.AmountCell(f.Amount)})
+		t.Rows = append(t.Rows, []ui.Cell{object, company, c.StateCell(prefixes[f.Kind], f.State), c.AmountCell(f.Amount),
+			c.TimeCell(f.At)})
 	}
 	return t
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -17,7 +18,8 @@ type operationsPage struct {
 	Name, Role, Why string // Why is the reason for the pause of payouts, "" if they are not paused
 	Asked           bool   // a request to resume payouts is open
 	Requests        []requestRow
-	Alarms          []string // of chains
+	Alarms          []string  // of chains
+	Figures         []ui.Cell // labels in Text and values in ID
 	Queues          ui.Table
 	Frozen          []identity.Company
 	Limit           string
@@ -58,7 +60,9 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		return ui.View{}, err
 	}
 	p.Queues = ui.Table{Caption: c.Text("operations.queues"),
-		Heads: c.Columns("operations.queue", "operations.count#", "operations.oldest", "operations.worth#")}
+		Heads: c.Columns("operations.queue|a", "operations.count#|b", "operations.oldest|c",
+			"operations.worth#|d")}
+	waiting, sum := 0, money.Zero(money.USD)
 	for _, name := range backoffice.Queues {
 		if !c.Staff.Member.MayRead(name) {
 			continue
@@ -81,9 +85,19 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		if total.Sign() != 0 {
 			worth = c.AmountCell(total)
 		}
+		waiting += len(items)
+		if sum, err = sum.Add(total); err != nil {
+			return ui.View{}, err
+		}
 		p.Queues.Rows = append(p.Queues.Rows, []ui.Cell{
 			c.LinkCell(c.Text("operations.queue."+name), ui.StaffPath+"/queues/"+name),
 			{Text: count, Kind: "number", Warn: len(items) > 0}, oldest, worth})
+	}
+	p.Figures = []ui.Cell{
+		{Text: c.Text("operations.count"), ID: c.FormatCount(int64(waiting)), Warn: waiting > 0},
+		{Text: c.Text("operations.worth"), ID: c.FormatNumber(sum.String())},
+		{Text: c.Text("operations.requests"), ID: c.FormatCount(int64(len(p.Requests)))},
+		{Text: c.Text("operations.frozen"), ID: c.FormatCount(int64(len(p.Frozen)))},
 	}
 	return ui.View{Template: "operations", Title: c.Text("operations.title"), Data: p}, nil
 }

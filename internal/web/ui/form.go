@@ -228,6 +228,11 @@ func (f Filters) Unsaved() bool {
 	return f.Query != "" && !slices.ContainsFunc(f.Saved, func(s SavedSearch) bool { return s.Current })
 }
 
+// Active reports whether a filter has a value.
+func (f Filters) Active() bool {
+	return slices.ContainsFunc(f.Fields, func(one Field) bool { return one.Value != "" })
+}
+
 // FilterBar returns the filters of the list at path.
 func (c *Request) FilterBar(path string, fields ...Field) Filters {
 	f := Filters{Path: path, Label: c.Text("list.filter"), Fields: fields}
