@@ -511,7 +511,8 @@ func output(c *ui.Request, o payout.Output) ui.Cell {
 		s.Lines = append(s.Lines, ui.Cell{Text: ReasonText(c, o.Reason)})
 	}
 	if o.TxID != "" {
-		s.Lines = append(s.Lines, ui.CodeCell(o.TxID))
+		s.Lines = append(s.Lines, ui.Cell{Text: o.TxID, Kind: "id", ID: "tx-" + o.ID, Copy: c.Text("copy", o.TxID),
+			Copied: c.Text("copied", o.TxID)})
 	}
 	if o.Proof != "" {
 		s.Lines = append(s.Lines, ui.Cell{Text: c.Text("output.proof")}, ui.CodeCell(o.Proof))

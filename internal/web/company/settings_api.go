@@ -62,8 +62,12 @@ func newAppRow(ctx context.Context, c *ui.Request, tx *db.Tx, app identity.App) 
 			used = k.LastUsed
 		}
 	}
-	return appRow{Name: app.Name, Path: appPath(app.ID), Keys: c.Plural("apps.keys", valid, c.FormatCount(valid)),
-		Created: ui.FormatDay(app.Created), Used: ui.FormatDay(used)}, nil
+	row := appRow{Name: app.Name, Path: appPath(app.ID), Keys: c.Plural("apps.keys", valid, c.FormatCount(valid)),
+		Created: c.FormatTime(app.Created)}
+	if !used.IsZero() {
+		row.Used = c.FormatTime(used)
+	}
+	return row, nil
 }
 
 // scopeChoices are the scopes of one risk level.

@@ -47,22 +47,73 @@ func (s endpointView) Stopped() bool {
 type webhooksPage struct {
 	Endpoints []endpointView
 	Fields    []ui.Field
-	Names     []string // all event names
+	Events    eventChoices
+}
+
+// eventChoices are the events that an endpoint can receive.
+type eventChoices struct {
+	Groups  []eventGroup
+	Problem ui.LocalizedText
+}
+
+// eventGroup is the events of one kind of object: a prefix that selects all of them, and their names.
+type eventGroup struct {
+	All   ui.Option
+	Names []ui.Option
+	Count string
+	Open  bool // a name is selected
+}
+
+// newEventChoices returns the choices of events. Those of the form are selected, or the chosen ones before it is sent.
+func newEventChoices(c *ui.Request, chosen []string) (all eventChoices) {
+	if c.Form != nil {
+		chosen = postedEvents(c)
+	}
+	for _, name := range slices.Concat(webhook.Names(), chosen) {
+		object, _, _ := strings.Cut(name, ".")
+		prefix := object + ".*"
+		i := slices.IndexFunc(all.Groups, func(g eventGroup) bool { return g.All.Value == prefix })
+		if i < 0 {
+			i = len(all.Groups)
+			all.Groups = append(all.Groups, eventGroup{All: ui.Option{Value: prefix, Label: prefix,
+				Selected: slices.Contains(chosen, prefix)}})
+		}
+		g := &all.Groups[i]
+		if name == prefix || slices.ContainsFunc(g.Names, func(o ui.Option) bool { return o.Value == name }) {
+			continue
+		}
+		one := ui.Option{Value: name, Label: name, Selected: slices.Contains(chosen, name)}
+		g.Names, g.Open = append(g.Names, one), g.Open || one.Selected
+	}
+	for i := range all.Groups {
+		n := int64(len(all.Groups[i].Names))
+		all.Groups[i].Count = c.Plural("webhooks.count", n, c.FormatCount(n))
+	}
+	for _, w := range c.Problems() {
+		if w.Name == "events" {
+			all.Problem = w.LocalizedText
+		}
+	}
+	return all
 }
 
 func endpointFields(c *ui.Request, e delivery.Endpoint) []ui.Field {
 	return []ui.Field{
 		c.Field(ui.Field{Name: "url", Type: "url", Required: true, MaxLength: 2000, Value: e.URL}),
 		c.Field(ui.Field{Name: "description", MaxLength: 200, Value: e.Description}),
-		c.Field(ui.Field{Name: "events", Value: strings.Join(e.Events, ", ")}),
 	}
+}
+
+// postedEvents returns the names and prefixes of events in the form.
+func postedEvents(c *ui.Request) []string {
+	return strings.FieldsFunc(strings.Join(c.Form["events"], ","),
+		func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
 }
 
 // endpointParams returns the posted settings of an endpoint. An empty list of events means all.
 func endpointParams(c *ui.Request) delivery.Params {
 	address, description := strings.TrimSpace(c.Form.Get("url")), c.Form.Get("description")
-	events := strings.FieldsFunc(c.Form.Get("events"),
-		func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' })
+	events := postedEvents(c)
 	return delivery.Params{URL: &address, Description: &description, Events: &events}
 }
 
@@ -72,7 +123,7 @@ func showWebhooks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := webhooksPage{Fields: endpointFields(c, delivery.Endpoint{}), Names: webhook.Names()}
+	p := webhooksPage{Fields: endpointFields(c, delivery.Endpoint{}), Events: newEventChoices(c, nil)}
 	for _, e := range all {
 		p.Endpoints = append(p.Endpoints, newEndpointView(c, e))
 	}
@@ -91,8 +142,8 @@ func createWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 type webhookPage struct {
 	Endpoint   endpointView
 	Fields     []ui.Field
+	Events     eventChoices
 	Deliveries []deliveryRow
-	Names      []string // all event names
 }
 
 type deliveryRow struct {
@@ -118,7 +169,8 @@ func showWebhook(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := webhookPage{Endpoint: newEndpointView(c, e), Fields: endpointFields(c, e), Names: webhook.Names()}
+	p := webhookPage{Endpoint: newEndpointView(c, e), Fields: endpointFields(c, e),
+		Events: newEventChoices(c, e.Events)}
 	for _, d := range all {
 		p.Deliveries = append(p.Deliveries, newDeliveryRow(c, e.ID, d))
 	}

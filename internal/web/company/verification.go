@@ -31,6 +31,7 @@ type companyPage struct {
 	Upload           []ui.Field
 	Owners           []ownerRow
 	Owner            []ui.Field
+	Saved            bool // the profile is stored
 	Changeable       bool
 	Startable        bool
 }
@@ -64,6 +65,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		p.Missing = append(p.Missing, c.Word("kyb.missing", m))
 	}
 	known := o.Profile
+	p.Saved = known.Name != ""
 	if known.Name == "" {
 		known.Name, known.Email, known.Website, known.Country = company.Name, company.Email, company.Website, company.Country
 	}

@@ -86,7 +86,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	for _, t := range all {
 		what := ui.Cell{Text: c.Word("transaction", t.Type)}
 		if t.PayrollID != "" {
-			what.Lines = []ui.Cell{c.LinkCell(t.PayrollID, payrollPath(t.PayrollID))}
+			what.Lines = []ui.Cell{{Text: c.Text("payroll.id"), Path: c.URL(payrollPath(t.PayrollID))}}
 		}
 		p.Statement.Rows = append(p.Statement.Rows, []ui.Cell{
 			what, c.TimeCell(t.At), c.AmountCell(t.Amount), c.AmountCell(t.Balance)})

@@ -176,7 +176,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	t := ui.Table{Caption: c.Text("members.title"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("operations.person", "field.email", "operations.role")}
+		Heads: c.Columns("operations.person|a", "field.email|e", "operations.role|b")}
 	for _, m := range members {
 		name := ui.Cell{Text: cmp.Or(m.Name, m.UserID)}
 		if c.Staff.Member.Has(backoffice.Support, backoffice.Compliance) {
@@ -188,7 +188,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p.Tables = []ui.Table{t, paymentTable(c, found)}
+	p.Tables = []ui.Table{t, paymentTable(c, found).WithoutColumn(1)}
 	if p.Notes, err = notes(ctx, tx, c, company.ID); err != nil {
 		return ui.View{}, err
 	}

@@ -34,7 +34,7 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			Heads: c.Columns("operations.object", "operations.company", "operations.count#")},
 	}
 	maybe := func(x money.Amount) ui.Cell {
-		if x.Asset() == "" {
+		if x.Asset() == "" || x.Sign() == 0 {
 			return ui.Cell{Text: "–", Kind: "number"}
 		}
 		return c.AmountCell(x)
@@ -50,7 +50,7 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			todo = ui.Cell{Text: c.Text("position.sell", c.FormatMoney(a.Hedge.Neg())), Warn: true}
 		}
 		p.Position.Rows = append(p.Position.Rows, []ui.Cell{
-			{Text: string(a.Asset)}, c.AmountCell(a.Available), c.AmountCell(a.AtExchanges), maybe(a.Value), maybe(least),
+			{Text: string(a.Asset)}, c.AmountCell(a.Available), maybe(a.AtExchanges), maybe(a.Value), maybe(least),
 			maybe(a.Upper),
 			maybe(a.Most), maybe(a.Capacity), todo})
 	}

@@ -24,6 +24,15 @@ func (t Table) List() bool {
 	return len(t.Heads) > 0 && t.Heads[0].Class != ""
 }
 
+// WithoutColumn returns the table without a column.
+func (t Table) WithoutColumn(i int) Table {
+	t.Heads = slices.Delete(t.Heads, i, i+1)
+	for n, row := range t.Rows {
+		t.Rows[n] = slices.Delete(row, i, i+1)
+	}
+	return t
+}
+
 // Column is a column heading. Number aligns the column to the right. Class places it in a narrow window: "a" is the
 // name and "b" the amount in the first line, "c" the state and "d" the time in the second, "e" a line of its own, and
 // "hide" leaves it out.
