@@ -464,6 +464,7 @@ func TestOperationsInABrowser(t *testing.T) {
 	if p.Path() != "/operations" {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}
+	webtest.Evaluate[int](p, "document.querySelector('details:has(#pause)').open = true; 1")
 	p.Fill("#pause", "to see it")
 	p.Send(`form[action$="/pause"] button`)
 	p.Fill("#resume", "seen")

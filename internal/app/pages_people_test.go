@@ -467,7 +467,7 @@ func TestVerificationInABrowser(t *testing.T) {
 		"city", "Springfield"); got.Location() != at {
 		t.Fatalf("%d\n%s", got.Status, got.Text)
 	}
-	page = o.says(o.Get(at), "Documents needed", "<li>Certificate of incorporation", `value="HRB 1"`,
+	page = o.says(o.Get(at), "Documents needed", "<b>Certificate of incorporation", `value="HRB 1"`,
 		`value="506700GE1G29325QX363"`)
 	if got := o.Submit(page, at+"/owners", "first_name", "Joan", "last_name", "Approved", "date_of_birth", "1980-01-31",
 		"owner_country", "us", "ownership_percentage", "101"); got.Status != http.StatusUnprocessableEntity ||

@@ -60,7 +60,7 @@ func TestAWorkerIsVerifiedInABrowser(t *testing.T) {
 		page, user := o.payee(b, "ada"+strconv.Itoa(look.Width)+"@worker.example", look)
 		p := &flow{T: t, Page: page, base: base, look: look}
 		p.at(at)
-		p.shows("Not started", "Who pays you (see below)", "A passport or other ID")
+		p.shows("Not started", "Who pays you. If", "A passport or other ID")
 		profile := "form[action$='/profile'] button"
 		webtest.Evaluate[int](p.Page, "document.querySelectorAll('details').forEach(d => { d.open = true }); 1")
 		p.set("city", "")

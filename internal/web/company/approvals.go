@@ -112,9 +112,9 @@ func memberNames(ctx context.Context, c *ui.Request, tx *db.Tx, ids ...string) (
 	}
 	members, err := auth.Members(ctx, tx, c.Session.Company.ID)
 	names := slices.Clone(ids)
-	for _, m := range members {
-		if i := slices.Index(ids, m.UserID); i >= 0 {
-			names[i] = cmp.Or(m.Name, m.Email)
+	for i, id := range ids {
+		if at := slices.IndexFunc(members, func(m auth.Member) bool { return m.UserID == id }); at >= 0 {
+			names[i] = cmp.Or(members[at].Name, members[at].Email)
 		}
 	}
 	return names, err

@@ -354,6 +354,9 @@ func TestSecurityLog(t *testing.T) {
 			"sign_in_failed") || strings.Contains(page.Text, "<code>/settings/members</code>") {
 			t.Errorf("%d\n%s", page.Status, page.Text)
 		}
+		if id := x.Users["owner"].ID; strings.Contains(page.Text, id) {
+			t.Errorf("the ID %s of a member instead of the name in\n%s", id, page.Text)
+		}
 		if got := x.SignIn("viewer").Get("/settings/security"); got.Status != 403 {
 			t.Errorf("a viewer: %d", got.Status)
 		}

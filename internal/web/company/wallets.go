@@ -33,7 +33,7 @@ type walletsPage struct {
 
 // walletCard is the balance of an asset. Selected is the one whose details the page shows.
 type walletCard struct {
-	Currency, Path                      string
+	Currency, ID, Path                  string // ID of the wallet, "" for a balance without one
 	Available, Reserved, Claims, Reason string
 	State                               ui.Cell
 	Selected                            bool
@@ -62,7 +62,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	f := statementFilter(c)
 	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
 	for _, b := range balances {
-		card := walletCard{Currency: string(b.Currency), Path: c.URL("/wallets?asset=" + string(b.Currency)),
+		card := walletCard{Currency: string(b.Currency), ID: b.ID, Path: c.URL("/wallets?asset=" + string(b.Currency)),
 			Available: c.FormatMoney(b.Available), State: c.StateCell("wallet.state", cmp.Or(string(b.State), "none")),
 			Selected: string(b.Currency) == cmp.Or(f.Currency, string(balances[0].Currency))}
 		if b.Reserved.Sign() != 0 {

@@ -18,7 +18,7 @@ func showAssets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("operations.assets"), Heads: c.Columns("operations.asset", "payroll.status")}
+	t := ui.Table{Caption: c.Text("operations.assets"), Heads: c.Columns("operations.asset|a", "payroll.status|b")}
 	asset := ui.Field{Name: "asset", Label: c.Text("operations.asset"), Type: "select", Value: c.Form.Get("asset")}
 	for _, a := range money.All() {
 		s, switched := states[a]
@@ -28,8 +28,7 @@ func showAssets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		asset.Options = append(asset.Options, ui.Option{Value: string(a), Label: string(a),
 			Selected: string(a) == asset.Value})
 		if switched || a.IsCrypto() || a == money.USD || a == money.EUR {
-			t.Rows = append(t.Rows, []ui.Cell{{Text: string(a)}, {Text: c.Text("operations.asset." + string(s)),
-				Warn: s != offering.Offered}})
+			t.Rows = append(t.Rows, []ui.Cell{{Text: string(a)}, c.StateCell("operations.asset", string(s))})
 		}
 	}
 	state := ui.Field{Name: "state", Label: c.Text("payroll.status"), Type: "select"}

@@ -65,6 +65,7 @@ var looks = map[string]map[string]look{
 		"failed": failed, "returned": returned, "cancelled": ended},
 	"mandate.state": {"pending": reviewed, "active": done, "suspended": {"red", "circle-pause"}, "revoked": ended,
 		"ended": ended},
+	"operations.asset":  {"offered": done, "stop_new": held, "stop_all": {"red", "ban"}},
 	"operations.status": {"active": done, "frozen": {"red", "circle-pause"}, "closed": ended},
 	"operations.verified": {"not_started": idle, "pending": waits, "in_review": reviewed, "ubo_pending": waits,
 		"approved": done, "resubmission_required": warns, "rejected": failed, "expired": expired},
