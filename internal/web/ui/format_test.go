@@ -93,8 +93,9 @@ func TestPluralForms(t *testing.T) {
 func TestPagesDoNotShowMessagesForPrograms(t *testing.T) {
 	r := &ui.Request{Reader: texts.Reader{Language: texts.Language{Tag: "en"}}}
 	for message, want := range map[string]string{
-		"The service does not know this currency; see GET /api/currencies.": "This currency isn’t supported here. Choose another one.",
-		"Funding accounts are in EUR or USD.":                               "Funding accounts are in EUR or USD.",
+		"The service does not know this currency; see GET /api/currencies.": "This currency isn’t supported here. " +
+			"Choose another one.",
+		"Funding accounts are in EUR or USD.": "Funding accounts are in EUR or USD.",
 	} {
 		if got := r.Localize("currency_not_supported", message); got != (ui.LocalizedText{Text: want}) {
 			t.Errorf("%q is shown as %q", message, got)
