@@ -40,7 +40,7 @@ var layers = [][]string{
 		"internal/payroll", "internal/invoice", "internal/wallet", "internal/virtualaccount"},
 	{"internal/income"},
 	{"internal/kyc", "internal/bankreceipt", "internal/directdebit", "internal/notification"},
-	{"internal/invoice/vendorbill", "internal/withdrawal", "internal/branding",
+	{"internal/invoice/vendorbill", "internal/withdrawal", "internal/travelrule", "internal/branding",
 		"internal/payroll/schedule", "internal/platform", "internal/earnings"},
 	{"internal/claim"},
 	{"internal/paymentlink", "internal/invoice/checkout", "internal/proposal", "internal/backoffice",

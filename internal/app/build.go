@@ -37,6 +37,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 	"github.com/stipend/stipend/internal/sandbox/lightningsim"
 	"github.com/stipend/stipend/internal/screening"
+	"github.com/stipend/stipend/internal/travelrule"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/virtualaccount/stripe"
@@ -86,6 +87,7 @@ type parts struct {
 	vendor      *vendorbill.Service
 	incomes     *income.Service
 	withdrawals *withdrawal.Service
+	travelRule  *travelrule.Service
 	debits      *directdebit.Service
 	wallets     *wallet.Opener
 	claims      *claim.Service
@@ -177,6 +179,9 @@ func (s *Service) buildServices() (err error) {
 		}}); err != nil {
 		return err
 	}
+	if err := s.buildTravelRule(); err != nil {
+		return err
+	}
 	if s.payroll, err = payroll.New(payroll.Config{
 		Pool: s.pool, ChainName: BitcoinChain, Network: s.cfg.BitcoinNetwork, Accounts: s.accounts, Banks: s.banks,
 		Lightning: s.cfg.PaysLightning(),
@@ -184,7 +189,7 @@ func (s *Service) buildServices() (err error) {
 		AllowUnverified: allowUnverified, Checks: s.checks(), Sealer: s.sealer, Debits: s.debits,
 	}, payroll.Guards{
 		CheckWatched: s.checkQuotable, Screen: s.screening.Screen, ReleasePlanned: release.Planned,
-		ReleaseApproved: release.Approved, PayeesApproved: release.PayeesApproved,
+		ReleaseApproved: release.Approved, PayeesApproved: release.PayeesApproved, TravelRule: s.travelRule.Record,
 	}); err != nil {
 		return err
 	}
@@ -205,7 +210,7 @@ func (s *Service) buildServices() (err error) {
 	if s.withdrawals, err = withdrawal.New(withdrawal.Config{
 		Setup: s.setup(), CoolDown: approval.CoolDown(s.cfg.CoolDown), AllowUnverified: allowUnverified,
 	}, withdrawal.Guards{
-		Screen: s.screening.Screen, ReleaseApproved: release.Approved,
+		Screen: s.screening.Screen, ReleaseApproved: release.Approved, TravelRule: s.travelRule.Record,
 	}); err != nil {
 		return err
 	}
@@ -241,6 +246,17 @@ func (s *Service) buildServices() (err error) {
 		return err
 	}
 	s.proposals, err = proposal.New(s.payroll, s.claims, s.sealer)
+	return err
+}
+
+// buildTravelRule makes the service that stores who sends and who receives large payouts of crypto assets.
+func (s *Service) buildTravelRule() error {
+	c, err := s.cfg.travelRule()
+	if err != nil {
+		return err
+	}
+	c.Sealer, c.Network, c.Company = s.sealer, s.cfg.BitcoinNetwork, s.kyc.CompanyProfile
+	s.travelRule, err = travelrule.New(c)
 	return err
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
+	"github.com/stipend/stipend/internal/travelrule"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
@@ -116,6 +117,7 @@ var values = []struct {
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
 	{"", func(c Config) error { _, err := c.velocity(); return err }},
 	{"", func(c Config) error { _, err := c.Classes(); return err }},
+	{"", func(c Config) error { _, err := c.travelRule(); return err }},
 	{"", func(c Config) error { _, err := c.operator(); return err }},
 	{"--replicate-to: ", func(c Config) error {
 		if c.ReplicateTo == "" {
@@ -376,6 +378,20 @@ func (c Config) velocity() (v approval.Velocity, err error) {
 		}
 	}
 	return v, nil
+}
+
+// travelRule parses the threshold of the travel rule and the operator's identity.
+func (c Config) travelRule() (t travelrule.Config, err error) {
+	t.VASP = travelrule.VASP{
+		Name: strings.TrimSpace(c.TravelRuleName), Street: strings.TrimSpace(c.TravelRuleStreet),
+		PostCode: strings.TrimSpace(c.TravelRulePostCode), City: strings.TrimSpace(c.TravelRuleCity),
+		Country: strings.TrimSpace(c.TravelRuleCountry), LEI: strings.TrimSpace(c.TravelRuleLEI),
+		Registration: strings.TrimSpace(c.TravelRuleRegistration),
+	}
+	if t.Threshold, err = parseLimit("travel-rule-threshold", c.TravelRuleThreshold); err != nil {
+		return t, err
+	}
+	return t, t.Check()
 }
 
 // parseLimit parses the amount of a setting. An empty one is the zero amount: no limit.

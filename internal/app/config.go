@@ -231,6 +231,18 @@ type Velocity struct {
 	VelocityPayeeWeek   string
 }
 
+// TravelRule configures the records of large payouts of crypto assets, and the operator's identity in them.
+type TravelRule struct {
+	TravelRuleThreshold    string
+	TravelRuleName         string
+	TravelRuleStreet       string
+	TravelRulePostCode     string
+	TravelRuleCity         string
+	TravelRuleCountry      string
+	TravelRuleLEI          string
+	TravelRuleRegistration string
+}
+
 // Limits are prices, and limits of money, time and requests.
 type Limits struct {
 	QuoteValidity   time.Duration `default:"30m"`
@@ -240,6 +252,7 @@ type Limits struct {
 	CoolDown        time.Duration `default:"0"`
 	ReleaseLimit    string
 	Velocity
+	TravelRule
 	SpreadBps       int64 `default:"0"`
 	FeeBps          int64 `default:"100"`
 	IncomeFeeBps    int64 `default:"100"`

@@ -408,6 +408,37 @@ func TestOperatorSettingsAreChecked(t *testing.T) {
 			t.Errorf("single sign-on of staff, %s: %v, want %q", name, err, c.want)
 		}
 	}
+	travel := app.TravelRule{TravelRuleThreshold: "1000 EUR", TravelRuleName: "Example GmbH",
+		TravelRuleStreet: "Unter den Linden 1", TravelRuleCity: "Berlin", TravelRuleCountry: "DE",
+		TravelRuleLEI: "529900T8BM49AURSDO55"}
+	for name, c := range map[string]struct {
+		change func(*app.TravelRule)
+		want   string
+	}{
+		"complete":     {func(*app.TravelRule) {}, ""},
+		"off":          {func(r *app.TravelRule) { *r = app.TravelRule{} }, ""},
+		"a register":   {func(r *app.TravelRule) { r.TravelRuleLEI, r.TravelRuleRegistration = "", "RA000585/01" }, ""},
+		"no currency":  {func(r *app.TravelRule) { r.TravelRuleThreshold = "1000" }, "--travel-rule-threshold"},
+		"crypto":       {func(r *app.TravelRule) { r.TravelRuleThreshold = "1 BTC" }, "--travel-rule-threshold"},
+		"no name":      {func(r *app.TravelRule) { r.TravelRuleName = "" }, "--travel-rule-name"},
+		"no street":    {func(r *app.TravelRule) { r.TravelRuleStreet = "" }, "--travel-rule-street"},
+		"no city":      {func(r *app.TravelRule) { r.TravelRuleCity = "" }, "--travel-rule-city"},
+		"no country":   {func(r *app.TravelRule) { r.TravelRuleCountry = "" }, "--travel-rule-country"},
+		"no such land": {func(r *app.TravelRule) { r.TravelRuleCountry = "XX" }, "--travel-rule-country"},
+		"no ID":        {func(r *app.TravelRule) { r.TravelRuleLEI = "" }, "--travel-rule-lei"},
+		"wrong LEI":    {func(r *app.TravelRule) { r.TravelRuleLEI = "529900T8BM49AURSDO56" }, "--travel-rule-lei"},
+		"two IDs":      {func(r *app.TravelRule) { r.TravelRuleRegistration = "RA000585/01" }, "--travel-rule-registration"},
+		"no register": {func(r *app.TravelRule) { r.TravelRuleLEI, r.TravelRuleRegistration = "", "01234567" },
+			"--travel-rule-registration"},
+	} {
+		config := defaults(t)
+		config.TravelRule = travel
+		c.change(&config.TravelRule)
+		err := config.Check()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("travel rule, %s: %v, want %q", name, err, c.want)
+		}
+	}
 	for _, limit := range []string{"20000", "20000 BTC", "-1 USD", "x USD"} {
 		config := defaults(t)
 		config.VelocityPayeeWeek = limit

@@ -86,7 +86,7 @@ func payable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if identity.IsUser(j.CompanyID) {
 		return income.Resume(ctx, tx, j.CompanyID)
 	}
-	return payroll.HandlePayable(ctx, tx, j)
+	return errors.Join(payroll.HandlePayable(ctx, tx, j), withdrawal.RetryRecorded(ctx, tx, j.CompanyID))
 }
 
 // payoutChanged passes a change of a payout to the package that queued it.

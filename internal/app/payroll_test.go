@@ -36,6 +36,7 @@ type (
 		UserID  string   `json:"user_id"`
 		Name    string   `json:"name"`
 		Status  string   `json:"status"`
+		Reason  string   `json:"reason"`
 		Outputs []output `json:"outputs"`
 	}
 	output struct {

@@ -21,6 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
@@ -307,7 +308,8 @@ func (d *apiClient) accept(id, link, address string) error {
 	d.Helper()
 	withdrawals, err := withdrawal.New(withdrawal.Config{
 		Setup: destination.Setup{Sealer: &identity.Sealer{}}, AllowUnverified: true,
-	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	}, withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+		Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
 	if err != nil {
 		return err
 	}

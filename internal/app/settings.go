@@ -177,6 +177,16 @@ var settings = map[string]setting{
 	"velocity-payee-day": {"AMOUNT", "Total, such as '20000 USD', above which what one payee is paid in a day, " +
 		"whichever companies pay, needs two members of staff. Default: none."},
 	"velocity-payee-week": {"AMOUNT", "The same for seven days."},
+	"travel-rule-threshold": {"AMOUNT", "Value, such as '1000 EUR', from which on a payout of crypto assets needs a " +
+		"record of who sends and who receives it (IVMS101), and self-hosted wallets a proof. Default: no records."},
+	"travel-rule-name":      {"NAME", "Legal name of the operator in these records."},
+	"travel-rule-street":    {"TEXT", "Street and number of the operator's address."},
+	"travel-rule-post-code": {"TEXT", "Its post code."},
+	"travel-rule-city":      {"TEXT", "Its town."},
+	"travel-rule-country":   {"COUNTRY", "Its country, such as DE."},
+	"travel-rule-lei":       {"LEI", "Legal entity identifier of the operator."},
+	"travel-rule-registration": {"TEXT", "Instead of an LEI, the operator's number in a register, after the register's " +
+		"code by GLEIF, such as RA000585/01234567."},
 	"spread-bps": {"BPS", "Spread of a quote over the market price, in hundredths of a percent (${default}). It pays " +
 		"for the risk of a fixed price."},
 	"fee-bps":           {"BPS", "Fee of the seeded company, in hundredths of a percent (${default})."},

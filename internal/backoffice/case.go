@@ -13,6 +13,19 @@ import (
 // ExportCase is the action of exporting the case file of a company or a person.
 const ExportCase = "case.export"
 
+// ExportRecord is the action of exporting the travel rule record of a payout.
+const ExportRecord = "travel_rule.export"
+
+// ExportedRecord records who exported the travel rule record of a payout, and why.
+func (s *Service) ExportedRecord(ctx context.Context, tx *db.Tx, by Session, companyID, recordID, reason string) error {
+	reason, err := reasonOf(reason)
+	if err != nil {
+		return err
+	}
+	return record(ctx, tx, by.Member, AuditEntry{Action: ExportRecord, CompanyID: companyID, ObjectID: recordID,
+		Reason: reason})
+}
+
 // CaseFile is what the operator knows about a company or a person: verifications, screening matches, notes, actions of
 // staff, and payments. It has no documents and no sealed personal data.
 type CaseFile struct {

@@ -59,6 +59,7 @@ var permissions = map[string][]Role{
 	RetryJob:         {Support, Finance},
 	ChangeFees:       {Finance},
 	ExportCase:       {Compliance},
+	ExportRecord:     {Compliance},
 	AddNote:          {Support, Finance, Compliance},
 	SignOut:          {Support, Compliance},
 	Unlock:           {Support},

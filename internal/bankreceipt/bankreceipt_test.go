@@ -25,6 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -574,7 +575,8 @@ func (b *fixture) payrollFunded(method, total string) (id string) {
 			Pool: chain.NewPool(b.d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Banks: []bank.Account{{Currency: money.EUR, Number: pooled}}, Treasury: funds,
 			AllowUnverified: true, Sealer: b.sealer,
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		}, payroll.Guards{TravelRule: allow.Records[payout.Output],
+			CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 		if err != nil {
 			return err

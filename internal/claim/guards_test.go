@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
 	"github.com/stipend/stipend/internal/treasury"
@@ -110,7 +111,8 @@ func newWithdrawals(t testing.TB) *withdrawal.Service {
 	t.Helper()
 	s, err := withdrawal.New(withdrawal.Config{
 		Setup: destination.Setup{Sealer: &identity.Sealer{}}, AllowUnverified: true,
-	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
+	}, withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+		Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payout/bank"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/receivable/deposit"
@@ -43,7 +44,8 @@ func runPayrolls(t *testing.T, f func(x *payEnv)) {
 			Pool: chain.NewPool(x.DB, "regtest", noAddresses{}), ChainName: "regtest", Network: "regtest",
 			QuoteValidity: 30 * time.Minute, Treasury: testkit.Must(treasury.New(treasury.Unlimited)),
 			AllowUnverified: true, Sealer: &identity.Sealer{}, Debits: x.s,
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		}, payroll.Guards{TravelRule: allow.Records[payout.Output],
+			CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 		x.Must(err)
 		x.Write(func(ctx context.Context, tx *db.Tx) error {

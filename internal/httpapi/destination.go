@@ -27,6 +27,7 @@ type (
 	recipientDestinationCreateBody struct {
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10"`
 		Data   jsontext.Value `json:"distribution_data"`
+		Wallet *walletHosting `json:"wallet,omitempty"`
 	}
 
 	userDestinationCreateInput struct{ Body userDestinationCreateBody }
@@ -36,6 +37,7 @@ type (
 		Symbol string         `json:"symbol" minLength:"1" maxLength:"10"`
 		Type   string         `json:"distribution_type" enum:"crypto,fiat"`
 		Data   jsontext.Value `json:"distribution_data"`
+		Wallet *walletHosting `json:"wallet,omitempty"`
 	}
 
 	recipientDestinationCreated struct {
@@ -65,6 +67,7 @@ type (
 		DistributionID string         `json:"distribution_id" minLength:"1" maxLength:"64"`
 		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"New currency. Default: unchanged."`
 		Data           jsontext.Value `json:"distribution_data" doc:"Complete details, as for a new destination."`
+		Wallet         *walletHosting `json:"wallet,omitempty"`
 	}
 
 	userDestinationUpdateInput struct{ Body userDestinationUpdateBody }
@@ -75,6 +78,7 @@ type (
 		Symbol         string         `json:"symbol,omitempty" maxLength:"10" doc:"New currency. Default: unchanged."`
 		Type           string         `json:"distribution_type,omitempty" enum:"crypto,fiat"`
 		Data           jsontext.Value `json:"distribution_data" doc:"Complete details, as for a new destination."`
+		Wallet         *walletHosting `json:"wallet,omitempty"`
 	}
 
 	recipientDestinationCorrectInput struct {
@@ -403,6 +407,9 @@ func createRecipientDestination(
 	d, err := destination.Create(ctx, tx, c.setup(), c.by, destination.CreateParams{
 		OwnerID: in.RecipientID, Symbol: in.Body.Symbol, Data: json.RawMessage(in.Body.Data),
 	})
+	if err == nil {
+		err = declareNew(ctx, tx, c, d, in.Body.Wallet)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -418,6 +425,9 @@ func createUserDestination(
 			OwnerID: id, Symbol: in.Body.Symbol, Kind: in.Body.Type, Data: json.RawMessage(in.Body.Data),
 		})
 	})
+	if err == nil {
+		err = declareNew(ctx, tx, c, d, in.Body.Wallet)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -432,6 +442,9 @@ func updateRecipientDestination(
 	d, err := destination.Update(ctx, tx, c.setup(), c.by, destination.UpdateParams{
 		OwnerID: in.RecipientID, ID: b.DistributionID, Symbol: b.Symbol, Data: json.RawMessage(b.Data),
 	})
+	if err == nil {
+		err = declareNew(ctx, tx, c, d, b.Wallet)
+	}
 	return shownOrErr[recipientDestination](c, d, err)
 }
 
@@ -444,6 +457,9 @@ func updateUserDestination(
 			OwnerID: id, ID: b.DistributionID, Symbol: b.Symbol, Kind: b.Type, Data: json.RawMessage(b.Data),
 		})
 	})
+	if err == nil {
+		err = declareNew(ctx, tx, c, d, b.Wallet)
+	}
 	return shownOrErr[userDestination](c, d, err)
 }
 

@@ -304,6 +304,12 @@ var explanations = []explanation{
 		"Reactivate the recipient or remove it from the list.",
 	},
 	{
+		"signature_invalid", 422, "The signature is invalid",
+		"The signature is not one of the challenge by the key of the destination's address.",
+		"Sign the whole challenge, unchanged, with the wallet that has the address: by personal_sign for EVM, by BIP-322 " +
+			"or as a signed message for Bitcoin.",
+	},
+	{
 		"address_invalid", 422, "The address is invalid",
 		"The crypto address has a wrong checksum or belongs to another network.",
 		"Copy the whole address again and check its network.",

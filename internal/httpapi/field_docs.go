@@ -511,6 +511,26 @@ var fieldDocs = map[string]fieldDoc{
 	"invitations": {"The invitations.", ``},
 
 	// Destinations.
+	"wallet": {"Who hosts the wallet of a crypto destination; see the operation that states it.", ``},
+	"hosting": {
+		"Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown.",
+		`"self_hosted"`,
+	},
+	"vasp_name": {
+		"Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there.",
+		`"Example Exchange Ltd"`,
+	},
+	"vasp_lei":          {"Legal entity identifier of the provider. Optional.", `"529900T8BM49AURSDO55"`},
+	"challenge":         {"Text to sign with the wallet. Empty if there is none.", ``},
+	"challenge_expires": {"When the challenge ends, UTC. Absent if there is none.", `"2026-09-14T10:30:00Z"`},
+	"proof_format": {
+		"Format of the signature that proves control of the wallet. Empty without a proof.", `"bip322"`,
+	},
+	"proved": {"When control of the wallet was proved, UTC. Absent without a proof.", `"2026-09-14T09:30:00Z"`},
+	"signature": {
+		"Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin.",
+		`"0xb91467e570a6466aa9e9876cbcd013baba02900b8979d43fe208a4a4f339f5fd…"`,
+	},
 	"distributions":     {"The payment destinations.", ``},
 	"distribution_type": {"Whether the destination is crypto or fiat (a bank account).", `"crypto"`},
 	"distribution_data": {

@@ -29,6 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/rates"
 	"github.com/stipend/stipend/internal/testkit/allow"
+	"github.com/stipend/stipend/internal/travelrule"
 	"github.com/stipend/stipend/internal/treasury"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -125,13 +126,18 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		own.KYC = &kyc.Service{Sealer: sealer, Images: kyc.NewImageDecoder(2, kyc.MinPixels), Provider: kyc.Sandbox{}}
 		pool := chain.NewPool(d, "regtest", fakeAddresses{})
 		var err error
+		if own.TravelRule, err = travelrule.New(travelrule.Config{Sealer: sealer, Network: "regtest",
+			Company: own.KYC.CompanyProfile}); err != nil {
+			t.Fatal(err)
+		}
 		if own.Branding, err = branding.New(own.KYC.Images); err != nil {
 			t.Fatal(err)
 		}
 		if own.Withdrawal, err = withdrawal.New(withdrawal.Config{
 			Setup:           destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
 			AllowUnverified: true,
-		}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
+		}, withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+			Screen:          allow.Subjects[destination.ScreeningSubject],
 			ReleaseApproved: allow.Release}); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +158,8 @@ func newService(t testing.TB, d *db.DB, change func(*Deps)) *fixture {
 		if own.Payroll, err = payroll.New(payroll.Config{
 			Pool: pool, ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute, Treasury: funds,
 			AllowUnverified: true, Sealer: sealer, Debits: own.Debits,
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		}, payroll.Guards{TravelRule: allow.Records[payout.Output],
+			CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}); err != nil {
 			t.Fatal(err)
 		}

@@ -53,6 +53,7 @@ import (
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
 	"github.com/stipend/stipend/internal/requestlog"
+	"github.com/stipend/stipend/internal/travelrule"
 	"github.com/stipend/stipend/internal/virtualaccount"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -81,6 +82,8 @@ type Deps struct {
 	Proposals *proposal.Service
 	// Withdrawal pays out company balances.
 	Withdrawal *withdrawal.Service
+	// TravelRule stores who hosts the wallets of destinations, and proofs that their owners control them.
+	TravelRule *travelrule.Service
 	// Debits collects money from the bank accounts of companies.
 	Debits *directdebit.Service
 	// Webhooks holds the URL policy of endpoints and seals their secrets.

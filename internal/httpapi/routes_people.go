@@ -106,6 +106,34 @@ var peopleRoutes = []route{
 		errors: []string{"invalid_state", "not_found"},
 	},
 	{
+		method: "POST", path: "/api/user/distribution/wallet", name: "declare-user-wallet",
+		scope: identity.UserDistributionUpdate, kind: write, handler: handle(declareUserWallet),
+		summary: "State who hosts a user's wallet",
+		description: "Stores whether the user controls the wallet of a crypto destination or a provider hosts it. For a " +
+			"self-hosted wallet the answer has a text (`challenge`), which the user signs with the wallet; see POST " +
+			"/api/user/distribution/wallet/proof. The statement ends when the address changes. Payments from the " +
+			"operator's travel rule threshold on wait without it (`travel_rule_wallet`).",
+		example: `{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","distribution_id":"dst_06gf58gfpr6v2e9qch9jm0b8jw",` +
+			`"hosting":"self_hosted"}`,
+		errors: []string{"invalid_state", "not_found"},
+	},
+	{
+		method: "GET", path: "/api/user/distribution/wallet", name: "get-user-wallet",
+		scope: identity.UserDistributionDetail, kind: read, handler: handle(getUserWallet),
+		summary:     "Get who hosts a user's wallet",
+		description: "Returns the statement about the wallet of a destination, the text to sign, and the proof.",
+		errors:      []string{"not_found"},
+	},
+	{
+		method: "POST", path: "/api/user/distribution/wallet/proof", name: "prove-user-wallet",
+		scope: identity.UserDistributionUpdate, kind: write, handler: handle(proveUserWallet),
+		summary: "Prove control of a user's wallet",
+		description: "Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign " +
+			"(EIP-191), Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed " +
+			"message (BIP-137). A challenge is used once and valid for an hour.",
+		errors: []string{"invalid_state", "not_found", "signature_invalid"},
+	},
+	{
 		method: "DELETE", path: "/api/user/distribution", name: "delete-user-destination",
 		scope: identity.UserDistributionUpdate, kind: write, handler: handle(deleteUserDestination),
 		summary:     "Delete a destination of a user",
@@ -281,6 +309,35 @@ var peopleRoutes = []route{
 			"address_invalid", "currency_not_supported", "distribution_limit",
 			"profile_incomplete",
 		},
+	},
+	{
+		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/wallet",
+		name:  "declare-recipient-wallet",
+		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(declareRecipientWallet),
+		summary: "State who hosts a recipient's wallet",
+		description: "Stores whether the recipient controls the wallet of a crypto destination or a provider hosts it. For " +
+			"a self-hosted wallet the answer has a text (`challenge`), which the recipient signs with the wallet; see " +
+			"the operation prove-recipient-wallet. The statement ends when the address changes. Payments from the " +
+			"operator's travel rule threshold on wait without it (`travel_rule_wallet`).",
+		example: `{"distribution_id":"dst_06gf58gfpr6v2e9qch9jm0b8jw","hosting":"self_hosted"}`,
+		errors:  []string{"invalid_state"},
+	},
+	{
+		method: "GET", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/wallet",
+		name:  "get-recipient-wallet",
+		scope: identity.CompanyWorkersInvite, kind: read, handler: handle(getRecipientWallet),
+		summary:     "Get who hosts a recipient's wallet",
+		description: "Returns the statement about the wallet of a destination, the text to sign, and the proof.",
+	},
+	{
+		method: "POST", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution/wallet/proof",
+		name:  "prove-recipient-wallet",
+		scope: identity.CompanyWorkersInvite, kind: write, handler: handle(proveRecipientWallet),
+		summary: "Prove control of a recipient's wallet",
+		description: "Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign " +
+			"(EIP-191), Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed " +
+			"message (BIP-137). A challenge is used once and valid for an hour.",
+		errors: []string{"invalid_state", "signature_invalid"},
 	},
 	{
 		method: "DELETE", path: "/api/company/{company_id}/recipients/{recipient_id}/distribution",

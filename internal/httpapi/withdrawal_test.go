@@ -61,7 +61,8 @@ func (x *till) release(approved func(context.Context, *db.Tx, string, string, mo
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	take, err := withdrawal.New(x.take.Config, withdrawal.Guards{Screen: screening.Screen, ReleaseApproved: approved})
+	take, err := withdrawal.New(x.take.Config, withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+		Screen: screening.Screen, ReleaseApproved: approved})
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -72,7 +72,8 @@ func run(t *testing.T, f func(h *env)) {
 			Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
 			QuoteValidity: 30 * time.Minute, Treasury: testkit.Must(treasury.New(treasury.Unlimited)), AllowUnverified: true,
 			Sealer: sealer,
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		}, payroll.Guards{TravelRule: allow.Records[payout.Output],
+			CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}))
 		h.s = testkit.Must(income.New(income.Config{Payroll: pays, FeeBps: 100, CoolDown: day}, income.Guards{
 			Screen: func(context.Context, *db.Tx, destination.ScreeningSubject) (bool, error) { return h.blocked, nil },

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/job"
+	"github.com/stipend/stipend/internal/payee"
 )
 
 // ErrOwnership is returned if the shares of the owners exceed 100 percent.
@@ -163,6 +164,7 @@ func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if err := identity.SetCompanyDetails(ctx, tx, company); err != nil {
 		return company, err
 	}
+	payee.Payable(tx, company.ID, company.ID) // what waits for the company's address
 	if c.State == MoreInfo {
 		return company, nil
 	}

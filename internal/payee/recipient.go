@@ -263,6 +263,21 @@ func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Pr
 	if err != nil {
 		return identity.Details{}, err
 	}
+	return personal(ctx, tx, s, r)
+}
+
+// PersonalOf returns a recipient without a login, and their sealed details. It does not check access.
+func PersonalOf(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, id string) (Recipient, identity.Details,
+	error) {
+	r, err := selectOne(ctx, tx, companyID, id)
+	if err != nil {
+		return r, identity.Details{}, err
+	}
+	d, err := personal(ctx, tx, s, r)
+	return r, d, err
+}
+
+func personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, r Recipient) (identity.Details, error) {
 	sealed, err := selectDetails(ctx, tx, r.CompanyID, r.ID)
 	if err != nil || sealed == "" {
 		return identity.Details{}, err

@@ -59,6 +59,7 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 		}
 		Screen(tx, by.CompanyID, u.ID)
 	}
+	Payable(tx, u.ID, u.ID) // an income that waits for the user's address
 	return u, refreshElsewhere(ctx, tx, u.ID, by.CompanyID)
 }
 

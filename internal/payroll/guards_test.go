@@ -12,6 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/treasury"
@@ -33,7 +34,8 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Treasury: &treasury.Treasury{}, Sealer: &identity.Sealer{}}
-		g := Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		g := Guards{TravelRule: allow.Records[payout.Output],
+			CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees}
 		if _, err := New(c, g); err != nil {
 			t.Fatal(err)

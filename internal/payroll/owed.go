@@ -33,8 +33,9 @@ func (s *Service) Carried(to []destination.Destination, payerCountry string) boo
 }
 
 // PlanOwed divides the owed amount by the allocations and exchanges the parts at current prices. It returns the outputs
-// and the lines that turn the debt to the payee into debts to the outputs. problem is the reason why the amount cannot
-// be paid now: [ReasonTooSmall] or [ReasonConversion]; then there are neither. Nothing is stored.
+// and the lines that turn the debt to the payee into debts to the outputs, and stores the records of the outputs that
+// the travel rule demands. problem is the reason why the amount cannot be paid now, such as [ReasonTooSmall]; then
+// there are neither, and nothing is stored.
 func (s *Service) PlanOwed(ctx context.Context, tx *db.Tx, o Owed) (outputs []payout.Output, lines []ledger.Line,
 	problem string, err error) {
 	p, m, e := o.payroll()
@@ -42,7 +43,7 @@ func (s *Service) PlanOwed(ctx context.Context, tx *db.Tx, o Owed) (outputs []pa
 	if err != nil {
 		return nil, nil, "", err
 	}
-	r, err := s.plan(ctx, tx, p, []Payment{m}, []entitlement{{paymentID: m.ID, net: o.Amount, used: o.To,
+	r, err := s.planRecorded(ctx, tx, p, []Payment{m}, []entitlement{{paymentID: m.ID, net: o.Amount, used: o.To,
 		shares: shares}}, e, money.Zero(p.Currency))
 	if err != nil {
 		return nil, nil, "", err
@@ -105,6 +106,9 @@ func (s *Service) ResendOwed(ctx context.Context, tx *db.Tx, o Owed, outputs []p
 		return nil, "", err
 	}
 	if problem, err = e.redirect(wanted, prices, capacity); err != nil || problem != "" {
+		return nil, problem, err
+	}
+	if problem, err = s.recordNext(ctx, tx, o.ObjectID, wanted); err != nil || problem != "" {
 		return nil, problem, err
 	}
 	traded := positions{}

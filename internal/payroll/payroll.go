@@ -124,7 +124,12 @@ const (
 	ReasonPrenote  = "prenote_waiting"       // a prenote was sent to the bank account within the last banking days
 	ReasonReturned = "account_check_failed"  // a prenote to the bank account was returned
 	ReasonCoolDown = "destination_changed"
-	ReasonAddress  = "address_gap"      // too many payments to the payee's wallet are not confirmed yet
+	ReasonAddress  = "address_gap" // too many payments to the payee's wallet are not confirmed yet
+	// The travel rule: the record of a large payout of crypto assets lacks data.
+	ReasonOriginator = "travel_rule_originator" // the postal address of the payer
+	ReasonWallet     = "travel_rule_wallet"     // who hosts the payee's wallet
+	ReasonProof      = "travel_rule_proof"      // the proof that the payee controls the wallet
+
 	ReasonReverted = "funding_reverted" // a reorganization removed the funding
 	ReasonFrozen   = "company_frozen"
 	ReasonApproval = "approval_required" // a second member must approve a total above the company's limit
@@ -343,6 +348,9 @@ type Guards struct {
 	// the velocity limits, or two staff members approved the release of the payroll.
 	PayeesApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string,
 		amounts map[string]money.Amount) (bool, error)
+	// TravelRule stores the records of outputs that are about to be queued. If data is missing, it stores nothing, and
+	// returns why each payment must wait, by payment ID: ReasonOriginator, ReasonWallet or ReasonProof.
+	TravelRule func(ctx context.Context, tx *db.Tx, outputs []payout.Output) (missing map[string]string, err error)
 }
 
 // Service creates payrolls and pays them.
@@ -375,6 +383,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("payroll: Guards.ReleaseApproved is required")
 	case g.PayeesApproved == nil:
 		return nil, errors.New("payroll: Guards.PayeesApproved is required")
+	case g.TravelRule == nil:
+		return nil, errors.New("payroll: Guards.TravelRule is required")
 	}
 	return &Service{Config: c, guards: g}, nil
 }

@@ -63,7 +63,8 @@ func newEnv(x *fixture.Fixture) *env {
 	h.s, err = New(Config{
 		Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
 		QuoteValidity: 30 * time.Minute, Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
-	}, Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+	}, Guards{TravelRule: allow.Records[payout.Output],
+		CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 	if err != nil {
 		x.Fatal(err)

@@ -87,7 +87,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.plan(ctx, tx, p, waiting, entitlements, escrow{payroll: p.ID, held: p.Escrow, total: p.Total,
+	r, err := s.planRecorded(ctx, tx, p, waiting, entitlements, escrow{payroll: p.ID, held: p.Escrow, total: p.Total,
 		rate: p.Rate}, p.Fees)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 		return false, nil
 	}
 	e := escrow{payroll: p.ID, held: p.Escrow, total: p.Total, rate: p.Rate, released: true}
-	r, err := s.plan(ctx, tx, p, waiting, entitlements, e, money.Zero(p.Currency))
+	r, err := s.planRecorded(ctx, tx, p, waiting, entitlements, e, money.Zero(p.Currency))
 	if err != nil {
 		return false, err
 	}
@@ -232,6 +232,31 @@ type release struct {
 	lines   allocation
 	outputs []payout.Output
 	of      map[string][]payout.Output // outputs by payment ID
+}
+
+// planRecorded returns a release whose outputs have the records that the travel rule demands. A payment whose record
+// lacks data gets the reason as its problem, and the others are planned again without it.
+func (s *Service) planRecorded(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment,
+	entitlements []entitlement, e escrow, fees money.Amount) (*release, error) {
+	for {
+		r, err := s.plan(ctx, tx, p, waiting, entitlements, e, fees)
+		if err != nil {
+			return nil, err
+		}
+		missing, err := s.guards.TravelRule(ctx, tx, r.outputs)
+		if err != nil || len(missing) == 0 {
+			return r, err
+		}
+		stopped := false
+		for i, m := range waiting {
+			if reason := missing[m.ID]; reason != "" && entitlements[i].problem == "" {
+				entitlements[i].problem, entitlements[i].shares, stopped = reason, nil, true
+			}
+		}
+		if !stopped {
+			return nil, fmt.Errorf("payroll: %s: records are missing for payments that are not paid", p.ID)
+		}
+	}
 }
 
 func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment, entitlements []entitlement,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -22,6 +23,13 @@ import (
 func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload payee.JobPayload
 	if err := j.Decode(&payload); err != nil {
+		return err
+	}
+	if payload.RecipientID == j.CompanyID { // the company's own address, which the records of its payouts need
+		ids, err := stoppedBy(ctx, tx, j.CompanyID, ReasonOriginator)
+		for _, id := range ids {
+			enqueueRelease(tx, j.CompanyID, id, time.Time{})
+		}
 		return err
 	}
 	return releaseAnew(ctx, tx, j.CompanyID, payload.RecipientID)
@@ -62,7 +70,10 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	for i := range stuck {
 		m, problem := &stuck[i], entitlements[i].problem
 		if len(wanted[i]) > 0 && problem == "" {
-			if problem, err = e.redirect(wanted[i], prices, capacity); err != nil {
+			if problem, err = e.redirect(wanted[i], prices, capacity); err == nil && problem == "" {
+				problem, err = s.recordNext(ctx, tx, m.ID, wanted[i])
+			}
+			if err != nil {
 				return false, err
 			}
 		}
@@ -161,6 +172,18 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
 		return ReasonConversion, err
 	}
 	return "", nil
+}
+
+// recordNext stores the records that the travel rule demands of the next versions of a payment's outputs, or returns
+// the reason why the payment must wait.
+func (s *Service) recordNext(ctx context.Context, tx *db.Tx, paymentID string, some []correction) (reason string,
+	err error) {
+	next := make([]payout.Output, len(some))
+	for i, c := range some {
+		next[i] = c.next
+	}
+	missing, err := s.guards.TravelRule(ctx, tx, next)
+	return missing[paymentID], err
 }
 
 // exchangedBy returns the outputs that change their asset, as shares to exchange, and the new assets.

@@ -213,6 +213,14 @@ func stoppedFor(ctx context.Context, tx *db.Tx, companyID, payeeID string) ([]st
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
+// stoppedBy returns the IDs of a company's payrolls in which a payment waits for a reason.
+func stoppedBy(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT DISTINCT payroll_id FROM payments
+		WHERE company_id = $1 AND state IN ('on_hold', 'action_required', 'returned') AND reason = $2
+		ORDER BY payroll_id`, companyID, reason)
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // heldFor returns the IDs of a company's payrolls that are on hold for a reason.
 func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/alexedwards/argon2id"
@@ -18,6 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/screening"
 	"github.com/stipend/stipend/internal/withdrawal"
 )
@@ -217,6 +219,9 @@ func (w seeding) run(ctx context.Context) error {
 			return nil, screening.ErrUnavailable // the seed makes no withdrawal
 		},
 		ReleaseApproved: approval.ReleaseLimit{}.Approved,
+		TravelRule: func(context.Context, *db.Tx, []payout.Output) (map[string]string, error) {
+			return nil, errors.New("sandbox: the seed makes no withdrawal")
+		},
 	})
 	if err != nil {
 		return err

@@ -115,6 +115,9 @@ type Guards struct {
 	// release limit, or two members of staff approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool,
 		error)
+	// TravelRule stores the record of a payout that is about to be queued. If data is missing, it stores nothing, and
+	// returns why the withdrawal must wait, by its ID; see [payroll.Guards].
+	TravelRule func(ctx context.Context, tx *db.Tx, outputs []payout.Output) (missing map[string]string, err error)
 }
 
 // Service creates withdrawals and pays them.
@@ -133,6 +136,8 @@ func New(c Config, g Guards) (*Service, error) {
 		return nil, errors.New("withdrawal: Guards.Screen is required")
 	case g.ReleaseApproved == nil:
 		return nil, errors.New("withdrawal: Guards.ReleaseApproved is required")
+	case g.TravelRule == nil:
+		return nil, errors.New("withdrawal: Guards.TravelRule is required")
 	}
 	return &Service{c, g}, nil
 }
@@ -417,24 +422,32 @@ func (s *Service) Process(ctx context.Context, tx *db.Tx, j job.Job) error {
 	} else if !approved {
 		return w.hold(ctx, tx, ReasonRelease)
 	}
-	return w.queuePayout(ctx, tx)
+	return s.queuePayout(ctx, tx, &w)
 }
 
-// queuePayout queues the payout of a withdrawal that passed every check.
-func (w *Withdrawal) queuePayout(ctx context.Context, tx *db.Tx) error {
+// queuePayout queues the payout of a withdrawal that passed every other check, unless its record lacks data.
+func (s *Service) queuePayout(ctx context.Context, tx *db.Tx, w *Withdrawal) error {
 	to := w.Destination.To
 	snapshot, err := w.Destination.snapshot()
 	if err != nil {
 		return err
 	}
-	if err := w.advance(ctx, tx, Processing, "", "payout queued"); err != nil {
-		return err
-	}
-	return payout.Add(tx, []payout.Output{{
+	outputs := []payout.Output{{
 		CompanyID: w.CompanyID, ID: w.outputID, PayrollID: w.ID, PaymentID: w.ID, DistributionID: to.ID,
 		Rail: payout.RailOf(to.Rail, to.Network), Amount: w.Amount, Input: w.Amount, Address: to.Address,
 		Destination: snapshot,
-	}})
+	}}
+	missing, err := s.guards.TravelRule(ctx, tx, outputs)
+	if err != nil {
+		return err
+	}
+	if reason := missing[w.ID]; reason != "" {
+		return w.hold(ctx, tx, reason)
+	}
+	if err := w.advance(ctx, tx, Processing, "", "payout queued"); err != nil {
+		return err
+	}
+	return payout.Add(tx, outputs)
 }
 
 // Freeze puts the unsent payouts of a company's withdrawals on hold. Withdrawals without a payout check the freeze
@@ -464,8 +477,18 @@ func Retry(tx *db.Tx, companyID, withdrawalID string) {
 
 // RetryReviewed retries the withdrawals of a company that wait for sanctions screening, after a match was decided.
 func RetryReviewed(ctx context.Context, tx *db.Tx, companyID string) error {
+	return retryHeld(ctx, tx, companyID, "'under_review'")
+}
+
+// RetryRecorded retries the withdrawals of a company whose records lack data, after the company provided some.
+func RetryRecorded(ctx context.Context, tx *db.Tx, companyID string) error {
+	return retryHeld(ctx, tx, companyID, "'travel_rule_originator', 'travel_rule_wallet', 'travel_rule_proof'")
+}
+
+// retryHeld retries the withdrawals of a company that are on hold for one of these reasons.
+func retryHeld(ctx context.Context, tx *db.Tx, companyID, reasons string) error {
 	held, err := selectWhere(ctx, tx, companyID,
-		"status = 'on_hold' AND reason = 'under_review' ORDER BY created_at, withdrawal_id")
+		"status = 'on_hold' AND reason IN ("+reasons+") ORDER BY created_at, withdrawal_id")
 	for _, w := range held {
 		Retry(tx, companyID, w.ID)
 	}

@@ -42,7 +42,8 @@ type env struct {
 }
 
 func guards() withdrawal.Guards {
-	return withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}
+	return withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+		Screen: allow.Subjects[destination.ScreeningSubject], ReleaseApproved: allow.Release}
 }
 
 func run(t *testing.T, f func(x *env)) {

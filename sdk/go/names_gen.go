@@ -122,6 +122,8 @@ const (
 	CodeSecondFactorRequired ErrorCode = "second_factor_required"
 	// A second person is required.
 	CodeSecondPersonRequired ErrorCode = "second_person_required"
+	// The signature is invalid.
+	CodeSignatureInvalid ErrorCode = "signature_invalid"
 	// The database is not available.
 	CodeStorageUnavailable ErrorCode = "storage_unavailable"
 	// The tax ID is invalid.

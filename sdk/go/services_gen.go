@@ -924,6 +924,44 @@ func (s *DestinationsService) Update(
 	return call[UserDestination](ctx, s.t, request{"POST", "/api/user/distribution/update", nil, params, options})
 }
 
+// GetWallet calls GET /api/user/distribution/wallet: get who hosts a user's wallet.
+//
+// Returns the statement about the wallet of a destination, the text to sign, and the proof.
+//
+// Requires the scope `u_user_distribution_detail`.
+func (s *DestinationsService) GetWallet(
+	ctx context.Context, params *DestinationGetWalletParams, options ...RequestOption,
+) (*WalletDetails, error) {
+	return call[WalletDetails](ctx, s.t, request{"GET", "/api/user/distribution/wallet", params.values(), nil, options})
+}
+
+// DeclareWallet calls POST /api/user/distribution/wallet: state who hosts a user's wallet.
+//
+// Stores whether the user controls the wallet of a crypto destination or a provider hosts it. For a self-hosted
+// wallet the answer has a text (`challenge`), which the user signs with the wallet; see POST
+// /api/user/distribution/wallet/proof. The statement ends when the address changes. Payments from the operator's
+// travel rule threshold on wait without it (`travel_rule_wallet`).
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) DeclareWallet(
+	ctx context.Context, params *DestinationDeclareWalletParams, options ...RequestOption,
+) (*WalletDetails, error) {
+	return call[WalletDetails](ctx, s.t, request{"POST", "/api/user/distribution/wallet", nil, params, options})
+}
+
+// ProveWallet calls POST /api/user/distribution/wallet/proof: prove control of a user's wallet.
+//
+// Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign (EIP-191),
+// Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed message
+// (BIP-137). A challenge is used once and valid for an hour.
+//
+// Requires the scope `u_user_distribution_update`.
+func (s *DestinationsService) ProveWallet(
+	ctx context.Context, params *DestinationProveWalletParams, options ...RequestOption,
+) (*WalletDetails, error) {
+	return call[WalletDetails](ctx, s.t, request{"POST", "/api/user/distribution/wallet/proof", nil, params, options})
+}
+
 // DocumentsService has the operations on documents.
 type DocumentsService struct{ t *transport }
 
@@ -1967,6 +2005,47 @@ func (s *RecipientsService) UpdateDestination(
 	ctx context.Context, companyID string, recipientID string, params *RecipientUpdateDestinationParams, options ...RequestOption,
 ) (*RecipientDestination, error) {
 	return call[RecipientDestination](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/update", nil, params, options})
+}
+
+// GetWallet calls GET /api/company/{company_id}/recipients/{recipient_id}/distribution/wallet: get who hosts a
+// recipient's wallet.
+//
+// Returns the statement about the wallet of a destination, the text to sign, and the proof.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) GetWallet(
+	ctx context.Context, companyID string, recipientID string, params *RecipientGetWalletParams, options ...RequestOption,
+) (*WalletDetails, error) {
+	return call[WalletDetails](ctx, s.t, request{"GET", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/wallet", params.values(), nil, options})
+}
+
+// DeclareWallet calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/wallet: state who
+// hosts a recipient's wallet.
+//
+// Stores whether the recipient controls the wallet of a crypto destination or a provider hosts it. For a
+// self-hosted wallet the answer has a text (`challenge`), which the recipient signs with the wallet; see the
+// operation prove-recipient-wallet. The statement ends when the address changes. Payments from the operator's
+// travel rule threshold on wait without it (`travel_rule_wallet`).
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) DeclareWallet(
+	ctx context.Context, companyID string, recipientID string, params *RecipientDeclareWalletParams, options ...RequestOption,
+) (*WalletDetails, error) {
+	return call[WalletDetails](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/wallet", nil, params, options})
+}
+
+// ProveWallet calls POST /api/company/{company_id}/recipients/{recipient_id}/distribution/wallet/proof: prove
+// control of a recipient's wallet.
+//
+// Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign (EIP-191),
+// Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed message
+// (BIP-137). A challenge is used once and valid for an hour.
+//
+// Requires the scope `c_company_workers_invite`.
+func (s *RecipientsService) ProveWallet(
+	ctx context.Context, companyID string, recipientID string, params *RecipientProveWalletParams, options ...RequestOption,
+) (*WalletDetails, error) {
+	return call[WalletDetails](ctx, s.t, request{"POST", "/api/company/" + url.PathEscape(companyID) + "/recipients/" + url.PathEscape(recipientID) + "/distribution/wallet/proof", nil, params, options})
 }
 
 // Reactivate calls POST /api/company/{company_id}/recipients/{recipient_id}/reactivate: reactivate a recipient.

@@ -1965,6 +1965,24 @@ type DestinationCreateParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
+	// Who hosts the wallet of a crypto destination; see the operation that states it.
+	Wallet *WalletHosting `json:"wallet,omitzero"`
+}
+
+// DestinationDeclareWalletParams is part of requests.
+type DestinationDeclareWalletParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. One of:
+	// self_hosted, vasp.
+	Hosting string `json:"hosting"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+	// Legal entity identifier of the provider. Optional.
+	VaspLei string `json:"vasp_lei,omitzero"`
+	// Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there.
+	VaspName string `json:"vasp_name,omitzero"`
 }
 
 // DestinationDeleteParams is part of requests.
@@ -2020,6 +2038,28 @@ type DestinationGetParams struct {
 }
 
 func (p *DestinationGetParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.UserID != "" {
+		v.Set("user_id", p.UserID)
+	}
+	if p.DistributionID != "" {
+		v.Set("distribution_id", p.DistributionID)
+	}
+	return v
+}
+
+// DestinationGetWalletParams are query parameters. Zero values are not sent.
+type DestinationGetWalletParams struct {
+	// May be absent with a user's own token.
+	UserID string
+	// ID of the payment destination.
+	DistributionID string
+}
+
+func (p *DestinationGetWalletParams) values() url.Values {
 	v := url.Values{}
 	if p == nil {
 		return v
@@ -2103,6 +2143,17 @@ type DestinationPreviewSplitParams struct {
 	UserID string `json:"user_id"`
 }
 
+// DestinationProveWalletParams is part of requests.
+type DestinationProveWalletParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin.
+	Signature string `json:"signature"`
+	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
+	// ID.
+	UserID string `json:"user_id"`
+}
+
 // DestinationSetAllocationsParams is part of requests.
 type DestinationSetAllocationsParams struct {
 	// 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the
@@ -2140,6 +2191,8 @@ type DestinationUpdateParams struct {
 	// ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…`
 	// ID.
 	UserID string `json:"user_id"`
+	// Who hosts the wallet of a crypto destination; see the operation that states it.
+	Wallet *WalletHosting `json:"wallet,omitzero"`
 }
 
 // DirectDebitData is part of responses.
@@ -5373,6 +5426,8 @@ type RecipientCreateDestinationParams struct {
 	DistributionData map[string]any `json:"distribution_data"`
 	// Currency: its code, one of GET /api/currencies.
 	Symbol string `json:"symbol"`
+	// Who hosts the wallet of a crypto destination; see the operation that states it.
+	Wallet *WalletHosting `json:"wallet,omitzero"`
 }
 
 // RecipientCreateParams is part of requests.
@@ -5447,6 +5502,19 @@ type RecipientData struct {
 	RelationshipID string `json:"relationship_id"`
 	// State of the object. One of: pending, active, inactive.
 	Status string `json:"status"`
+}
+
+// RecipientDeclareWalletParams is part of requests.
+type RecipientDeclareWalletParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. One of:
+	// self_hosted, vasp.
+	Hosting string `json:"hosting"`
+	// Legal entity identifier of the provider. Optional.
+	VaspLei string `json:"vasp_lei,omitzero"`
+	// Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there.
+	VaspName string `json:"vasp_name,omitzero"`
 }
 
 // RecipientDeleteDestinationParams is part of requests.
@@ -5661,6 +5729,23 @@ func (p *RecipientGetDestinationParams) values() url.Values {
 	return v
 }
 
+// RecipientGetWalletParams are query parameters. Zero values are not sent.
+type RecipientGetWalletParams struct {
+	// ID of the payment destination.
+	DistributionID string
+}
+
+func (p *RecipientGetWalletParams) values() url.Values {
+	v := url.Values{}
+	if p == nil {
+		return v
+	}
+	if p.DistributionID != "" {
+		v.Set("distribution_id", p.DistributionID)
+	}
+	return v
+}
+
 // RecipientImportParams is part of requests.
 type RecipientImportParams struct {
 	// The CSV file, with at most 10,000 rows. Its first row contains the column names, which are the fields of
@@ -5852,6 +5937,14 @@ type RecipientPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// RecipientProveWalletParams is part of requests.
+type RecipientProveWalletParams struct {
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin.
+	Signature string `json:"signature"`
+}
+
 // RecipientRemindParams is part of requests.
 type RecipientRemindParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -5873,6 +5966,8 @@ type RecipientUpdateDestinationParams struct {
 	DistributionID string `json:"distribution_id"`
 	// New currency. Default: unchanged.
 	Symbol *string `json:"symbol,omitzero"`
+	// Who hosts the wallet of a crypto destination; see the operation that states it.
+	Wallet *WalletHosting `json:"wallet,omitzero"`
 }
 
 // RecipientUpdateParams is part of requests.
@@ -7388,6 +7483,28 @@ type WalletDepositPage struct {
 	Meta Meta `json:"meta"`
 }
 
+// WalletDetails is part of responses.
+type WalletDetails struct {
+	// Text to sign with the wallet. Empty if there is none.
+	Challenge string `json:"challenge"`
+	// When the challenge ends, UTC. Absent if there is none.
+	ChallengeExpires time.Time `json:"challenge_expires,omitzero"`
+	// ID of the payment destination.
+	DistributionID string `json:"distribution_id"`
+	// Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. One of:
+	// self_hosted, vasp.
+	Hosting string `json:"hosting"`
+	// Format of the signature that proves control of the wallet. Empty without a proof. One of: eip191, bip322,
+	// bip137.
+	ProofFormat string `json:"proof_format"`
+	// When control of the wallet was proved, UTC. Absent without a proof.
+	Proved time.Time `json:"proved,omitzero"`
+	// Legal entity identifier of the provider. Optional.
+	VaspLei string `json:"vasp_lei"`
+	// Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there.
+	VaspName string `json:"vasp_name"`
+}
+
 // WalletExportStatementParams are query parameters. Zero values are not sent.
 type WalletExportStatementParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
@@ -7533,6 +7650,17 @@ func (p *WalletGetWithdrawalParams) values() url.Values {
 		v.Set("company_id", p.CompanyID)
 	}
 	return v
+}
+
+// WalletHosting is part of requests.
+type WalletHosting struct {
+	// Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. One of:
+	// self_hosted, vasp.
+	Hosting string `json:"hosting"`
+	// Legal entity identifier of the provider. Optional.
+	VaspLei string `json:"vasp_lei,omitzero"`
+	// Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there.
+	VaspName string `json:"vasp_name,omitzero"`
 }
 
 // WalletListDepositsParams are query parameters. Zero values are not sent.

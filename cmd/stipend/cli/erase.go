@@ -8,6 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/kyc"
+	"github.com/stipend/stipend/internal/travelrule"
 )
 
 // EraseCmd erases the personal data of a person or company.
@@ -32,6 +33,9 @@ func (c EraseCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			names, err := kyc.Erase(ctx, tx, c.Subject, c.Years)
+			if err == nil {
+				err = travelrule.Erase(ctx, tx, c.Subject)
+			}
 			if err != nil {
 				return err
 			}

@@ -2438,6 +2438,39 @@ CREATE INDEX withdrawals_by_time ON withdrawals (company_id, created_at, withdra
 CREATE UNIQUE INDEX withdrawals_by_key ON withdrawals (company_id, request_key) WHERE request_key <> '';
 CREATE UNIQUE INDEX withdrawals_by_external_id ON withdrawals (company_id, external_id) WHERE external_id <> '';
 
+-- What the owners of destinations state about their wallets under the travel rule: who hosts a wallet, and the proof that
+-- its owner controls it. A statement counts only while the destination is the account that it was made for.
+-- Shared: a wallet belongs to the person paid, not to the companies that pay them.
+-- Writer: internal/travelrule
+CREATE TABLE wallet_statements (
+    owner_id       TEXT   NOT NULL, -- user, recipient or company
+    destination_id TEXT   NOT NULL,
+    place          TEXT   NOT NULL, -- digest of the account
+    statement      TEXT   NOT NULL, -- JSON
+    stated_by      TEXT   NOT NULL, -- credential
+    updated_at     BIGINT NOT NULL,
+    PRIMARY KEY (owner_id, destination_id)
+);
+
+-- IVMS101 records of large payouts of crypto assets. A payout that is sent to another destination gets another record.
+-- Shared: staff list the newest records of all companies.
+-- Writer: internal/travelrule
+CREATE TABLE travel_rule_records (
+    company_id     TEXT   NOT NULL, -- payer: a company, or a user who pays their own income out
+    record_id      TEXT   NOT NULL,
+    object_id      TEXT   NOT NULL, -- payroll, withdrawal or income
+    payment_id     TEXT   NOT NULL,
+    output_id      TEXT   NOT NULL,
+    asset          TEXT   NOT NULL,
+    amount         BIGINT NOT NULL CHECK (amount > 0),
+    value_currency TEXT   NOT NULL, -- value in the currency of the threshold, 0 without a price
+    value          BIGINT NOT NULL,
+    sealed         TEXT   NOT NULL, -- record and proof (JSON)
+    created_at     BIGINT NOT NULL,
+    PRIMARY KEY (company_id, record_id)
+);
+CREATE INDEX travel_rule_records_by_time ON travel_rule_records (created_at, record_id);
+
 -- Permissions of companies to debit their bank accounts.
 -- Shared: mandates that were not used for a long time end, and staff list those that wait for a decision.
 -- Writer: internal/directdebit

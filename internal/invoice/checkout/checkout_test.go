@@ -22,6 +22,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/receivable/deposit"
 	"github.com/stipend/stipend/internal/receivable/quote"
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
@@ -60,7 +61,8 @@ func run(t *testing.T, f func(b *env)) {
 			Validity: 15 * time.Minute, BaseURL: "https://pay.example.com", Sealer: b.sealer,
 			Treasury: testkit.Must(treasury.New(treasury.Unlimited)),
 			Withdrawals: testkit.Must(withdrawal.New(withdrawal.Config{Setup: destination.Setup{Sealer: b.sealer},
-				AllowUnverified: true}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
+				AllowUnverified: true}, withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+				Screen:          allow.Subjects[destination.ScreeningSubject],
 				ReleaseApproved: allow.Release})),
 		}, claim.Guards{CheckWatched: allow.Network, Screen: allow.Address, ReleaseApproved: allow.Release,
 			Renewable: checkout.Renewable}))

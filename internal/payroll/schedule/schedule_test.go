@@ -18,6 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/payee/destination"
+	"github.com/stipend/stipend/internal/payout"
 	"github.com/stipend/stipend/internal/payroll"
 	"github.com/stipend/stipend/internal/testkit/allow"
 	"github.com/stipend/stipend/internal/testkit/fixture"
@@ -47,7 +48,8 @@ func run(t *testing.T, f func(h *env)) {
 		p, err := payroll.New(payroll.Config{
 			Pool: chain.NewPool(x.DB, "regtest", addresses{}), ChainName: "regtest", Network: "regtest",
 			QuoteValidity: 30 * time.Minute, Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
-		}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+		}, payroll.Guards{TravelRule: allow.Records[payout.Output],
+			CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 			ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 		if err != nil {
 			x.Fatal(err)

@@ -30,3 +30,6 @@ func Renewal(context.Context, *db.Tx, string, string, money.Amount) error { retu
 
 // Network reports that payments on a network are noticed in time.
 func Network(context.Context, *db.Tx, string, time.Time) error { return nil }
+
+// Records stores no records, and lets every payout pass.
+func Records[T any](context.Context, *db.Tx, []T) (map[string]string, error) { return nil, nil }

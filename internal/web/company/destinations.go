@@ -90,6 +90,11 @@ func (o OwnerPages) Routes(prefix string, access ui.Access,
 			Handler: o.checkReplace, FormPage: o.showReplace},
 		{Method: "POST", Path: one + "/replace", Access: access, Factor: ui.FreshFactor, Handler: o.replace,
 			FormPage: o.showReplace, Notice: "saved"},
+		{Method: "GET", Path: one + "/wallet", Access: access, Handler: o.showHosting},
+		{Method: "POST", Path: one + "/wallet", Access: access, Factor: ui.FreshFactor, Handler: o.declareHosting,
+			FormPage: o.showHosting, Notice: "saved"},
+		{Method: "POST", Path: one + "/wallet/proof", Access: access, Factor: ui.FreshFactor, Handler: o.proveHosting,
+			FormPage: o.showHosting, Notice: "saved"},
 		{Method: "POST", Path: one + "/correct", Access: access, Factor: ui.FreshFactor, Handler: o.correct,
 			FormPage: list, Notice: "saved"},
 		{Method: "POST", Path: one + "/dispute", Access: access, Factor: ui.FreshFactor, Handler: o.dispute,
@@ -648,6 +653,7 @@ type OwnDestinations struct {
 	Corrections            []correctionRow
 	Unconfirmed            []ui.Option // accounts that the owner can confirm despite the check
 	Removable, Replaceable []ui.Option
+	Wallets                []ui.Option // pages about who hosts the wallets
 	Split                  splitForm
 	History                ui.Table
 }
@@ -676,6 +682,9 @@ func (o OwnerPages) List(ctx context.Context, tx *db.Tx, c *ui.Request) (p OwnDe
 		if o.Own && confirmable(c, tx.Now(), d) {
 			p.Unconfirmed = append(p.Unconfirmed, ui.Option{Value: o.Path(c) + "/destinations/" + d.ID + "/confirm",
 				Label: DestinationName(d)})
+		}
+		if asksHosting(c, d) {
+			p.Wallets = append(p.Wallets, ui.Option{Value: hostingPath(p.Path, d.ID), Label: DestinationName(d)})
 		}
 		p.Replaceable = append(p.Replaceable, ui.Option{Value: replacePath(p.Path, d.ID), Label: DestinationName(d)})
 		if !d.Used() {

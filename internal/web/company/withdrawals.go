@@ -31,6 +31,7 @@ type withdrawalsPage struct {
 type destinationRow struct {
 	ID, Hint, Ready string
 	Cooling         bool
+	Wallet          string // page about who hosts the wallet, or ""
 }
 
 // showWithdrawals lists the withdrawals and destinations, and renders the form for a new withdrawal.
@@ -57,6 +58,9 @@ func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	for _, d := range to {
 		shown := destinationRow{ID: d.ID, Hint: d.Hint(), Ready: c.FormatTime(d.ReadyAt),
 			Cooling: tx.Now().Before(d.ReadyAt)}
+		if asksHosting(c, d.To) {
+			shown.Wallet = hostingPath("/wallets", d.ID)
+		}
 		p.Destinations = append(p.Destinations, shown)
 		if !shown.Cooling {
 			options = append(options, ui.Option{Value: d.ID, Label: d.Hint()})

@@ -99,7 +99,8 @@ func OpenSite(t *testing.T, h *Site, deps ui.Deps, extra ...ui.Route) *Site {
 	if deps.Withdrawals, err = withdrawal.New(withdrawal.Config{
 		Setup:           destination.Setup{Sealer: sealer, BitcoinNetwork: "regtest", Chain: "regtest"},
 		AllowUnverified: true,
-	}, withdrawal.Guards{Screen: allow.Subjects[destination.ScreeningSubject],
+	}, withdrawal.Guards{TravelRule: allow.Records[payout.Output],
+		Screen:          allow.Subjects[destination.ScreeningSubject],
 		ReleaseApproved: allow.Release}); err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,8 @@ func PayrollService(t *testing.T, d *db.DB) *payroll.Service {
 	s, err := payroll.New(payroll.Config{
 		Pool: chain.NewPool(d, "regtest", nil), ChainName: "regtest", Network: "regtest", QuoteValidity: 30 * time.Minute,
 		Treasury: funds, AllowUnverified: true, Sealer: &identity.Sealer{},
-	}, payroll.Guards{CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
+	}, payroll.Guards{TravelRule: allow.Records[payout.Output],
+		CheckWatched: allow.Network, Screen: allow.Subjects[destination.ScreeningSubject],
 		ReleasePlanned: allow.Release, ReleaseApproved: allow.Release, PayeesApproved: allow.Payees})
 	if err != nil {
 		t.Fatal(err)

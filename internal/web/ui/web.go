@@ -44,6 +44,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll/schedule"
 	"github.com/stipend/stipend/internal/proposal"
 	"github.com/stipend/stipend/internal/ratelimit"
+	"github.com/stipend/stipend/internal/travelrule"
 	"github.com/stipend/stipend/internal/web/ui/texts"
 	"github.com/stipend/stipend/internal/webhook/delivery"
 	"github.com/stipend/stipend/internal/withdrawal"
@@ -83,7 +84,9 @@ type Deps struct {
 	Schedules *schedule.Service
 	// Withdrawals pays company balances out to the companies' own destinations.
 	Withdrawals *withdrawal.Service
-	Debits      *directdebit.Service
+	// TravelRule stores who hosts the wallets of destinations, and the records of large payouts.
+	TravelRule *travelrule.Service
+	Debits     *directdebit.Service
 	// Webhooks is the configuration for new webhook endpoints.
 	Webhooks delivery.Setup
 	// Sealer encrypts personal data before it is stored.

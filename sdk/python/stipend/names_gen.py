@@ -66,6 +66,7 @@ ErrorCode = Literal[
     "same_email",  # The email address is the present one.
     "second_factor_required",  # A second factor is required.
     "second_person_required",  # A second person is required.
+    "signature_invalid",  # The signature is invalid.
     "storage_unavailable",  # The database is not available.
     "tax_id_invalid",  # The tax ID is invalid.
     "unknown_field",  # A field is unknown.

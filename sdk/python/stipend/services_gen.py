@@ -719,6 +719,38 @@ class DestinationsService(Service):
         """
         return self._call(t.UserDestination, "POST", "/api/user/distribution/update", body=params, key=idempotency_key)
 
+    def get_wallet(self, **params: Unpack[t.DestinationGetWalletParams]) -> t.WalletDetails:
+        """Get who hosts a user's wallet.
+
+        Returns the statement about the wallet of a destination, the text to sign, and the proof.
+
+        Requires the scope `u_user_distribution_detail`.
+        """
+        return self._call(t.WalletDetails, "GET", "/api/user/distribution/wallet", query=params)
+
+    def declare_wallet(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationDeclareWalletParams]) -> t.WalletDetails:
+        """State who hosts a user's wallet.
+
+        Stores whether the user controls the wallet of a crypto destination or a provider hosts it. For a
+        self-hosted wallet the answer has a text (`challenge`), which the user signs with the wallet; see POST
+        /api/user/distribution/wallet/proof. The statement ends when the address changes. Payments from the
+        operator's travel rule threshold on wait without it (`travel_rule_wallet`).
+
+        Requires the scope `u_user_distribution_update`.
+        """
+        return self._call(t.WalletDetails, "POST", "/api/user/distribution/wallet", body=params, key=idempotency_key)
+
+    def prove_wallet(self, *, idempotency_key: Optional[str] = None, **params: Unpack[t.DestinationProveWalletParams]) -> t.WalletDetails:
+        """Prove control of a user's wallet.
+
+        Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign
+        (EIP-191), Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed
+        message (BIP-137). A challenge is used once and valid for an hour.
+
+        Requires the scope `u_user_distribution_update`.
+        """
+        return self._call(t.WalletDetails, "POST", "/api/user/distribution/wallet/proof", body=params, key=idempotency_key)
+
 
 class DocumentsService(Service):
     """The operations on documents."""
@@ -1499,6 +1531,38 @@ class RecipientsService(Service):
         Requires the scope `c_company_workers_invite`.
         """
         return self._call(t.RecipientDestination, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/update", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
+
+    def get_wallet(self, company_id: str, recipient_id: str, /, **params: Unpack[t.RecipientGetWalletParams]) -> t.WalletDetails:
+        """Get who hosts a recipient's wallet.
+
+        Returns the statement about the wallet of a destination, the text to sign, and the proof.
+
+        Requires the scope `c_company_workers_invite`.
+        """
+        return self._call(t.WalletDetails, "GET", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/wallet", company_id=company_id, recipient_id=recipient_id), query=params)
+
+    def declare_wallet(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientDeclareWalletParams]) -> t.WalletDetails:
+        """State who hosts a recipient's wallet.
+
+        Stores whether the recipient controls the wallet of a crypto destination or a provider hosts it. For a
+        self-hosted wallet the answer has a text (`challenge`), which the recipient signs with the wallet; see the
+        operation prove-recipient-wallet. The statement ends when the address changes. Payments from the
+        operator's travel rule threshold on wait without it (`travel_rule_wallet`).
+
+        Requires the scope `c_company_workers_invite`.
+        """
+        return self._call(t.WalletDetails, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/wallet", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
+
+    def prove_wallet(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None, **params: Unpack[t.RecipientProveWalletParams]) -> t.WalletDetails:
+        """Prove control of a recipient's wallet.
+
+        Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign
+        (EIP-191), Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed
+        message (BIP-137). A challenge is used once and valid for an hour.
+
+        Requires the scope `c_company_workers_invite`.
+        """
+        return self._call(t.WalletDetails, "POST", self._path("/api/company/{company_id}/recipients/{recipient_id}/distribution/wallet/proof", company_id=company_id, recipient_id=recipient_id), body=params, key=idempotency_key)
 
     def reactivate(self, company_id: str, recipient_id: str, /, *, idempotency_key: Optional[str] = None) -> t.RecipientDetail:
         """Reactivate a recipient.

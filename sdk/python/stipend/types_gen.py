@@ -32,9 +32,10 @@ __all__ = [
     "Correction", "CorrectionData", "CredentialDetail", "CurrencyItem", "CurrencyList", "DebitAnswer",
     "DebitChangeParams", "DebitPage", "DeliveryDetail", "DeliveryItem", "DeliveryPage", "DeliveryRequest",
     "DeliveryTry", "DestinationActor", "DestinationChange", "DestinationChangeData", "DestinationConfirmParams",
-    "DestinationCreateParams", "DestinationDeleteParams", "DestinationDeleted", "DestinationGetFieldsParams",
-    "DestinationGetParams", "DestinationHistory", "DestinationListChangesParams", "DestinationListParams",
-    "DestinationPreviewSplitParams", "DestinationSetAllocationsParams", "DestinationShare",
+    "DestinationCreateParams", "DestinationDeclareWalletParams", "DestinationDeleteParams", "DestinationDeleted",
+    "DestinationGetFieldsParams", "DestinationGetParams", "DestinationGetWalletParams", "DestinationHistory",
+    "DestinationListChangesParams", "DestinationListParams", "DestinationPreviewSplitParams",
+    "DestinationProveWalletParams", "DestinationSetAllocationsParams", "DestinationShare",
     "DestinationUpdateParams", "DirectDebitData", "DirectDebitMandateData", "DocumentItem", "DocumentList",
     "DocumentListParams", "DocumentListTypesParams", "DocumentType", "DocumentTypes", "DocumentUploadParams",
     "EarningDetail", "EarningPage", "EarningSummary", "EarningTotal", "EarningYear", "EmailChangeRequested",
@@ -67,32 +68,33 @@ __all__ = [
     "ProposalCancelParams", "ProposalData", "ProposalDetail", "ProposalGetParams", "ProposalListParams",
     "ProposalPage", "ProposalProposeClaimParams", "ProposalProposePayrollParams", "RateItem", "RateList",
     "RecipientAllocationsUpdated", "RecipientCreateDestinationParams", "RecipientCreateParams",
-    "RecipientCreated", "RecipientData", "RecipientDeleteDestinationParams", "RecipientDestination",
-    "RecipientDestinationCorrectParams", "RecipientDestinationCreated", "RecipientDestinationList",
-    "RecipientDetail", "RecipientExportParams", "RecipientGetDestinationFieldsParams",
-    "RecipientGetDestinationParams", "RecipientImportParams", "RecipientImported", "RecipientItem",
-    "RecipientListDestinationChangesParams", "RecipientListParams", "RecipientListUnpayableParams",
-    "RecipientPage", "RecipientRemindParams", "RecipientSetAllocationsParams", "RecipientUpdateDestinationParams",
-    "RecipientUpdateParams", "RedeliverStarted", "RefundData", "Reminded", "RequiredField", "RequiredFields",
-    "RequiredSubfield", "SandboxBankDepositParams", "SandboxBankReturnParams", "SandboxClock",
-    "SandboxClockParams", "SandboxDebitReturn", "SandboxDepositParams", "SandboxDirectDebitReturnParams",
-    "SandboxFailure", "SandboxFee", "SandboxFeeRateParams", "SandboxKYB", "SandboxKYBParams", "SandboxKYC",
-    "SandboxKYCParams", "SandboxMail", "SandboxMailPage", "SandboxMailsParams", "SandboxMandateParams",
-    "SandboxPaid", "SandboxPayoutFailureParams", "ScheduleData", "ScheduleDetail", "SchedulePage",
-    "SchedulePayee", "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleSummary",
-    "SecondFactorAnswer", "SecurityEvent", "SecurityEventPage", "Settlement", "SettlementData", "SettlementPage",
-    "SettlementStatement", "SettlementStatementLine", "SplitPart", "SplitPreview", "Succeeded", "Success",
-    "TaxForm", "TestData", "ToPayItemParams", "TransferData", "UnpayablePage", "UnpayableRecipient",
-    "UserAllocationsUpdated", "UserChangeEmailParams", "UserCreateParams", "UserCreated", "UserData",
-    "UserDestination", "UserDestinationCorrectParams", "UserDestinationCreated", "UserDestinationList",
-    "UserDetail", "UserExportDataParams", "UserExportYearParams", "UserGetParams", "UserGetPaymentParams",
+    "RecipientCreated", "RecipientData", "RecipientDeclareWalletParams", "RecipientDeleteDestinationParams",
+    "RecipientDestination", "RecipientDestinationCorrectParams", "RecipientDestinationCreated",
+    "RecipientDestinationList", "RecipientDetail", "RecipientExportParams", "RecipientGetDestinationFieldsParams",
+    "RecipientGetDestinationParams", "RecipientGetWalletParams", "RecipientImportParams", "RecipientImported",
+    "RecipientItem", "RecipientListDestinationChangesParams", "RecipientListParams",
+    "RecipientListUnpayableParams", "RecipientPage", "RecipientProveWalletParams", "RecipientRemindParams",
+    "RecipientSetAllocationsParams", "RecipientUpdateDestinationParams", "RecipientUpdateParams",
+    "RedeliverStarted", "RefundData", "Reminded", "RequiredField", "RequiredFields", "RequiredSubfield",
+    "SandboxBankDepositParams", "SandboxBankReturnParams", "SandboxClock", "SandboxClockParams",
+    "SandboxDebitReturn", "SandboxDepositParams", "SandboxDirectDebitReturnParams", "SandboxFailure",
+    "SandboxFee", "SandboxFeeRateParams", "SandboxKYB", "SandboxKYBParams", "SandboxKYC", "SandboxKYCParams",
+    "SandboxMail", "SandboxMailPage", "SandboxMailsParams", "SandboxMandateParams", "SandboxPaid",
+    "SandboxPayoutFailureParams", "ScheduleData", "ScheduleDetail", "SchedulePage", "SchedulePayee",
+    "ScheduleRun", "ScheduleRunChanged", "ScheduleRunData", "ScheduleSummary", "SecondFactorAnswer",
+    "SecurityEvent", "SecurityEventPage", "Settlement", "SettlementData", "SettlementPage", "SettlementStatement",
+    "SettlementStatementLine", "SplitPart", "SplitPreview", "Succeeded", "Success", "TaxForm", "TestData",
+    "ToPayItemParams", "TransferData", "UnpayablePage", "UnpayableRecipient", "UserAllocationsUpdated",
+    "UserChangeEmailParams", "UserCreateParams", "UserCreated", "UserData", "UserDestination",
+    "UserDestinationCorrectParams", "UserDestinationCreated", "UserDestinationList", "UserDetail",
+    "UserExportDataParams", "UserExportYearParams", "UserGetParams", "UserGetPaymentParams",
     "UserGetReceiptParams", "UserGetTaxFormParams", "UserGetYearParams", "UserInitiateKYCParams",
     "UserListPaymentsParams", "UserPresentSecondFactorParams", "UserSignTaxFormParams", "UserUpdateParams",
     "UserVerificationData", "VendorDocument", "VendorItemParams", "VendorPayment", "VendorPayrollCreated",
     "VendorQuoteItemParams", "WalletBalance", "WalletBalances", "WalletCancelWithdrawalParams",
     "WalletCreateDirectDebitParams", "WalletData", "WalletDeposit", "WalletDepositData", "WalletDepositPage",
-    "WalletExportStatementParams", "WalletGetDirectDebitParams", "WalletGetMandateParams",
-    "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletListDepositsParams",
+    "WalletDetails", "WalletExportStatementParams", "WalletGetDirectDebitParams", "WalletGetMandateParams",
+    "WalletGetStatementParams", "WalletGetWithdrawalParams", "WalletHostingParams", "WalletListDepositsParams",
     "WalletListDirectDebitsParams", "WalletListMandatesParams", "WalletListParams",
     "WalletListTransactionsParams", "WalletListWithdrawalDestinationsParams", "WalletListWithdrawalsParams",
     "WalletRequestParams", "WalletRequested", "WalletRevokeMandateParams", "WalletStatement", "WalletTransaction",
@@ -1620,6 +1622,23 @@ class DestinationCreateParams(TypedDict, total=False):
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
     """
+    wallet: WalletHostingParams
+    """Who hosts the wallet of a crypto destination; see the operation that states it."""
+
+
+class DestinationDeclareWalletParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    hosting: Required[Literal["self_hosted", "vasp"]]
+    """Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+    vasp_lei: str
+    """Legal entity identifier of the provider. Optional."""
+    vasp_name: str
+    """Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there."""
 
 
 class DestinationDeleteParams(TypedDict, total=False):
@@ -1649,6 +1668,13 @@ class DestinationGetFieldsParams(TypedDict, total=False):
 
 
 class DestinationGetParams(TypedDict, total=False):
+    user_id: str
+    """May be absent with a user's own token."""
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+
+
+class DestinationGetWalletParams(TypedDict, total=False):
     user_id: str
     """May be absent with a user's own token."""
     distribution_id: Required[str]
@@ -1686,6 +1712,17 @@ class DestinationPreviewSplitParams(TypedDict, total=False):
     """Amount of a payment, such as 1000."""
     currency: Required[str]
     """Fiat currency of the payment."""
+    user_id: Required[str]
+    """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
+    `rec_…` ID.
+    """
+
+
+class DestinationProveWalletParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    signature: Required[str]
+    """Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin."""
     user_id: Required[str]
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
@@ -1730,6 +1767,8 @@ class DestinationUpdateParams(TypedDict, total=False):
     """ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its
     `rec_…` ID.
     """
+    wallet: WalletHostingParams
+    """Who hosts the wallet of a crypto destination; see the operation that states it."""
 
 
 @dataclass(frozen=True)
@@ -4587,6 +4626,8 @@ class RecipientCreateDestinationParams(TypedDict, total=False):
     """
     symbol: Required[str]
     """Currency: its code, one of GET /api/currencies."""
+    wallet: WalletHostingParams
+    """Who hosts the wallet of a crypto destination; see the operation that states it."""
 
 
 class RecipientCreateParams(TypedDict, total=False):
@@ -4660,6 +4701,17 @@ class RecipientData:
     """State of the object."""
     metadata: Optional[dict[str, str]] = None
     """The recipient's metadata; absent if it has none."""
+
+
+class RecipientDeclareWalletParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    hosting: Required[Literal["self_hosted", "vasp"]]
+    """Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown."""
+    vasp_lei: str
+    """Legal entity identifier of the provider. Optional."""
+    vasp_name: str
+    """Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there."""
 
 
 class RecipientDeleteDestinationParams(TypedDict, total=False):
@@ -4818,6 +4870,11 @@ class RecipientGetDestinationParams(TypedDict, total=False):
     """ID of the payment destination."""
 
 
+class RecipientGetWalletParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+
+
 class RecipientImportParams(TypedDict, total=False):
     csv: Required[str]
     """The CSV file, with at most 10,000 rows. Its first row contains the column names, which are the fields of
@@ -4928,6 +4985,13 @@ class RecipientPage:
     """Position of the page in the list."""
 
 
+class RecipientProveWalletParams(TypedDict, total=False):
+    distribution_id: Required[str]
+    """ID of the payment destination."""
+    signature: Required[str]
+    """Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin."""
+
+
 class RecipientRemindParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -4947,6 +5011,8 @@ class RecipientUpdateDestinationParams(TypedDict, total=False):
     """ID of the payment destination."""
     symbol: str
     """New currency. Default: unchanged."""
+    wallet: WalletHostingParams
+    """Who hosts the wallet of a crypto destination; see the operation that states it."""
 
 
 class RecipientUpdateParams(TypedDict, total=False):
@@ -6339,6 +6405,26 @@ class WalletDepositPage:
     """Position of the page in the list."""
 
 
+@dataclass(frozen=True)
+class WalletDetails:
+    challenge: str
+    """Text to sign with the wallet. Empty if there is none."""
+    distribution_id: str
+    """ID of the payment destination."""
+    hosting: Literal["self_hosted", "vasp", ""]
+    """Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown."""
+    proof_format: Literal["eip191", "bip322", "bip137", ""]
+    """Format of the signature that proves control of the wallet. Empty without a proof."""
+    vasp_lei: str
+    """Legal entity identifier of the provider. Optional."""
+    vasp_name: str
+    """Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there."""
+    challenge_expires: Optional[datetime] = None
+    """When the challenge ends, UTC. Absent if there is none."""
+    proved: Optional[datetime] = None
+    """When control of the wallet was proved, UTC. Absent without a proof."""
+
+
 class WalletExportStatementParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
@@ -6386,6 +6472,15 @@ class WalletGetStatementParams(TypedDict, total=False):
 class WalletGetWithdrawalParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
+
+
+class WalletHostingParams(TypedDict, total=False):
+    hosting: Required[Literal["self_hosted", "vasp"]]
+    """Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown."""
+    vasp_lei: str
+    """Legal entity identifier of the provider. Optional."""
+    vasp_name: str
+    """Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there."""
 
 
 class WalletListDepositsParams(TypedDict, total=False):

@@ -823,6 +823,44 @@ export class DestinationsService extends Service {
 	update(params: T.DestinationUpdateParams, options?: RequestOptions): Promise<T.UserDestination> {
 		return this.t.call("POST", "/api/user/distribution/update", { body: params }, options, "UserDestination");
 	}
+
+	/**
+	 * Get who hosts a user's wallet.
+	 *
+	 * Returns the statement about the wallet of a destination, the text to sign, and the proof.
+	 *
+	 * Requires the scope `u_user_distribution_detail`.
+	 */
+	getWallet(params: T.DestinationGetWalletParams, options?: RequestOptions): Promise<T.WalletDetails> {
+		return this.t.call("GET", "/api/user/distribution/wallet", { query: params }, options);
+	}
+
+	/**
+	 * State who hosts a user's wallet.
+	 *
+	 * Stores whether the user controls the wallet of a crypto destination or a provider hosts it. For a self-hosted
+	 * wallet the answer has a text (`challenge`), which the user signs with the wallet; see POST
+	 * /api/user/distribution/wallet/proof. The statement ends when the address changes. Payments from the operator's
+	 * travel rule threshold on wait without it (`travel_rule_wallet`).
+	 *
+	 * Requires the scope `u_user_distribution_update`.
+	 */
+	declareWallet(params: T.DestinationDeclareWalletParams, options?: RequestOptions): Promise<T.WalletDetails> {
+		return this.t.call("POST", "/api/user/distribution/wallet", { body: params }, options);
+	}
+
+	/**
+	 * Prove control of a user's wallet.
+	 *
+	 * Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign (EIP-191),
+	 * Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed message
+	 * (BIP-137). A challenge is used once and valid for an hour.
+	 *
+	 * Requires the scope `u_user_distribution_update`.
+	 */
+	proveWallet(params: T.DestinationProveWalletParams, options?: RequestOptions): Promise<T.WalletDetails> {
+		return this.t.call("POST", "/api/user/distribution/wallet/proof", { body: params }, options);
+	}
 }
 
 /** The operations on documents. */
@@ -1735,6 +1773,44 @@ export class RecipientsService extends Service {
 	 */
 	updateDestination(companyId: string, recipientId: string, params: T.RecipientUpdateDestinationParams, options?: RequestOptions): Promise<T.RecipientDestination> {
 		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution/update`, { body: params }, options, "RecipientDestination");
+	}
+
+	/**
+	 * Get who hosts a recipient's wallet.
+	 *
+	 * Returns the statement about the wallet of a destination, the text to sign, and the proof.
+	 *
+	 * Requires the scope `c_company_workers_invite`.
+	 */
+	getWallet(companyId: string, recipientId: string, params: T.RecipientGetWalletParams, options?: RequestOptions): Promise<T.WalletDetails> {
+		return this.t.call("GET", path`/api/company/${companyId}/recipients/${recipientId}/distribution/wallet`, { query: params }, options);
+	}
+
+	/**
+	 * State who hosts a recipient's wallet.
+	 *
+	 * Stores whether the recipient controls the wallet of a crypto destination or a provider hosts it. For a
+	 * self-hosted wallet the answer has a text (`challenge`), which the recipient signs with the wallet; see the
+	 * operation prove-recipient-wallet. The statement ends when the address changes. Payments from the operator's
+	 * travel rule threshold on wait without it (`travel_rule_wallet`).
+	 *
+	 * Requires the scope `c_company_workers_invite`.
+	 */
+	declareWallet(companyId: string, recipientId: string, params: T.RecipientDeclareWalletParams, options?: RequestOptions): Promise<T.WalletDetails> {
+		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution/wallet`, { body: params }, options);
+	}
+
+	/**
+	 * Prove control of a recipient's wallet.
+	 *
+	 * Verifies the signature of the `challenge` and stores it as proof. EVM wallets sign by personal_sign (EIP-191),
+	 * Bitcoin wallets by BIP-322 (simple) or, for addresses that begin with 1, 3 or bc1q, as a signed message
+	 * (BIP-137). A challenge is used once and valid for an hour.
+	 *
+	 * Requires the scope `c_company_workers_invite`.
+	 */
+	proveWallet(companyId: string, recipientId: string, params: T.RecipientProveWalletParams, options?: RequestOptions): Promise<T.WalletDetails> {
+		return this.t.call("POST", path`/api/company/${companyId}/recipients/${recipientId}/distribution/wallet/proof`, { body: params }, options);
 	}
 
 	/**

@@ -1485,6 +1485,21 @@ export interface DestinationCreateParams {
 	symbol: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
+	/** Who hosts the wallet of a crypto destination; see the operation that states it. */
+	wallet?: WalletHosting;
+}
+
+export interface DestinationDeclareWalletParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. */
+	hosting: "self_hosted" | "vasp";
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+	/** Legal entity identifier of the provider. Optional. */
+	vasp_lei?: string;
+	/** Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there. */
+	vasp_name?: string;
 }
 
 export interface DestinationDeleteParams {
@@ -1511,6 +1526,13 @@ export interface DestinationGetFieldsParams {
 }
 
 export interface DestinationGetParams {
+	/** May be absent with a user's own token. */
+	user_id?: string;
+	/** ID of the payment destination. */
+	distribution_id: string;
+}
+
+export interface DestinationGetWalletParams {
 	/** May be absent with a user's own token. */
 	user_id?: string;
 	/** ID of the payment destination. */
@@ -1551,6 +1573,15 @@ export interface DestinationPreviewSplitParams {
 	user_id: string;
 }
 
+export interface DestinationProveWalletParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin. */
+	signature: string;
+	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
+	user_id: string;
+}
+
 export interface DestinationSetAllocationsParams {
 	/**
 	 * 1 to 3 destinations, each with `allocation`, `fixed_amount` or `remainder`. The allocations, with the remainder,
@@ -1585,6 +1616,8 @@ export interface DestinationUpdateParams {
 	symbol?: string;
 	/** ID of the person (`usr_…`). In lists of payees, a recipient without a login is identified by its `rec_…` ID. */
 	user_id: string;
+	/** Who hosts the wallet of a crypto destination; see the operation that states it. */
+	wallet?: WalletHosting;
 }
 
 export interface DirectDebitData {
@@ -4331,6 +4364,8 @@ export interface RecipientCreateDestinationParams {
 	distribution_data: Record<string, unknown>;
 	/** Currency: its code, one of GET /api/currencies. */
 	symbol: string;
+	/** Who hosts the wallet of a crypto destination; see the operation that states it. */
+	wallet?: WalletHosting;
 }
 
 export interface RecipientCreateParams {
@@ -4402,6 +4437,17 @@ export interface RecipientData {
 	relationship_id: string;
 	/** State of the object. */
 	status: "pending" | "active" | "inactive";
+}
+
+export interface RecipientDeclareWalletParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. */
+	hosting: "self_hosted" | "vasp";
+	/** Legal entity identifier of the provider. Optional. */
+	vasp_lei?: string;
+	/** Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there. */
+	vasp_name?: string;
 }
 
 export interface RecipientDeleteDestinationParams {
@@ -4562,6 +4608,11 @@ export interface RecipientGetDestinationParams {
 	distribution_id: string;
 }
 
+export interface RecipientGetWalletParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+}
+
 export interface RecipientImportParams {
 	/**
 	 * The CSV file, with at most 10,000 rows. Its first row contains the column names, which are the fields of create,
@@ -4670,6 +4721,13 @@ export interface RecipientPage {
 	meta: Meta;
 }
 
+export interface RecipientProveWalletParams {
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Signature of the challenge: 65 bytes in hexadecimal for EVM, base64 for Bitcoin. */
+	signature: string;
+}
+
 export interface RecipientRemindParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -4690,6 +4748,8 @@ export interface RecipientUpdateDestinationParams {
 	distribution_id: string;
 	/** New currency. Default: unchanged. */
 	symbol?: string;
+	/** Who hosts the wallet of a crypto destination; see the operation that states it. */
+	wallet?: WalletHosting;
 }
 
 export interface RecipientUpdateParams {
@@ -6007,6 +6067,25 @@ export interface WalletDepositPage {
 	meta: Meta;
 }
 
+export interface WalletDetails {
+	/** Text to sign with the wallet. Empty if there is none. */
+	challenge: string;
+	/** When the challenge ends, UTC. Absent if there is none. */
+	challenge_expires?: string;
+	/** ID of the payment destination. */
+	distribution_id: string;
+	/** Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. */
+	hosting: "self_hosted" | "vasp" | "";
+	/** Format of the signature that proves control of the wallet. Empty without a proof. */
+	proof_format: "eip191" | "bip322" | "bip137" | "";
+	/** When control of the wallet was proved, UTC. Absent without a proof. */
+	proved?: string;
+	/** Legal entity identifier of the provider. Optional. */
+	vasp_lei: string;
+	/** Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there. */
+	vasp_name: string;
+}
+
 export interface WalletExportStatementParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
@@ -6054,6 +6133,15 @@ export interface WalletGetStatementParams {
 export interface WalletGetWithdrawalParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
+}
+
+export interface WalletHosting {
+	/** Who controls the keys of the wallet: the payee (self_hosted) or a provider (vasp). Empty if unknown. */
+	hosting: "self_hosted" | "vasp";
+	/** Legal entity identifier of the provider. Optional. */
+	vasp_lei?: string;
+	/** Legal name of the provider that hosts the wallet, such as an exchange. Required for vasp, and only there. */
+	vasp_name?: string;
 }
 
 export interface WalletListDepositsParams {
