@@ -31,6 +31,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"ReleasePlanned":  func(_ *Config, g *Guards) { g.ReleasePlanned = nil },
 		"ReleaseApproved": func(_ *Config, g *Guards) { g.ReleaseApproved = nil },
 		"PayeesApproved":  func(_ *Config, g *Guards) { g.PayeesApproved = nil },
+		"TravelRule":      func(_ *Config, g *Guards) { g.TravelRule = nil },
 	} {
 		c := Config{Pool: &chain.Pool{}, ChainName: "regtest", Network: "regtest", QuoteValidity: time.Minute,
 			Treasury: &treasury.Treasury{}, Sealer: &identity.Sealer{}}
@@ -82,10 +83,24 @@ func TestNoMoneyMovesWithoutEveryGuard(t *testing.T) {
 			g.ReleaseApproved = func(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return false, err }
 		}
 	}
+	// record returns a guard of the travel rule that gives a reason for every payment.
+	record := func(reason string, err error) func(*Guards) {
+		return func(g *Guards) {
+			g.TravelRule = func(_ context.Context, _ *db.Tx, outs []payout.Output) (map[string]string, error) {
+				missing := map[string]string{}
+				for _, o := range outs {
+					missing[o.PaymentID] = reason
+				}
+				return missing, err
+			}
+		}
+	}
 	for name, change := range map[string]func(*Guards){
-		"screening is unavailable": screen(func(string, []subject) []string { return nil }, screening.ErrUnavailable),
-		"screening fails":          screen(func(string, []subject) []string { return nil }, broken),
-		"the company is blocked":   screen(func(company string, _ []subject) []string { return []string{company} }, nil),
+		"every record lacks data":    record(ReasonProof, nil),
+		"the records are not stored": record("", broken),
+		"screening is unavailable":   screen(func(string, []subject) []string { return nil }, screening.ErrUnavailable),
+		"screening fails":            screen(func(string, []subject) []string { return nil }, broken),
+		"the company is blocked":     screen(func(company string, _ []subject) []string { return []string{company} }, nil),
 		"every payee is blocked": screen(func(_ string, payees []subject) (ids []string) {
 			for _, p := range payees {
 				ids = append(ids, p.ID)

@@ -173,6 +173,7 @@ func TestNewRefusesAMissingDependency(t *testing.T) {
 		"Sealer":          func(c *withdrawal.Config, _ *withdrawal.Guards) { c.Setup.Sealer = nil },
 		"Screen":          func(_ *withdrawal.Config, g *withdrawal.Guards) { g.Screen = nil },
 		"ReleaseApproved": func(_ *withdrawal.Config, g *withdrawal.Guards) { g.ReleaseApproved = nil },
+		"TravelRule":      func(_ *withdrawal.Config, g *withdrawal.Guards) { g.TravelRule = nil },
 	} {
 		c, g := withdrawal.Config{Setup: destination.Setup{Sealer: &identity.Sealer{}}}, guards()
 		if _, err := withdrawal.New(c, g); err != nil {
