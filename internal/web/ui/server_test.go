@@ -160,7 +160,7 @@ func TestFormShowsItsProblems(t *testing.T) {
 			t.Errorf("English is not marked as such:\n%s", got.Text)
 		}
 		for lang, want := range map[string]string{"en": "A day of an even month is needed.",
-			"fr": "Cette valeur n’est pas possible ici"} {
+			"fr": "Cette valeur n’est pas acceptée ici"} {
 			if got := h.Do("POST", "/test?lang="+lang, `test_day=odd`); !strings.Contains(got.Text, want) {
 				t.Errorf("no %q in\n%s", want, got.Text)
 			}
