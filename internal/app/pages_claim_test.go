@@ -132,7 +132,7 @@ func TestClaimPages(t *testing.T) {
 		}
 
 		// What claims earned is visible before it is settled.
-		o.says(o.Get("/wallets"), "From claims", "99.00<")
+		o.says(o.Get("/wallets"), "99.00\u00a0USD more from claims, not settled yet")
 		o.says(o.Get("/overview"), "99.00\u00a0USD more from claims, not settled yet")
 
 		page = o.says(o.Get(path), "Refund the payer", "payer@example.com", "Paid",

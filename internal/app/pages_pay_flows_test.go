@@ -395,6 +395,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.at("/recipients/" + joan)
 			p.shows("30.00", "Paid")
 			p.at("/payrolls")
+			webtest.Evaluate[int](p.Page, "document.querySelectorAll('main details').forEach(d => { d.open = true }); 1")
 			p.Fill("#payee", "clarke")
 			p.Send("form.filterbar[method=get] button")
 			p.shows("30.30")
