@@ -94,8 +94,8 @@ func last(ref string) string { return ref[strings.LastIndex(ref, "/")+1:] }
 // unlike returns an ID of the same kind that no object has.
 func unlike(id string) string { return id[:len(id)-6] + "000000" }
 
-// withReal returns a text in which IDs that no object has are replaced by those from which they were made.
-func (ids objectIDs) withReal(text string) string {
+// withTheirs returns a text in which IDs that no object has are replaced by those from which they were made.
+func (ids objectIDs) withTheirs(text string) string {
 	for _, some := range ids {
 		for _, id := range some {
 			text = strings.ReplaceAll(text, unlike(id), id)
@@ -110,8 +110,8 @@ type request struct{ method, path, body string }
 // requests returns an operation's request with the n-th IDs, and the same one with IDs that no object has. named
 // reports whether it names an object.
 func (ids objectIDs) requests(method, path string, o operation, n, variant int, own string) (
-	real, none request, named bool) {
-	real, none = request{method: method, path: path}, request{method: method, path: path}
+	theirs, none request, named bool) {
+	theirs, none = request{method: method, path: path}, request{method: method, path: path}
 	pick := func(name string) (id, other string, ok bool) {
 		if name == "company_id" && variant == withinOwn {
 			return own, own, true
@@ -138,10 +138,10 @@ func (ids objectIDs) requests(method, path string, o operation, n, variant int, 
 			}
 			fallthrough
 		case p.In == "path":
-			real.path = strings.ReplaceAll(real.path, "{"+p.Name+"}", id)
+			theirs.path = strings.ReplaceAll(theirs.path, "{"+p.Name+"}", id)
 			none.path = strings.ReplaceAll(none.path, "{"+p.Name+"}", other)
 		case p.In == "query":
-			real.path, none.path = real.path+query+p.Name+"="+id, none.path+query+p.Name+"="+other
+			theirs.path, none.path = theirs.path+query+p.Name+"="+id, none.path+query+p.Name+"="+other
 			query = "&"
 		}
 	}
@@ -156,7 +156,7 @@ func (ids objectIDs) requests(method, path string, o operation, n, variant int, 
 					body[name] = ""
 				}
 			}
-			replaceIDs(map[string]any(body), func(name string) (string, bool) {
+			replaceIDs(body, func(name string) (string, bool) {
 				id, not, ok := pick(name)
 				if other {
 					id = not
@@ -166,9 +166,9 @@ func (ids objectIDs) requests(method, path string, o operation, n, variant int, 
 			text, _ := json.Marshal(body)
 			return string(text)
 		}
-		real.body, none.body = fill(false), fill(true)
+		theirs.body, none.body = fill(false), fill(true)
 	}
-	return real, none, named
+	return theirs, none, named
 }
 
 // replaceIDs replaces the members with IDs, also in lists such as invoice_ids.
@@ -264,16 +264,17 @@ func (ids objectIDs) checkOperations(t *testing.T, d *scriptClient) {
 			o.members = slices.Sorted(maps.Keys(schema.Properties))
 			for caller, authorization := range callers {
 				for n := range variants * mostIDs {
-					real, none, named := ids.requests(strings.ToUpper(method), path, o, n/variants, n%variants, company)
+					theirs, none, named := ids.requests(strings.ToUpper(method), path, o, n/variants, n%variants, company)
 					if !named {
 						continue
 					}
 					checked[o.OperationID] = true
-					got, want := d.outcome(t, real, authorization), d.outcome(t, none, authorization)
-					want.body = ids.withReal(want.body)
+					got, want := d.outcome(t, theirs, authorization), d.outcome(t, none, authorization)
+					want.body = ids.withTheirs(want.body)
 					if got != want || got.status >= 500 {
 						t.Errorf("%s by %s: %d %s, and %d %s for objects that do not exist\n%s %s %s\n%s\n%s", o.OperationID,
-							caller, got.status, got.code, want.status, want.code, real.method, real.path, real.body, got.body, want.body)
+							caller, got.status, got.code, want.status, want.code, theirs.method, theirs.path, theirs.body,
+							got.body, want.body)
 						break
 					}
 				}
@@ -331,12 +332,12 @@ func (ids objectIDs) checkPages(t *testing.T, d *scriptClient) {
 		}
 		for _, some := range ids {
 			id := some[0]
-			real := pathParameter.ReplaceAllString(rt.Path, id)
-			got, want := visit(rt.Method, real), visit(rt.Method, pathParameter.ReplaceAllString(rt.Path, unlike(id)))
-			want.code = ids.withReal(want.code)
+			theirs := pathParameter.ReplaceAllString(rt.Path, id)
+			got, want := visit(rt.Method, theirs), visit(rt.Method, pathParameter.ReplaceAllString(rt.Path, unlike(id)))
+			want.code = ids.withTheirs(want.code)
 			if got != want || got.status >= 500 {
-				t.Errorf("%s %s: %d to %q, and %d to %q for objects that do not exist", rt.Method, real, got.status, got.code,
-					want.status, want.code)
+				t.Errorf("%s %s: %d to %q, and %d to %q for objects that do not exist", rt.Method, theirs, got.status,
+					got.code, want.status, want.code)
 			}
 			checked++
 		}

@@ -11,7 +11,7 @@ type IVMS101 struct {
 	BeneficiaryVASP *BeneficiaryVASP `json:"beneficiaryVASP,omitempty"`
 }
 
-// The parts of a record.
+// Originator and the following types are the parts of a record.
 type (
 	Originator struct {
 		Persons       []Person `json:"originatorPersons"`

@@ -170,7 +170,6 @@ type batch struct {
 	values map[string]money.Amount // of outputs, by ID; missing without a price
 	totals map[string]money.Amount // of payments
 	above  map[string]bool         // payments that need records
-	rates  map[money.Asset]money.Rate
 	payers map[string]*party
 }
 
