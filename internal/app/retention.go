@@ -41,14 +41,14 @@ const mostDays = 3650
 // dataClasses are the classes with their default periods. Data that is in none of them is stored until it is erased
 // with its person or company, or permanently: the ledger, payments, documents of verifications and the audit log.
 var dataClasses = []DataClass{
-	{"events", "events and their deliveries to webhooks", int(webhook.Kept / day), int(webhook.Kept / day), int(webhook.Kept / day), nil,
-		nil},
-	{"idempotency_keys", "idempotency keys with their responses", int(httpapi.KeyLife / day), int(httpapi.KeyLife / day),
-		int(httpapi.KeyLife / day), nil, nil},
+	{"events", "events and their deliveries to webhooks", int(webhook.Kept / day),
+		int(webhook.Kept / day), int(webhook.Kept / day), nil, nil},
+	{"idempotency_keys", "idempotency keys with their responses", int(httpapi.KeyLife / day),
+		int(httpapi.KeyLife / day), int(httpapi.KeyLife / day), nil, nil},
 	{"mails", "mails that were sent or refused", 90, 7, mostDays, mail.CountExpired, mail.Prune},
 	{"notifications", "notifications of members", 90, 7, mostDays, notification.CountExpired, notification.Prune},
-	{"requests", "the request log of the API", int(requestlog.Life / day), int(requestlog.Life / day), int(requestlog.Life / day), nil,
-		nil},
+	{"requests", "the request log of the API", int(requestlog.Life / day),
+		int(requestlog.Life / day), int(requestlog.Life / day), nil, nil},
 	{"security_events", "the log of forms that people sent, with addresses and browsers", 400, 400, mostDays,
 		securitylog.CountExpired, securitylog.Prune},
 }

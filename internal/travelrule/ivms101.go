@@ -11,22 +11,25 @@ type IVMS101 struct {
 	BeneficiaryVASP *BeneficiaryVASP `json:"beneficiaryVASP,omitempty"`
 }
 
-// Originator and the following types are the parts of a record.
 type (
+	// Originator is who sends the payout.
 	Originator struct {
 		Persons       []Person `json:"originatorPersons"`
 		AccountNumber []string `json:"accountNumber"`
 	}
 
+	// Beneficiary is who receives it.
 	Beneficiary struct {
 		Persons       []Person `json:"beneficiaryPersons"`
 		AccountNumber []string `json:"accountNumber"`
 	}
 
+	// OriginatingVASP is the operator, who sends it for the originator.
 	OriginatingVASP struct {
 		VASP Person `json:"originatingVASP"`
 	}
 
+	// BeneficiaryVASP is the provider that hosts the wallet of the beneficiary.
 	BeneficiaryVASP struct {
 		VASP Person `json:"beneficiaryVASP"`
 	}
@@ -37,22 +40,26 @@ type (
 		LegalPerson   *LegalPerson   `json:"legalPerson,omitempty"`
 	}
 
+	// NaturalPerson is a human being.
 	NaturalPerson struct {
 		Name               NaturalPersonName `json:"name"`
 		GeographicAddress  []Address         `json:"geographicAddress,omitempty"`
 		CountryOfResidence string            `json:"countryOfResidence,omitempty"`
 	}
 
+	// NaturalPersonName has the names of a natural person.
 	NaturalPersonName struct {
 		NameIdentifier []NaturalPersonNameID `json:"nameIdentifier"`
 	}
 
+	// NaturalPersonNameID is one name of a natural person.
 	NaturalPersonNameID struct {
 		PrimaryIdentifier   string `json:"primaryIdentifier"` // family name, or the full name
 		SecondaryIdentifier string `json:"secondaryIdentifier,omitempty"`
 		NameIdentifierType  string `json:"nameIdentifierType"`
 	}
 
+	// LegalPerson is a company or another organization.
 	LegalPerson struct {
 		Name                   LegalPersonName         `json:"name"`
 		GeographicAddress      []Address               `json:"geographicAddress,omitempty"`
@@ -60,15 +67,18 @@ type (
 		CountryOfRegistration  string                  `json:"countryOfRegistration,omitempty"`
 	}
 
+	// LegalPersonName has the names of a legal person.
 	LegalPersonName struct {
 		NameIdentifier []LegalPersonNameID `json:"nameIdentifier"`
 	}
 
+	// LegalPersonNameID is one name of a legal person.
 	LegalPersonNameID struct {
 		LegalPersonName               string `json:"legalPersonName"`
 		LegalPersonNameIdentifierType string `json:"legalPersonNameIdentifierType"`
 	}
 
+	// Address is a postal address.
 	Address struct {
 		AddressType        string   `json:"addressType"`
 		AddressLine        []string `json:"addressLine"`
@@ -78,6 +88,7 @@ type (
 		Country            string   `json:"country"`
 	}
 
+	// NationalIdentification is a number that an authority or register gave to a legal person.
 	NationalIdentification struct {
 		NationalIdentifier     string `json:"nationalIdentifier"`
 		NationalIdentifierType string `json:"nationalIdentifierType"`
