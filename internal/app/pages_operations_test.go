@@ -472,7 +472,7 @@ func TestOperationsInABrowser(t *testing.T) {
 	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense",
 		"/operations/queues/debts", "/operations/position", "/operations/acts", "/operations/reconciliation",
 		"/operations/expected", "/operations/companies", "/operations/people", "/operations/payments?q=0.1+BTC",
-		"/operations/assets", "/operations/companies/" + o.d.seed.CompanyID} {
+		"/operations/assets", "/operations/retention", "/operations/companies/" + o.d.seed.CompanyID} {
 		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {
 			p := b.Open(base+path, look)
 			p.Audit()

@@ -252,7 +252,7 @@ func request(ctx context.Context, tx *db.Tx, by Session, r approval.Request) err
 
 // codeOf returns the reason code of a request for a support action, or "".
 func codeOf(r approval.Request) string {
-	if r.Action == RemoveFactor {
+	if r.Action == RemoveFactor || r.Action == CloseAccount {
 		return r.Target
 	}
 	return ""
@@ -377,6 +377,12 @@ func (s *Service) do(ctx context.Context, tx *db.Tx, by Session, r approval.Requ
 		return changeFees(ctx, tx, r)
 	case RemoveFactor:
 		return removeFactor(ctx, tx, r)
+	case CloseAccount:
+		return closeAccount(ctx, tx, r)
+	case CloseCompany:
+		return closeCompany(ctx, tx, r)
+	case ReleaseHold:
+		return endHold(ctx, tx, r)
 	case SwitchAsset:
 		return switchAsset(ctx, tx, r)
 	case ClearHit:

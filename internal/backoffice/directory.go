@@ -161,6 +161,15 @@ func (s *Service) SupportPerson(ctx context.Context, tx *db.Tx, by Session, acti
 		}
 		return request(ctx, tx, by, approval.Request{Action: action, CompanyID: u.ID, ObjectID: u.ID, Target: code,
 			Reason: reason})
+	case CloseAccount:
+		if u.Closed {
+			return errNothing
+		}
+		if err := checkNoMoney(ctx, tx, u.ID); err != nil {
+			return err
+		}
+		return request(ctx, tx, by, approval.Request{Action: action, CompanyID: u.ID, ObjectID: u.ID, Target: code,
+			Reason: reason})
 	default:
 		return apierr.NotFoundErr
 	}

@@ -64,6 +64,10 @@ var permissions = map[string][]Role{
 	SignOut:          {Support, Compliance},
 	Unlock:           {Support},
 	RemoveFactor:     {Support},
+	CloseAccount:     {Support, Compliance},
+	CloseCompany:     {Compliance},
+	PlaceHold:        {Compliance},
+	ReleaseHold:      {Compliance},
 	SwitchAsset:      {Finance},
 }
 

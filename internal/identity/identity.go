@@ -189,6 +189,7 @@ type User struct {
 	Locale       Locale
 	Version      int64
 	Created      time.Time
+	Closed       bool // the operator closed the account
 	signsIn      bool // whether the user signs in with the email address and a password
 	passwordHash string
 	sealed       string // the encrypted details

@@ -95,16 +95,17 @@ func selectCompanyUser(ctx context.Context, tx *db.Tx, companyID, userID string)
 func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, error) {
 	var u User
 	var signIn string
-	var created int64
+	var created, closed int64
 	err := tx.QueryRow(ctx, `SELECT user_id, email, sign_in_key, company_id, kyc_status, password_hash, first_name,
-		last_name, country, details, complete, language, time_zone, number_format, version, created_at
+		last_name, country, details, complete, language, time_zone, number_format, version, created_at, closed_at
 		FROM users WHERE `+column+` = $1 AND `+column+` <> ''`, value).
 		Scan(&u.ID, &u.Email, &signIn, &u.CompanyID, &u.KYCStatus, &u.passwordHash, &u.FirstName, &u.LastName, &u.Country,
-			&u.sealed, &u.Complete, &u.Locale.Language, &u.Locale.TimeZone, &u.Locale.NumberFormat, &u.Version, &created)
+			&u.sealed, &u.Complete, &u.Locale.Language, &u.Locale.TimeZone, &u.Locale.NumberFormat, &u.Version, &created,
+			&closed)
 	if err != nil {
 		return User{}, missing(err)
 	}
-	u.Created, u.signsIn = db.Time(created), signIn != ""
+	u.Created, u.signsIn, u.Closed = db.Time(created), signIn != "", closed > 0
 	return u, nil
 }
 
@@ -608,6 +609,42 @@ func changed(n int64, err error) error {
 		return apierr.NotFoundErr
 	}
 	return err
+}
+
+// CloseCompany closes a company's account for good. It reports false if the account is closed already.
+func CloseCompany(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = FALSE, closed_at = $3, version = version + 1,
+		updated_at = $3 WHERE company_id = $1 AND status <> $2`, companyID, CompanyClosed, db.Micros(tx.Now()))
+	tx.Notify(NoticeRevoked)
+	return n == 1, err
+}
+
+// CloseUser closes a user's account for good: nobody can sign in with its address, its password or a code of an app. It
+// reports false if the account is closed already.
+func CloseUser(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
+	n, err := tx.Exec(ctx, `UPDATE users SET sign_in_key = '', password_hash = '', closed_at = $2, version = version + 1,
+		updated_at = $2 WHERE user_id = $1 AND closed_at = 0`, userID, db.Micros(tx.Now()))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	for _, statement := range []string{
+		"DELETE FROM authorization_codes WHERE user_id = $1",
+		"DELETE FROM device_codes WHERE user_id = $1",
+	} {
+		if _, err := tx.Exec(ctx, statement, userID); err != nil {
+			return false, err
+		}
+	}
+	tx.Notify(NoticeRevoked)
+	return true, nil
+}
+
+// ClosedUsers returns users whose accounts were closed until a time and who were not erased, by ID from the one after
+// an ID on.
+func ClosedUsers(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT user_id FROM users WHERE closed_at > 0 AND closed_at <= $1
+		AND user_id > $2 AND email_key <> '' ORDER BY user_id LIMIT $3`, db.Micros(until), after, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // EraseUser deletes a user's personal data and credentials: names, addresses, phone, birth date, password, tokens.

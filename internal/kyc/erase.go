@@ -24,7 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Errors of Erase; see also ErrProcessing.
+// Errors of Erase; see also ErrProcessing and ErrLegalHold.
 var (
 	ErrUnpaid = apierr.New(apierr.Conflict, "invalid_state",
 		"This person has unfinished payments. Finish or cancel their payrolls first.")
@@ -39,11 +39,20 @@ var (
 // destinations and credentials; for a recipient without an account, the company's record of them, mails and
 // destinations. Ledger entries and payments remain under the ID. Erase cannot be undone.
 //
-// It returns ErrProcessing, ErrAccount or ErrUnpaid while a verification, a funding account, or a payment or income is
-// open, ErrRetention within the given years after the last payment or income, and apierr.NotFoundErr for an unknown
-// subject. Erasing again is allowed. Erase returns the IDs and addresses of an erased person, for packages that store
-// data under them.
+// It returns ErrLegalHold while there is a legal hold on the subject or on a company that it belongs to, ErrProcessing,
+// ErrAccount or ErrUnpaid while a verification, a funding account, or a payment or income is open, ErrRetention within
+// the given years after the last payment or income, and apierr.NotFoundErr for an unknown subject. Erasing again is
+// allowed. Erase returns the IDs and addresses of an erased person, for packages that store data under them.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
+	return EraseUnpaidSince(ctx, tx, subjectID, tx.Now().AddDate(-years, 0, 0))
+}
+
+// EraseUnpaidSince is like [Erase], with the time of the last payment or income that may be erased.
+func EraseUnpaidSince(ctx context.Context, tx *db.Tx, subjectID string, until time.Time) (known []string, err error) {
+	company, err := companyOfOwner(ctx, tx, subjectID)
+	if err := errors.Join(err, checkHolds(ctx, tx, subjectID, company)); err != nil {
+		return nil, err
+	}
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil {
 		return nil, err
@@ -57,7 +66,7 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 		return nil, err
 	}
 	if strings.HasPrefix(subjectID, "rec_") {
-		return eraseRecipient(ctx, tx, subjectID, years)
+		return eraseRecipient(ctx, tx, subjectID, until)
 	}
 	if !strings.HasPrefix(subjectID, "usr_") {
 		if !found {
@@ -65,25 +74,25 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known [
 		}
 		return nil, nil
 	}
-	return eraseUser(ctx, tx, subjectID, years)
+	return eraseUser(ctx, tx, subjectID, until)
 }
 
-// checkRetention returns ErrUnpaid if a person has open payments or incomes, and ErrRetention within the given years
-// after the last one.
-func checkRetention(tx *db.Tx, open int64, last time.Time, years int) error {
+// checkRetention returns ErrUnpaid if a person has open payments or incomes, and ErrRetention if the last one was made
+// after a time.
+func checkRetention(open int64, last, until time.Time) error {
 	switch {
 	case open > 0:
 		return ErrUnpaid
-	case !last.IsZero() && last.AddDate(years, 0, 0).After(tx.Now()):
+	case last.After(until):
 		return ErrRetention
 	}
 	return nil
 }
 
 // checkPayments checks the retention of a company's payments to a payee.
-func checkPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, years int) error {
+func checkPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, until time.Time) error {
 	open, last, err := payroll.CountOpenPayments(ctx, tx, companyID, payeeID)
-	return errors.Join(err, checkRetention(tx, open, last, years))
+	return errors.Join(err, checkRetention(open, last, until))
 }
 
 // eraseAddress deletes the mails to an address and the address in events. An empty address has none.
@@ -94,19 +103,20 @@ func eraseAddress(ctx context.Context, tx *db.Tx, address string) error {
 	return errors.Join(mail.Erase(ctx, tx, address), webhook.EraseAddress(ctx, tx, address))
 }
 
-func eraseRecipient(ctx context.Context, tx *db.Tx, recipientID string, years int) (known []string, err error) {
+func eraseRecipient(ctx context.Context, tx *db.Tx, recipientID string, until time.Time) (known []string, err error) {
 	company, address, err := payee.EraseRecipient(ctx, tx, recipientID)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPayments(ctx, tx, company, recipientID, years); err != nil {
+	if err := errors.Join(checkHolds(ctx, tx, company),
+		checkPayments(ctx, tx, company, recipientID, until)); err != nil {
 		return nil, err
 	}
 	return []string{recipientID, address}, errors.Join(eraseAddress(ctx, tx, address),
 		destination.Erase(ctx, tx, recipientID), destination.EraseRequest(ctx, tx, company, recipientID))
 }
 
-func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known []string, err error) {
+func eraseUser(ctx context.Context, tx *db.Tx, userID string, until time.Time) (known []string, err error) {
 	switch open, err := virtualaccount.HasOpen(ctx, tx, userID); {
 	case err != nil:
 		return nil, err
@@ -114,7 +124,7 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 		return nil, ErrAccount
 	}
 	open, last, err := income.CountOpen(ctx, tx, userID)
-	if err := errors.Join(err, checkRetention(tx, open, last, years)); err != nil {
+	if err := errors.Join(err, checkRetention(open, last, until)); err != nil {
 		return nil, err
 	}
 	for _, a := range money.All() { // money that is left in the balance
@@ -132,8 +142,11 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, years int) (known 
 	if err != nil {
 		return nil, err
 	}
+	if err := checkHolds(ctx, tx, companies...); err != nil {
+		return nil, err
+	}
 	for _, company := range companies {
-		if err := checkPayments(ctx, tx, company, userID, years); err != nil {
+		if err := checkPayments(ctx, tx, company, userID, until); err != nil {
 			return nil, err
 		}
 	}

@@ -299,6 +299,71 @@ func eraseSubject(ctx context.Context, tx *db.Tx, subjectID string) (bool, error
 	return true, nil
 }
 
+func insertHold(ctx context.Context, tx *db.Tx, h Hold) (bool, error) {
+	n, err := tx.Exec(ctx, `INSERT INTO legal_holds (subject_id, placed_by, reason, placed_at)
+		VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, h.SubjectID, h.By, h.Reason, db.Micros(tx.Now()))
+	return n == 1, err
+}
+
+func deleteHold(ctx context.Context, tx *db.Tx, subjectID string) (bool, error) {
+	n, err := tx.Exec(ctx, "DELETE FROM legal_holds WHERE subject_id = $1", subjectID)
+	return n == 1, err
+}
+
+const holdColumns = "subject_id, placed_by, reason, placed_at"
+
+func scanHold(r *db.Rows) (h Hold, err error) {
+	var at int64
+	err = r.Scan(&h.SubjectID, &h.By, &h.Reason, &at)
+	h.At = db.Time(at)
+	return h, err
+}
+
+// Holds returns all legal holds, newest first.
+func Holds(ctx context.Context, tx *db.Tx, limit int) ([]Hold, error) {
+	rows, err := tx.Query(ctx, "SELECT "+holdColumns+" FROM legal_holds ORDER BY placed_at DESC, subject_id LIMIT $1",
+		int64(limit))
+	return db.Collect(rows, err, scanHold)
+}
+
+// HoldOf returns the legal hold on a subject, or a zero Hold.
+func HoldOf(ctx context.Context, tx *db.Tx, subjectID string) (Hold, error) {
+	held, err := selectHolds(ctx, tx, subjectID)
+	if err != nil || len(held) == 0 {
+		return Hold{}, err
+	}
+	return held[0], nil
+}
+
+func selectHolds(ctx context.Context, tx *db.Tx, subjectIDs ...string) (all []Hold, err error) {
+	return all, db.EachIn(ctx, tx, subjectIDs, "SELECT "+holdColumns+" FROM legal_holds WHERE subject_id IN %s", nil,
+		func(r *db.Rows) error {
+			h, err := scanHold(r)
+			all = append(all, h)
+			return err
+		})
+}
+
+// companyOfOwner returns the company of a beneficial owner, or "".
+func companyOfOwner(ctx context.Context, tx *db.Tx, ownerID string) (companyID string, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM owners WHERE owner_id = $1", ownerID).Scan(&companyID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = nil
+	}
+	return companyID, err
+}
+
+// Ended returns closed companies, and beneficial owners of them, with documents that were not erased, by ID from the
+// one after an ID on.
+func Ended(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
+	rows, err := tx.Query(ctx, `SELECT s.subject_id FROM subjects s WHERE s.erased_at = 0 AND s.subject_id > $2
+			AND (s.subject_id IN (SELECT c.company_id FROM companies c WHERE c.closed_at > 0 AND c.closed_at <= $1)
+			OR s.subject_id IN (SELECT o.owner_id FROM owners o JOIN companies c ON c.company_id = o.company_id
+				WHERE c.closed_at > 0 AND c.closed_at <= $1))
+		ORDER BY s.subject_id LIMIT $3`, db.Micros(until), after, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
 // taxFormRow is a stored, encrypted tax form.
 type taxFormRow struct {
 	id              string

@@ -198,6 +198,14 @@ func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, di
 	return units, err
 }
 
+// HasMoney reports whether any guarded account of a company or a user has a balance, such as its own money, or money
+// that is owed to its payees.
+func HasMoney(ctx context.Context, tx *db.Tx, companyID string) (has bool, err error) {
+	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM ledger_balances WHERE company_id = $1 AND balance <> 0)",
+		companyID).Scan(&has)
+	return has, err
+}
+
 // sumLines returns the debits less the credits of one dimension of an account.
 func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64,
 	err error,

@@ -199,8 +199,9 @@ const pruneSize = 1000
 // ForgetCounts deletes expired counters.
 func ForgetCounts(ctx context.Context, d *db.DB) error { return d.Write(ctx, deleteCounts) }
 
-// Prune deletes mails that were created before the given period and are not queued, in small transactions.
-func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
+// Prune deletes mails that were created before the given period and are not queued, in small transactions. It returns
+// their number.
+func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, err error) {
 	for company, found := "", true; found; {
 		var n int64
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -211,13 +212,14 @@ func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return deleted, err
 		}
+		deleted += n
 		if n < pruneSize {
 			company += "\x01" // the next one
 		}
 	}
-	return nil
+	return deleted, nil
 }
 
 // maxName is the maximum length of a name in a mail from an unverified company or person, in characters.

@@ -379,16 +379,19 @@ func Mail(ctx context.Context, tx *db.Tx, userID string, wanted []Kind) error {
 	return savePreferences(ctx, tx, userID, unwanted)
 }
 
-// Prune deletes notifications that are older than the given period, in small transactions.
-func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
+// Prune deletes notifications that are older than the given period, in small transactions, and returns their number.
+func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, err error) {
 	for {
 		var n int64
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 			n, err = deleteOld(ctx, tx, tx.Now().Add(-kept))
 			return err
 		})
-		if err != nil || n < pruneSize {
-			return err
+		if err != nil {
+			return deleted, err
+		}
+		if deleted += n; n < pruneSize {
+			return deleted, nil
 		}
 	}
 }

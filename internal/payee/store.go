@@ -540,20 +540,49 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, kno
 	return companies, known, nil
 }
 
+// Ended returns payees whose relationships to all companies ended until a time and who were not erased, by ID from the
+// one after an ID on: recipients, and users without a sign-in of their own, whom every company made inactive or whose
+// companies closed their accounts.
+func Ended(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
+	const ended = `(%[1]s.status = 'inactive' AND %[1]s.updated_at <= $1 OR %[1]s.company_id IN
+		(SELECT c.company_id FROM companies c WHERE c.closed_at > 0 AND c.closed_at <= $1))`
+	rows, err := tx.Query(ctx, `SELECT DISTINCT r.recipient_id FROM recipients r
+		WHERE r.recipient_id > $2 AND r.name <> r.recipient_id AND `+fmt.Sprintf(ended, "r")+`
+			AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = r.user_id AND u.sign_in_key <> '')
+			AND NOT EXISTS (SELECT 1 FROM recipients o WHERE o.user_id = r.user_id AND r.user_id <> ''
+				AND NOT `+fmt.Sprintf(ended, "o")+`)
+		ORDER BY r.recipient_id LIMIT $3`, db.Micros(until), after, int64(limit))
+	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// HasActive reports whether a company still pays a user: one whose account is open, and that did not make the user
+// inactive.
+func HasActive(ctx context.Context, tx *db.Tx, userID string) (has bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM recipients r JOIN companies c ON c.company_id = r.company_id
+		WHERE r.user_id = $1 AND r.user_id <> '' AND r.status <> 'inactive' AND c.closed_at = 0)`, userID).Scan(&has)
+	return has, err
+}
+
 // EraseRecipient removes the personal data of a recipient without an account, and makes the recipient inactive. It
 // returns the company that has the recipient and the address that the recipient had. It returns apierr.NotFoundErr for
 // an unknown recipient.
 func EraseRecipient(ctx context.Context, tx *db.Tx, recipientID string) (companyID, address string, err error) {
-	err = tx.QueryRow(ctx, "SELECT company_id FROM recipients WHERE recipient_id = $1 AND user_id = ''",
-		recipientID).Scan(&companyID)
-	if errors.Is(err, db.ErrNoRows) {
-		return "", "", apierr.NotFoundErr
-	}
+	companyID, err = CompanyOfRecipient(ctx, tx, recipientID)
 	if err != nil {
 		return "", "", err
 	}
 	old, err := eraseIn(ctx, tx, companyID, recipientID)
 	return companyID, old.Email, err
+}
+
+// CompanyOfRecipient returns the company that has a recipient without an account, or apierr.NotFoundErr.
+func CompanyOfRecipient(ctx context.Context, tx *db.Tx, recipientID string) (companyID string, err error) {
+	err = tx.QueryRow(ctx, "SELECT company_id FROM recipients WHERE recipient_id = $1 AND user_id = ''",
+		recipientID).Scan(&companyID)
+	if errors.Is(err, db.ErrNoRows) {
+		err = apierr.NotFoundErr
+	}
+	return companyID, err
 }
 
 // eraseIn erases a payee's personal data in one company and returns the row as it was.

@@ -61,8 +61,8 @@ func Erase(ctx context.Context, tx *db.Tx, userID string) error {
 // pruneSize is the number of events that one transaction deletes.
 const pruneSize = 2000
 
-// Prune deletes events that are older than the given period, in small transactions.
-func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
+// Prune deletes events that are older than the given period, in small transactions, and returns their number.
+func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, err error) {
 	for {
 		var n int64
 		err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -71,8 +71,11 @@ func Prune(ctx context.Context, d *db.DB, kept time.Duration) error {
 				db.Micros(tx.Now().Add(-kept)), int64(pruneSize))
 			return err
 		})
-		if err != nil || n < pruneSize {
-			return err
+		if err != nil {
+			return deleted, err
+		}
+		if deleted += n; n < pruneSize {
+			return deleted, nil
 		}
 	}
 }

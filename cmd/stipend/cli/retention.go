@@ -3,8 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 )
 
@@ -16,9 +18,11 @@ type RetentionCmd struct {
 
 // Help returns the details of the help.
 func (RetentionCmd) Help() string {
-	return `A worker process deletes expired data every hour. EXPIRED is the number of rows that it deletes next: try a
-period with --keep before you give it to the service. A class with a dash has a period that the API promises.
-The ledger, payments, documents of verifications and the audit log are in no class: they are kept.
+	return `A worker process deletes expired data every hour. EXPIRED is the number of rows that it deletes next, or of
+people and companies whose data it erases: try a period with --keep before you give it to the service. A class with
+a dash has a period that the API promises. DELETED and RETAINED are what the last run did: it retains the data of
+those with a legal hold, a sanctions match that was not cleared, or a payment within the period.
+The ledger, payments and the audit log are in no class: they are kept.
 
   stipend retention --keep mails=30,security_events=730`
 }
@@ -42,10 +46,33 @@ func (c RetentionCmd) Run(ctx context.Context, std Streams) error {
 			}
 			expired[i] = fmt.Sprint(n)
 		}
-		return table(std.Out, "CLASS\tDAYS\tLEAST\tEXPIRED\tCONTAINS", func(row func(...any)) {
+		run, err := backoffice.LastRetention(ctx, tx)
+		if err != nil {
+			return err
+		}
+		last := map[string]backoffice.RetentionResult{}
+		for _, r := range run.Classes {
+			last[r.Class] = r
+		}
+		if err := table(std.Out, "CLASS\tDAYS\tLEAST\tEXPIRED\tDELETED\tRETAINED\tCONTAINS", func(row func(...any)) {
 			for i, class := range classes {
-				row(class.Name, class.Days, class.Least, expired[i], class.Contains)
+				deleted, retained := "-", "-"
+				if r, ran := last[class.Name]; ran {
+					deleted, retained = fmt.Sprint(r.Deleted), fmt.Sprint(r.Retained)
+					if r.Failed {
+						deleted += " (failed)"
+					}
+				}
+				row(class.Name, class.Days, class.Least, expired[i], deleted, retained, class.Contains)
 			}
-		})
+		}); err != nil {
+			return err
+		}
+		if run.At.IsZero() {
+			fmt.Fprintln(std.Out, "\nThe job has not run yet.")
+			return nil
+		}
+		fmt.Fprintf(std.Out, "\nThe last run was at %s.\n", run.At.UTC().Format(time.RFC3339))
+		return nil
 	})
 }

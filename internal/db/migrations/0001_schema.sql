@@ -262,8 +262,10 @@ CREATE TABLE companies (
     version        BIGINT NOT NULL,
     created_at     BIGINT NOT NULL,
     updated_at     BIGINT NOT NULL,
+    closed_at      BIGINT NOT NULL DEFAULT 0, -- 0 until the operator closes the account
     PRIMARY KEY (company_id)
 );
+CREATE INDEX companies_closed ON companies (company_id, closed_at) WHERE closed_at > 0;
 
 -- People. A person may work for several companies. Two companies may each have a user with the same email address, and
 -- neither learns of the other.
@@ -293,8 +295,10 @@ CREATE TABLE users (
     version       BIGINT  NOT NULL,
     created_at    BIGINT  NOT NULL,
     updated_at    BIGINT  NOT NULL,
+    closed_at     BIGINT  NOT NULL DEFAULT 0, -- 0 until the operator closes the account
     PRIMARY KEY (user_id)
 );
+CREATE INDEX users_closed ON users (user_id, closed_at) WHERE closed_at > 0;
 CREATE UNIQUE INDEX users_by_sign_in ON users (sign_in_key) WHERE sign_in_key <> '';
 
 -- Users that a company created and may act for.
@@ -754,6 +758,17 @@ CREATE TABLE subjects (
     PRIMARY KEY (subject_id)
 );
 
+-- Legal holds: while a person or a company has one, nothing about them is erased.
+-- Shared: a person's documents belong to the person, not to the companies that pay them.
+-- Writer: internal/kyc
+CREATE TABLE legal_holds (
+    subject_id TEXT   NOT NULL,
+    placed_by  TEXT   NOT NULL, -- name of the member of staff
+    reason     TEXT   NOT NULL,
+    placed_at  BIGINT NOT NULL,
+    PRIMARY KEY (subject_id)
+);
+
 -- Identity documents and company documents. A new one replaces the earlier one of the same kind, side and country,
 -- which stays until the verification is decided.
 -- Shared: a person's documents belong to the person, not to the companies that pay them.
@@ -955,6 +970,8 @@ CREATE INDEX recipients_by_segment ON recipients (company_id, country, role, rec
 CREATE INDEX recipients_with_login ON recipients (company_id, created_at, recipient_id) WHERE user_id <> '';
 -- Lookup of the companies that pay a user.
 CREATE INDEX recipients_of_user ON recipients (user_id) WHERE user_id <> '';
+-- Lookup of the recipients whose relationship may have ended.
+CREATE INDEX recipients_inactive ON recipients (recipient_id, updated_at) WHERE status = 'inactive';
 
 -- How many recipients of a company have the same country, role, type and status, and whether they have a login: the
 -- totals of filtered lists.

@@ -199,6 +199,9 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	p.add(c, backoffice.ChangeFees, actionForm{ID: "fees", Title: c.Text("operations.fees"),
 		Lead: c.Text("operations.fees.lead"), Path: at + "/fees", Button: c.Text("operations.fees.ask"), Fields: fees})
 	p.add(c, backoffice.ExportCase, caseForm(c, at))
+	if err := p.addHold(ctx, tx, c, company.ID); err != nil {
+		return ui.View{}, err
+	}
 	switch company.Status {
 	case identity.CompanyActive:
 		p.add(c, backoffice.Freeze, actionForm{ID: "freeze", Title: c.Text("operations.freeze"), Tone: "danger",
@@ -209,6 +212,11 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 			Path: ui.StaffPath + "/requests", Button: c.Text("operations.unfreeze"), Hidden: []ui.Option{
 				{Label: "company_id", Value: company.ID}, {Label: "action", Value: backoffice.Unfreeze}},
 			Fields: []ui.Field{reason(c)}})
+	}
+	if company.Status != identity.CompanyClosed {
+		p.add(c, backoffice.CloseCompany, actionForm{ID: "close", Title: c.Word("operations.act", backoffice.CloseCompany),
+			Lead: c.Text("operations.company.close"), Tone: "danger", Path: at + "/close",
+			Button: c.Word("operations.act", backoffice.CloseCompany), Fields: []ui.Field{reason(c)}})
 	}
 	return ui.View{Template: "operations_record", Title: company.Name, Data: p,
 		Crumbs: []ui.Cell{c.LinkCell(c.Text("operations.companies"), companiesPath)},
@@ -285,8 +293,12 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	p.add(c, backoffice.AddNote, noteForm(c, at))
 	p.add(c, backoffice.ExportCase, caseForm(c, at))
-	for _, action := range []string{backoffice.SignOut, backoffice.Unlock, backoffice.RemoveFactor} {
-		if action == backoffice.RemoveFactor && !factor {
+	if err := p.addHold(ctx, tx, c, u.ID); err != nil {
+		return ui.View{}, err
+	}
+	for _, action := range []string{backoffice.SignOut, backoffice.Unlock, backoffice.RemoveFactor,
+		backoffice.CloseAccount} {
+		if action == backoffice.RemoveFactor && !factor || action == backoffice.CloseAccount && u.Closed {
 			continue
 		}
 		name := strings.TrimPrefix(action, "support.")

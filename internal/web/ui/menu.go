@@ -78,6 +78,7 @@ var (
 		{"operations.people", StaffPath + "/people", "users"},
 		{"operations.payments", StaffPath + "/payments", "search"},
 		{"operations.travel_rule", StaffPath + "/travel-rule", "scroll-text"},
+		{"operations.retention", StaffPath + "/retention", "clock"},
 		{"operations.assets", StaffPath + "/assets", "coins"},
 		{"position.title", StaffPath + "/position", "scale"},
 		{"reconciliation.title", StaffPath + "/reconciliation", "check-check"},
