@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"internal/offering", "internal/legal"},
 	{"internal/metadata", "internal/testkit/allow", "internal/job", "internal/ledger", "internal/requestlog",
 		"internal/securitylog", "internal/identity"},
-	{"internal/mail", "internal/auth/session", "internal/web/ui/texts"},
+	{"internal/mail", "internal/auth/session", "internal/web/ui/texts", "internal/datakey"},
 	{"internal/auth"},
 	{"internal/webhook", "internal/chain", "internal/lightning", "internal/rates", "internal/screening"},
 	{"internal/oauth", "internal/treasury", "internal/signer", "internal/auth/sso"},

@@ -44,6 +44,7 @@ import (
 func TestAPIScripts(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, url string) {
+		t.Cleanup(func() { rotateDataKey(t, url) }) // after the service has stopped
 		s := start(t, url, func(c *app.Config) {
 			c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0
 			c.TrustedProxies, c.LndURL = []string{"127.0.0.1/32", "::1/128"}, app.SimulatedLnd

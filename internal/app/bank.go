@@ -387,7 +387,7 @@ func (s *Service) checkDestination(rail *bank.Rail) job.NetHandler {
 		if c.Method == destination.CheckPrenote {
 			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 				now, err := destination.FindEntered(ctx, tx, j)
-				if err != nil || now.Sealed != to.Sealed || now.Check != nil && now.Check.Method == c.Method {
+				if err != nil || !now.SamePlace(to) || now.Check != nil && now.Check.Method == c.Method {
 					return err // it was queued before
 				}
 				if _, err := destination.RecordCheck(ctx, tx, to, c); err != nil {

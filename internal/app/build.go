@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/datakey"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
 	"github.com/stipend/stipend/internal/identity"
@@ -99,12 +100,13 @@ type parts struct {
 }
 
 // build makes the parts of the process, each from those before it.
-func (s *Service) build(ctx context.Context) error {
-	key, err := ParseDataKey(s.cfg.DataKey)
-	if err != nil {
+func (s *Service) build(ctx context.Context) (err error) {
+	if s.sealer, err = s.cfg.Sealer(); err != nil {
 		return err
 	}
-	if s.sealer, err = identity.NewSealer(key); err != nil {
+	if err := s.db.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return datakey.Check(ctx, tx, s.sealer)
+	}); err != nil {
 		return err
 	}
 	if s.policy, err = s.cfg.webhookPolicy(); err != nil {

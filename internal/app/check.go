@@ -20,6 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/network"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/replica"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/mail"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -317,6 +318,9 @@ func (c Config) checkDataKey() error {
 	case c.Env == Production && bytes.Equal(key, sandbox.DataKey()):
 		return errors.New("--data-key is the sandbox's, which is public")
 	}
+	if _, err := c.Sealer(); err != nil {
+		return fmt.Errorf("--decrypt-data-keys: %w", err)
+	}
 	return nil
 }
 
@@ -441,4 +445,17 @@ func ParseDataKey(text string) ([]byte, error) {
 		}
 	}
 	return nil, errors.New("want 32 bytes as hex or base64")
+}
+
+// Sealer returns the sealer with the keys.
+func (k DataKeys) Sealer() (*identity.Sealer, error) {
+	var keys [][]byte
+	for _, text := range append([]string{k.DataKey}, k.DecryptDataKeys...) {
+		key, err := ParseDataKey(text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return identity.NewSealer(keys...)
 }

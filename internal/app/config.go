@@ -92,11 +92,18 @@ type StaffSSO struct {
 	StaffSSOOnly         bool     `name:"staff-sso-only"`
 }
 
+// DataKeys are the keys that encrypt stored secrets. DataKey encrypts and decrypts; the others only decrypt, while they
+// are replaced.
+type DataKeys struct {
+	DataKey         string
+	DecryptDataKeys []string
+}
+
 // Process describes the process itself.
 type Process struct {
-	Env      string   `default:"sandbox" enum:"sandbox,production"`
-	Roles    []string `default:"api,worker,watcher" enum:"api,worker,watcher"`
-	DataKey  string
+	Env   string   `default:"sandbox" enum:"sandbox,production"`
+	Roles []string `default:"api,worker,watcher" enum:"api,worker,watcher"`
+	DataKeys
 	JSON     bool   `name:"json"`
 	LogLevel string `default:"info" enum:"debug,info,warn,error"`
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/chain"
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/claim"
+	"github.com/stipend/stipend/internal/datakey"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/httpapi"
 	"github.com/stipend/stipend/internal/identity"
@@ -75,7 +76,8 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payee.JobRefresh:           {Tx: payee.HandleRefresh},             // payee: a user's profile changed
 		auth.JobLink:               {Tx: auth.HandleLink(s.sealer)},       // auth: a link is requested
 
-		notification.JobNotify: {Tx: notification.HandleNotify}, // notification: an event concerns members
+		notification.JobNotify: {Tx: notification.HandleNotify},       // notification: an event concerns members
+		datakey.JobRotate:      {Tx: datakey.Handle(s.sealer, s.log)}, // datakey: a rotation continues
 	}
 	maps.Copy(table, out.Jobs())
 	return table
@@ -149,6 +151,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 		job.Periodic{Name: "operators.reconcile", Every: time.Hour, Run: s.reconcile},
 		job.Periodic{Name: "deposits.heal", Every: 5 * time.Minute, Run: s.healDeposits},
 		job.Periodic{Name: "ledger.check", Every: time.Hour, Run: s.checkBalances},
+		job.Periodic{Name: "datakey.finish", Every: time.Minute, Timeout: 6 * time.Hour, Run: s.finishRotation},
 		onDB("webhooks.prune", time.Hour, delivery.Prune),
 		onDB("requests.prune", time.Hour, requestlog.Prune),
 		onDB("data.prune", time.Hour, s.cfg.pruneExpired),
@@ -186,6 +189,9 @@ func (s *Service) expireQuotes(ctx context.Context) error {
 	}
 	return err
 }
+
+// finishRotation finishes a rotation of the data key whose passes are done.
+func (s *Service) finishRotation(ctx context.Context) error { return datakey.Finish(ctx, s.db, s.log) }
 
 // healDeposits updates the deposits that contradict the outputs of their chain.
 func (s *Service) healDeposits(ctx context.Context) error {

@@ -54,6 +54,8 @@ var settings = map[string]setting{
 		"follows the chains. Default: all."},
 	"data-key": {"KEY", "32 bytes, hex or base64, that encrypt stored secrets (see: stipend keys new). Set it by " +
 		"environment."},
+	"decrypt-data-keys": {"KEY", "Further data keys, separated by commas, that only decrypt, during a rotation (see: " +
+		"stipend datakey). Set it by environment. Default: none."},
 	"json":      {"", "Print one line of JSON on stdout when ready, instead of text."},
 	"log-level": {"LEVEL", "Lowest level that is logged to stderr: debug, info (default), warn, error."},
 

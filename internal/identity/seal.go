@@ -8,6 +8,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -20,11 +22,15 @@ func (p SealContext) bytes() []byte { return []byte(p.Table + "\x00" + p.Column 
 // Sealer encrypts personal data at rest with AES-256-GCM and a random nonce.
 //
 // The text form is "v1.<key>.<data>". The key name is derived from the key, so values encrypted with older keys can
-// still be decrypted after a new key takes over. A nil Sealer returns errors.
+// still be decrypted after a new key takes over, until [Sealer.Reseal] has encrypted them again. A nil Sealer returns
+// errors.
 type Sealer struct {
 	current string
-	keys    map[string]cipher.AEAD
+	keys    map[string]dataKey
 }
+
+// dataKey is a data key with random nonces, and with given ones.
+type dataKey struct{ random, given cipher.AEAD }
 
 // ErrSealed is an internal error: no key decrypts the value, or it was encrypted for another table, column or row.
 var ErrSealed = errors.New("identity: sealed value cannot be opened")
@@ -34,7 +40,7 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("identity: a sealer needs a data key")
 	}
-	s := &Sealer{keys: make(map[string]cipher.AEAD, len(keys))}
+	s := &Sealer{keys: make(map[string]dataKey, len(keys))}
 	for i, key := range keys {
 		if len(key) != 32 {
 			return nil, fmt.Errorf("identity: data key %d has %d bytes, not 32", i+1, len(key))
@@ -43,8 +49,11 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 		if err != nil {
 			return nil, err
 		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
+		var k dataKey
+		if k.random, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+			return nil, err
+		}
+		if k.given, err = cipher.NewGCM(block); err != nil {
 			return nil, err
 		}
 		sum := sha256.Sum256(append([]byte("stipend data key\x00"), key...))
@@ -52,9 +61,17 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 		if s.current == "" {
 			s.current = name
 		}
-		s.keys[name] = aead
+		s.keys[name] = k
 	}
 	return s, nil
+}
+
+// Key returns the name of the key that encrypts.
+func (s *Sealer) Key() string { return s.current }
+
+// OtherKeys returns the names of the keys that only decrypt, sorted.
+func (s *Sealer) OtherKeys() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.keys)), func(name string) bool { return name == s.current })
 }
 
 // Seal encrypts a value for a table, column and row.
@@ -62,28 +79,53 @@ func (s *Sealer) Seal(at SealContext, plain []byte) (string, error) {
 	if s == nil {
 		return "", errors.New("identity: no data key is set, personal data cannot be stored")
 	}
-	data := s.keys[s.current].Seal(nil, nil, plain, at.bytes())
+	data := s.keys[s.current].random.Seal(nil, nil, plain, at.bytes())
 	return "v1." + s.current + "." + base64.RawStdEncoding.EncodeToString(data), nil
 }
 
 // Open decrypts a value that was encrypted for the same table, column and row. Otherwise it returns ErrSealed.
 func (s *Sealer) Open(at SealContext, sealed string) ([]byte, error) {
+	plain, _, _, err := s.open(at, sealed)
+	return plain, err
+}
+
+// open decrypts a value, and returns it with its nonce and the name of its key.
+func (s *Sealer) open(at SealContext, sealed string) (plain, nonce []byte, key string, err error) {
 	if s == nil {
-		return nil, fmt.Errorf("%w: no data key is set", ErrSealed)
+		return nil, nil, "", fmt.Errorf("%w: no data key is set", ErrSealed)
 	}
 	form, rest, _ := strings.Cut(sealed, ".")
-	name, text, ok := strings.Cut(rest, ".")
-	aead := s.keys[name]
-	if !ok || form != "v1" || aead == nil {
-		return nil, fmt.Errorf("%w: %s.%s of %s has an unknown form or key", ErrSealed, at.Table, at.Column, at.Row)
+	key, text, ok := strings.Cut(rest, ".")
+	k, known := s.keys[key]
+	if !ok || form != "v1" || !known {
+		return nil, nil, "", fmt.Errorf("%w: %s.%s of %s has an unknown form or key", ErrSealed, at.Table, at.Column, at.Row)
 	}
 	data, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s.%s of %s is not base64", ErrSealed, at.Table, at.Column, at.Row)
+		return nil, nil, "", fmt.Errorf("%w: %s.%s of %s is not base64", ErrSealed, at.Table, at.Column, at.Row)
 	}
-	plain, err := aead.Open(nil, nil, data, at.bytes())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %s.%s of %s does not authenticate", ErrSealed, at.Table, at.Column, at.Row)
+	if plain, err = k.random.Open(nil, nil, data, at.bytes()); err != nil {
+		return nil, nil, "", fmt.Errorf("%w: %s.%s of %s does not authenticate", ErrSealed, at.Table, at.Column, at.Row)
 	}
-	return plain, nil
+	return plain, data[:k.given.NonceSize()], key, nil
+}
+
+// Reseal returns a value that was encrypted for a table, column and row, encrypted with the present key. It keeps the
+// nonce, which is random and therefore as unlikely to repeat under the new key as a new one: copies of a value stay
+// equal to each other, and [SealID] stays the same.
+func (s *Sealer) Reseal(at SealContext, sealed string) (string, error) {
+	plain, nonce, key, err := s.open(at, sealed)
+	if err != nil || key == s.current {
+		return sealed, err
+	}
+	data := s.keys[s.current].given.Seal(nonce, nonce, plain, at.bytes())
+	return "v1." + s.current + "." + base64.RawStdEncoding.EncodeToString(data), nil
+}
+
+// SealID returns what identifies an encrypted value, or "" for "": its nonce. Two values with the same ID have the same
+// text, whatever key encrypts them. In SQL it is SUBSTR(value, 13, 16).
+func SealID(sealed string) string {
+	const start = len("v1.01234567.")
+	rest := sealed[min(start, len(sealed)):]
+	return rest[:min(16, len(rest))] // 12 bytes in base64
 }

@@ -78,13 +78,13 @@ func (c BankResponsesCmd) Run(ctx context.Context, std Streams) error {
 // BankChangesCmd lists corrections that banks request.
 type BankChangesCmd struct {
 	app.Storage
-	DataKey string
-	Limit   int `default:"100" help:"Maximum number of corrections (${default})."`
+	app.DataKeys
+	Limit int `default:"100" help:"Maximum number of corrections (${default})."`
 }
 
 // Run prints the corrections.
 func (c BankChangesCmd) Run(ctx context.Context, std Streams) error {
-	sealer, err := newSealer(c.DataKey)
+	sealer, err := newSealer(c.DataKeys)
 	if err != nil {
 		return err
 	}
@@ -105,14 +105,14 @@ func (c BankChangesCmd) Run(ctx context.Context, std Streams) error {
 // BankNamesCmd lists results of Verification of Payee.
 type BankNamesCmd struct {
 	app.Storage
-	DataKey string
-	All     bool `help:"Include payees whose name matches."`
-	Limit   int  `default:"100" help:"Maximum number of results (${default})."`
+	app.DataKeys
+	All   bool `help:"Include payees whose name matches."`
+	Limit int  `default:"100" help:"Maximum number of results (${default})."`
 }
 
 // Run prints the results.
 func (c BankNamesCmd) Run(ctx context.Context, std Streams) error {
-	sealer, err := newSealer(c.DataKey)
+	sealer, err := newSealer(c.DataKeys)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,7 @@ type CLI struct {
 	Serve     ServeCmd     `cmd:"" group:"run" help:"Run the service. Without flags: a whole sandbox on this machine."`
 	Migrate   MigrateCmd   `cmd:"" group:"run" help:"Migrate the database's schema to this program's. serve does it, too."`
 	Keys      KeysCmd      `cmd:"" group:"run" help:"Create and show keys."`
+	Datakey   DatakeyCmd   `cmd:"" group:"run" help:"Replace the key that encrypts stored secrets."`
 	Signer    SignerCmd    `cmd:"" group:"run" help:"Sign in a process of its own, within a policy."`
 	Staff     StaffCmd     `cmd:"" group:"run" help:"Accounts of the operator's staff, who sign in at /operations."`
 	Audit     AuditCmd     `cmd:"" group:"run" help:"Check and export the audit log of the staff."`

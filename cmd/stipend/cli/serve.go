@@ -60,7 +60,7 @@ func (s ServeCmd) Run(ctx context.Context, std Streams) error {
 func refuseSecretArguments(args []string) error {
 	for _, a := range args {
 		name, _, _ := strings.Cut(a, "=")
-		if name == "--bitcoin-xprv" || name == "--evm-xprv" || name == "--data-key" {
+		if name == "--bitcoin-xprv" || name == "--evm-xprv" || name == "--data-key" || name == "--decrypt-data-keys" {
 			return fmt.Errorf("%s must not be an argument, because other users of the machine can read it; set %s", name,
 				"STIPEND_"+strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(name, "--"), "-", "_")))
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -24,20 +25,16 @@ type StaffCmd struct {
 // StaffCredentials are the arguments of commands that create credentials.
 type StaffCredentials struct {
 	app.Storage
-	DataKey string
-	Email   string `arg:"" help:"Email address of the member of staff."`
+	app.DataKeys
+	Email string `arg:"" help:"Email address of the member of staff."`
 }
 
-// newSealer returns the sealer with a data key, or with the sandbox's if the key is empty.
-func newSealer(dataKey string) (*identity.Sealer, error) {
-	key := sandbox.DataKey()
-	if dataKey != "" {
-		var err error
-		if key, err = app.ParseDataKey(dataKey); err != nil {
-			return nil, err
-		}
+// newSealer returns the sealer with data keys, or with the sandbox's if there is none.
+func newSealer(keys app.DataKeys) (*identity.Sealer, error) {
+	if keys.DataKey == "" {
+		keys.DataKey = hex.EncodeToString(sandbox.DataKey())
 	}
-	return identity.NewSealer(key)
+	return keys.Sealer()
 }
 
 // create prints the credentials that f creates.
@@ -45,7 +42,7 @@ func (c StaffCredentials) create(
 	ctx context.Context, std Streams,
 	f func(context.Context, *db.Tx, *identity.Sealer) (backoffice.StaffMember, backoffice.Credentials, error),
 ) error {
-	sealer, err := newSealer(c.DataKey)
+	sealer, err := newSealer(c.DataKeys)
 	if err != nil {
 		return err
 	}

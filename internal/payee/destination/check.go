@@ -176,13 +176,13 @@ func mailCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) er
 	}
 	return mail.Enqueue(ctx, tx, mail.Message{CompanyID: c.CompanyID, To: to, Template: mail.AccountNotConfirmed,
 		Language: mail.LanguageOf(country), Data: data,
-		Key: d.ID + "/" + string(c.Result) + "/" + identity.Digest(d.Sealed)})
+		Key: d.ID + "/" + string(c.Result) + "/" + identity.Digest(identity.SealID(d.Sealed))})
 }
 
 // CheckOf returns the newest check of a destination, or nil if there is none or its data has changed since.
 func CheckOf(ctx context.Context, tx *db.Tx, of Destination) (*AccountCheck, error) {
 	now, err := find(ctx, tx, of.OwnerID, of.ID)
-	if errors.Is(err, apierr.NotFoundErr) || err == nil && now.Sealed != of.Sealed {
+	if errors.Is(err, apierr.NotFoundErr) || err == nil && !now.SamePlace(of) {
 		return nil, nil //nolint:nilnil // there is no check
 	}
 	return now.Check, err

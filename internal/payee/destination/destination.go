@@ -318,7 +318,7 @@ func (d Destination) Place() [7]string {
 	if d.Fresh() {
 		d.Address = "" // that of one payment, or the first one
 	}
-	return [7]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, d.Sealed}
+	return [7]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, identity.SealID(d.Sealed)}
 }
 
 // find reads one destination of an owner.

@@ -94,8 +94,8 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Destination, c Correction, 
 		return err
 	}
 	n, err := tx.Exec(ctx, `UPDATE destinations SET correction = $3, correction_for = $4, updated_at = $5
-		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $6`, d.OwnerID, d.ID, string(text), companyID,
-		db.Micros(tx.Now()), d.Sealed)
+		WHERE owner_id = $1 AND destination_id = $2 AND SUBSTR(sealed, 13, 16) = $6`, d.OwnerID, d.ID, string(text),
+		companyID, db.Micros(tx.Now()), identity.SealID(d.Sealed))
 	if err == nil && n != 1 {
 		return errors.New("destination: changed concurrently")
 	}
@@ -111,15 +111,16 @@ func correctionFor(ctx context.Context, tx *db.Tx, d Destination) (id string, er
 // setCheck stores the check of a destination, unless its data has changed, and reports whether it did.
 func setCheck(ctx context.Context, tx *db.Tx, d Destination, check string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $4
-		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $3`, d.OwnerID, d.ID, d.Sealed, check)
+		WHERE owner_id = $1 AND destination_id = $2 AND SUBSTR(sealed, 13, 16) = $3`, d.OwnerID, d.ID,
+		identity.SealID(d.Sealed), check)
 	return n == 1, err
 }
 
 // changeCheck stores the check of a destination, unless its data or its check has changed, and reports whether it did.
 func changeCheck(ctx context.Context, tx *db.Tx, d Destination, was, check string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $5
-		WHERE owner_id = $1 AND destination_id = $2 AND sealed = $3 AND account_check = $4`, d.OwnerID, d.ID, d.Sealed, was,
-		check)
+		WHERE owner_id = $1 AND destination_id = $2 AND SUBSTR(sealed, 13, 16) = $3 AND account_check = $4`, d.OwnerID,
+		d.ID, identity.SealID(d.Sealed), was, check)
 	return n == 1, err
 }
 

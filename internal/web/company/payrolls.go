@@ -421,7 +421,7 @@ func nameChecks(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.Pa
 	current, err := destination.ForOwners(ctx, tx, slices.Compact(owners))
 	for id, to := range of {
 		for _, d := range current[to.OwnerID] { // as it was at the release
-			if d.ID == to.ID && d.Sealed == to.Sealed && d.Check != nil && d.Check.Method == destination.CheckName {
+			if d.ID == to.ID && d.SamePlace(to) && d.Check != nil && d.Check.Method == destination.CheckName {
 				texts[id] = checkText(c, d)
 			}
 		}
