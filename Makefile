@@ -96,9 +96,11 @@ release: ## build the files of a release in dist/: binaries, packages, image, li
 	@cd tools/release && go run . $(if $(VERSION),-version $(VERSION))
 
 .PHONY: test-release
-test-release: ## test that releases are reproducible and complete, and the files in deploy/
-	@tools/install.sh deploy
+test-release: ## test that releases are reproducible and complete, the files in deploy/, and the upgrade from the previous release
+	@tools/install.sh deploy btcd postgres
 	@cd tools/release && go vet ./... && go test -count=1 ./...
+	@go vet -tags release ./cmd/stipend && go test -count=1 -timeout 20m -tags release -run 'TestUpgrade|TestInstall' ./cmd/stipend; status=$$?; \
+		tools/postgres-stop.sh; exit $$status
 
 .PHONY: bench
 bench: ## measure the service against its floors, on both databases, and print the figures

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pressly/goose/v3"
+
 	"github.com/stipend/stipend/internal/db"
 )
 
@@ -67,6 +69,19 @@ func tables(t *testing.T) map[string]table {
 		}
 	}
 	return all
+}
+
+// After the first release an operator must know of each migration whether older processes can serve while it runs.
+func TestEveryMigrationSaysIfItIsCompatible(t *testing.T) {
+	for file, text := range migrations(t) {
+		if number, err := goose.NumericComponent(path.Base(file)); err != nil || number <= 2 {
+			continue // the first release
+		}
+		if said := strings.Contains("\n"+text, "\n"+db.Compatible+"\n"); said ==
+			strings.Contains("\n"+text, "\n-- Incompatible: ") {
+			t.Errorf("%s needs one line %q or \"-- Incompatible: REASON\"", file, db.Compatible)
+		}
+	}
 }
 
 func TestEveryTableIsDescribed(t *testing.T) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -19,7 +20,8 @@ const (
 var errSkewed = apierr.New(apierr.Unavailable, "retry_later",
 	"The service's clocks disagree, so no price can be held. Try again in some minutes.")
 
-// followClock compares this process's clock with the database server's, and logs jumps of it.
+// followClock compares this process's clock with the database server's, and logs jumps of it. It also ends the process
+// if a newer version has migrated the database in a way that this one cannot use.
 func (s *Service) followClock(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
@@ -41,6 +43,9 @@ func (s *Service) followClock(ctx context.Context) {
 			s.log.Error("the clock jumped", "seconds", jump.Seconds())
 		}
 		last = now
+		if err := s.db.CheckRequired(ctx); errors.Is(err, db.ErrNewer) {
+			s.fail(err)
+		}
 	}
 }
 

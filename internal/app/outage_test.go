@@ -26,8 +26,8 @@ import (
 )
 
 // Two processes of each role share one PostgreSQL database and nothing else. Either can answer a request, and each
-// effect happens once. The processes keep working when a newer version runs migrations that do not need exclusive
-// access, but no process of the older version can start after that.
+// effect happens once. The processes keep working when a newer version runs compatible migrations, and another process
+// of the older version can start. They end when a newer version runs one that is not compatible.
 func TestRolesApart(t *testing.T) {
 	t.Parallel()
 	url := dbtest.Postgres(t)
@@ -44,8 +44,8 @@ func TestRolesApart(t *testing.T) {
 				freshKey()).status == http.StatusOK
 	})
 	added := addColumns(t, a.s.DB())
-	if _, err := app.Start(t.Context(), a.s.cfg, testLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
-		t.Errorf("an older version started on a schema with %d more columns: %v", added, err)
+	if err := role(app.RoleAPI).Stop(t.Context()); err != nil {
+		t.Errorf("an older version on a schema with %d more columns: %v", added, err)
 	}
 	before := a.effects()
 
@@ -77,6 +77,17 @@ func TestRolesApart(t *testing.T) {
 		t.Errorf("%d events report received, released and fulfilled", n)
 	}
 	a.checkLedgerBalances()
+	testkit.Check(t, a.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
+		return db.SetSetting(ctx, tx, "schema.required", "9999")
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := a.s.Wait(ctx); !errors.Is(err, db.ErrNewer) {
+		t.Errorf("a process on a schema that it cannot use ended with %v", err)
+	}
+	if _, err := app.Start(t.Context(), b.s.cfg, testLogger(t.Output(), "error")); !errors.Is(err, db.ErrNewer) {
+		t.Errorf("an older version started on a schema that it cannot use: %v", err)
+	}
 }
 
 // addColumns makes the change to every table that a migration of a newer version may make, and returns the number of
@@ -100,7 +111,7 @@ func addColumns(t *testing.T, d *db.DB) int {
 	err = errors.Join(err, d.Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)")
 		return err
-	}))
+	}), d.CheckRequired(t.Context()))
 	if err != nil || len(tables) == 0 {
 		t.Fatal(len(tables), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -383,24 +385,53 @@ func TestWritesDoNotDependOnTheDefaultIsolation(t *testing.T) {
 	})
 }
 
-func TestMigrateRejectsANewerSchema(t *testing.T) {
+// A program uses a newer schema if every migration that it does not know says that it may. It refuses it after one that
+// does not, also while it runs.
+func TestOlderVersionsUseOnlyCompatibleSchemas(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
+		later := func(name, text string) fs.FS {
+			t.Helper()
+			files := fstest.MapFS{}
+			testkit.Check(t, fs.WalkDir(db.Migrations(), ".", func(at string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return err
+				}
+				data, err := fs.ReadFile(db.Migrations(), at)
+				files[at] = &fstest.MapFile{Data: data}
+				return err
+			}))
+			files["9001_more.sql"] = &fstest.MapFile{Data: []byte(
+				db.Compatible + "\n-- +goose Up\nCREATE TABLE more (id TEXT NOT NULL);\n")}
+			if name != "" {
+				files[name] = &fstest.MapFile{Data: []byte(text)}
+			}
+			return files
+		}
+		usable := func() error { return errors.Join(d.Migrate(ctx), d.CheckSchema(ctx), d.CheckRequired(ctx)) }
 		for range 2 {
-			if err := errors.Join(d.Migrate(ctx), d.CheckSchema(ctx)); err != nil {
+			if err := usable(); err != nil {
 				t.Fatalf("the program's own schema: %v", err)
 			}
 		}
-		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-			_, err := tx.Exec(ctx, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)")
-			return err
-		}); err != nil {
+		if err := errors.Join(d.MigrateAs(ctx, later("", "")), usable()); err != nil {
+			t.Fatalf("a newer schema that is compatible: %v", err)
+		}
+		if err := d.MigrateAs(ctx, later("9002_less.sql", "-- +goose Up\nDROP TABLE more;\n")); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range []error{d.Migrate(ctx), d.CheckSchema(ctx)} {
-			if !errors.Is(err, db.ErrNewer) || !strings.Contains(err.Error(), "9999") {
-				t.Errorf("a newer schema: %v", err)
+		for _, err := range []error{d.Migrate(ctx), d.CheckSchema(ctx), d.CheckRequired(ctx),
+			d.MigrateAs(ctx, later("", ""))} {
+			if !errors.Is(err, db.ErrNewer) || !strings.Contains(err.Error(), "9002") {
+				t.Errorf("a newer schema that is not compatible: %v", err)
 			}
+		}
+		testkit.Check(t, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+			_, err := tx.Exec(ctx, "DELETE FROM settings WHERE key = 'schema.required'")
+			return err
+		}))
+		if err := d.Migrate(ctx); !errors.Is(err, db.ErrNewer) {
+			t.Errorf("a newer schema that says nothing: %v", err)
 		}
 	})
 }
