@@ -193,7 +193,7 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain, remote *signer.Client
 		}
 	}
 	if a.Sim != nil {
-		c.FeeMaxAge, c.SweepEvery = never, s.cfg.checkInterval()
+		c.FeeMaxAge, c.SweepEvery, c.Retry = never, s.cfg.checkInterval(), s.cfg.checkInterval()
 	}
 	rail, err := evmrail.New(ctx, s.db, c)
 	if err != nil || a.Sim == nil {

@@ -96,7 +96,7 @@ func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, er
 		}
 	}
 	if s.sim != nil {
-		c.FeeMaxAge = never
+		c.FeeMaxAge, c.Retry = never, s.cfg.checkInterval()
 	}
 	onBitcoin, err := bitcoinrail.New(c)
 	if err != nil {

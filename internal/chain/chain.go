@@ -36,6 +36,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/money"
 )
 
@@ -175,6 +176,11 @@ type OutputRef struct {
 	Chain string `json:"chain"`
 	TxID  string `json:"txid"`
 	Vout  uint32 `json:"vout"`
+}
+
+// OutputJob returns the job that reports the change of an output to a company.
+func OutputJob(companyID, chain string, o Outpoint) job.New {
+	return job.New{CompanyID: companyID, Kind: JobOutput, Payload: OutputRef{chain, o.TxID, o.Vout}}
 }
 
 // TxRef is the payload of a JobTx and of a JobUnknownSpend.

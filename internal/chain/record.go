@@ -389,7 +389,7 @@ func (c *changes) unknownSpend(txid, companyID string) { c.unknownSpends[txid] =
 
 func (c *changes) enqueue(tx *db.Tx) {
 	for _, o := range c.changedOutputs {
-		job.Enqueue(tx, job.New{CompanyID: o.companyID, Kind: JobOutput, Payload: OutputRef{c.chain, o.TxID, o.Vout}})
+		job.Enqueue(tx, OutputJob(o.companyID, c.chain, o.Outpoint))
 	}
 	for _, txid := range slices.Sorted(maps.Keys(c.unknownSpends)) {
 		job.Enqueue(tx, job.New{CompanyID: c.unknownSpends[txid], Kind: JobUnknownSpend, Payload: TxRef{c.chain, txid}})

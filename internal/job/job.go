@@ -165,10 +165,7 @@ func isRetryLater(err error) bool {
 
 // Enqueue inserts a job; it exists once the transaction commits.
 func Enqueue(tx *db.Tx, n New) {
-	payload, err := json.Marshal(n.Payload)
-	if err != nil {
-		panic(fmt.Sprintf("job %s: payload: %v", n.Kind, err)) // payloads are plain structs of this program
-	}
+	payload := n.encode()
 	at := n.RunAt
 	if at.IsZero() {
 		at = tx.Now()
@@ -177,6 +174,20 @@ func Enqueue(tx *db.Tx, n New) {
 	if !at.After(tx.Now()) {
 		tx.Notify(due)
 	}
+}
+
+// Waits reports whether a job with the company, kind and payload of n is stored and not dead.
+func Waits(ctx context.Context, tx *db.Tx, n New) (bool, error) {
+	return waits(ctx, tx, n.CompanyID, n.Kind, n.encode())
+}
+
+// encode returns the stored form of the payload.
+func (n New) encode() []byte {
+	payload, err := json.Marshal(n.Payload)
+	if err != nil {
+		panic(fmt.Sprintf("job %s: payload: %v", n.Kind, err)) // payloads are plain structs of this program
+	}
+	return payload
 }
 
 // Runner runs the jobs of a database.

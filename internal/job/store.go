@@ -82,6 +82,12 @@ func Count(ctx context.Context, tx *db.Tx) (pending, dead int64, err error) {
 	return pending, dead, err
 }
 
+func waits(ctx context.Context, tx *db.Tx, companyID, kind string, payload []byte) (found bool, err error) {
+	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM jobs WHERE company_id = $1 AND kind = $2 AND payload = $3
+		AND dead_at = 0)`, companyID, kind, string(payload)).Scan(&found)
+	return found, err
+}
+
 // Backlog describes the jobs of a kind that are not done.
 type Backlog struct {
 	Kind          string

@@ -21,8 +21,8 @@ const (
 	operatorTokens = 250_000 * 1_000_000 // units of each stablecoin that the operator of a new sandbox owns on a network
 )
 
-// FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain, so that payees can be paid in
-// Bitcoin whatever funds a payroll. It does so once.
+// FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain and mines the blocks that confirm it,
+// so that payees can be paid in Bitcoin at once, whatever funds a payroll. It does so once.
 func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chain.Pool) error {
 	var address string
 	err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -37,8 +37,10 @@ func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chai
 	if err != nil || address == "" {
 		return err
 	}
-	_, err = c.Pay(ctx, address, operatorCoins)
-	return err
+	if _, err = c.Pay(ctx, address, operatorCoins); err != nil {
+		return err
+	}
+	return c.Mine(ctx, chain.DefaultConfirmations)
 }
 
 // FundChannels records what the simulated Lightning node has in its channels at first as the operator's own. It does so

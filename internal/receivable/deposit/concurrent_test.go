@@ -107,5 +107,16 @@ func TestHealUpdatesDepositsWhoseJobWasLost(t *testing.T) {
 		if got := h.one("tx2", 0).State; got != Confirmed {
 			t.Errorf("the deposit is %s", got)
 		}
+
+		h.output("tx3", 0, "prl_1", 2_020_000)
+		h.chain("tx3", "mined", true, "")
+		h.Write(func(_ context.Context, tx *db.Tx) error {
+			job.Enqueue(tx, chain.OutputJob(company, network, chain.Outpoint{TxID: "tx3"}))
+			return nil
+		})
+		heal(Reverted)
+		if all := h.deposits("prl_1"); len(all) != 2 {
+			t.Errorf("Heal did the work of a job that waits: %v", all)
+		}
 	})
 }

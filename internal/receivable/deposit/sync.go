@@ -31,7 +31,7 @@ func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 
 // Heal updates the deposits that contradict the outputs of some chains, one by one: confirmed outputs without a
 // confirmed deposit, and confirmed deposits without an output in a block. A job of the watcher should have done that;
-// Heal repairs what a lost job, or one that failed too often, left behind.
+// Heal repairs what a lost job, or one that failed too often, left behind. It leaves outputs whose job still waits.
 func Heal(ctx context.Context, d *db.DB, log *slog.Logger, chains ...string) error {
 	var wrong []place
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -51,11 +51,17 @@ func Heal(ctx context.Context, d *db.DB, log *slog.Logger, chains ...string) err
 	}
 	var failed error
 	for _, p := range wrong {
-		log.WarnContext(ctx, "a deposit contradicts its output and is updated", "company_id", p.companyID, "chain", p.chain,
-			"txid", p.at.TxID, "vout", p.at.Vout)
-		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		waits := false
+		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			if waits, err = job.Waits(ctx, tx, chain.OutputJob(p.companyID, p.chain, p.at)); err != nil || waits {
+				return err
+			}
 			return syncAll(ctx, tx, []place{p})
 		}))
+		if !waits {
+			log.WarnContext(ctx, "a deposit contradicted its output and was updated", "company_id", p.companyID, "chain",
+				p.chain, "txid", p.at.TxID, "vout", p.at.Vout)
+		}
 	}
 	return failed
 }
