@@ -16,7 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// client is a program of the company: it creates payrolls, one after the other, and pays for them.
+// client is a program of the company and its customers: it creates payrolls and claims, one after the other, and pays
+// for them.
 type client struct {
 	w     *World
 	name  string
@@ -27,14 +28,26 @@ type client struct {
 
 // item is a payment of a payroll.
 type item struct {
-	payee string
+	payee payee
 	cents int64
 }
 
-// order is a payroll as its client knows it.
+// payee is a payee of the company, and the place where their money arrives: an address, or the number of an account at
+// a bank.
+type payee struct {
+	ID, Place string
+	Bank      bool
+}
+
+// order is a payroll or a claim as its client knows it.
 type order struct {
 	key, id   string
-	items     []item
+	claim     bool
+	items     []item    // of a payroll
+	cents     int64     // of a claim
+	until     time.Time // when the quote of a claim ends
+	refunded  string    // address to which the payer of a claim let its excess be refunded, or ""
+	refund    int64     // satoshis
 	behavior  string
 	address   string
 	due       int64 // satoshis
@@ -49,6 +62,27 @@ var behaviors = []string{
 	"late", "under",
 }
 
+// content is the body of a request.
+type content struct {
+	mediaType string
+	data      []byte
+}
+
+// form is the body of a request that a browser makes from a form.
+type form string
+
+// encode returns the body of a request. Objects become JSON.
+func encode(body any) content {
+	switch b := body.(type) {
+	case nil:
+		return content{}
+	case form:
+		return content{"application/x-www-form-urlencoded", []byte(b)}
+	}
+	data, _ := json.Marshal(body) // plain maps
+	return content{"application/json", data}
+}
+
 // response is an answer of the service.
 type response struct {
 	status int
@@ -60,10 +94,7 @@ func (c *client) call(method, path, key string, body any) (response, bool) {
 	w := c.w
 	c.calls++
 	label := c.name + " " + strconv.Itoa(c.calls) + " " + method + " " + path
-	var text []byte
-	if body != nil {
-		text, _ = json.Marshal(body) // plain maps
-	}
+	text := encode(body)
 	request := func(label string) (response, bool) {
 		p := w.reachable(c.rng)
 		if p == nil {
@@ -107,7 +138,7 @@ func (w *World) reachable(rng *rand.Rand) *process {
 }
 
 // serve lets a process answer a request. It returns false if the process was killed before it answered.
-func (w *World) serve(p *process, label, method, path, key string, body []byte) (response, bool) {
+func (w *World) serve(p *process, label, method, path, key string, body content) (response, bool) {
 	w.mu.Lock()
 	if p.dead || p.assembly == nil {
 		w.mu.Unlock()
@@ -126,11 +157,11 @@ func (w *World) serve(p *process, label, method, path, key string, body []byte) 
 }
 
 // request returns a request of the company's API key.
-func request(ctx context.Context, method, path, key string, body []byte) *http.Request {
-	r := httptest.NewRequestWithContext(ctx, method, "http://stipend.example"+path, bytes.NewReader(body))
+func request(ctx context.Context, method, path, key string, body content) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, method, "http://stipend.example"+path, bytes.NewReader(body.data))
 	r.Header.Set("Authorization", "Basic "+basic(sandbox.DefaultSeed().APIKey))
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+	if body.mediaType != "" {
+		r.Header.Set("Content-Type", body.mediaType)
 	}
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
@@ -164,11 +195,16 @@ func (c *client) must(v any, method, path, key string, body any, give ...int) in
 
 func (c *client) pause(d time.Duration) { time.Sleep(d) }
 
-// run creates and pays payrolls.
+// run creates payrolls and claims, and pays for them.
 func (c *client) run(n int) {
 	for i := range n {
 		c.pause(time.Duration(c.rng.IntN(300)) * time.Second)
-		c.payroll(fmt.Sprintf("%s-%d", c.name, i))
+		key := fmt.Sprintf("%s-%d", c.name, i)
+		if c.rng.IntN(5) < 2 {
+			c.claim(key)
+		} else {
+			c.payroll(key)
+		}
 	}
 	c.w.mu.Lock()
 	c.done = true
@@ -188,17 +224,14 @@ type created struct {
 
 // payroll creates one payroll and pays for it.
 func (c *client) payroll(key string) {
-	seed := sandbox.DefaultSeed()
-	payees := []string{
-		seed.Workers[0].UserID, seed.Workers[1].UserID, seed.Recipients[0].RecipientID, seed.Recipients[1].RecipientID,
-	}
+	payees := c.w.payees
 	o := &order{key: key, behavior: behaviors[c.rng.IntN(len(behaviors))]}
 	var toPay []map[string]any
 	for range 1 + c.rng.IntN(4) {
 		it := item{payees[c.rng.IntN(len(payees))], 1000 + c.rng.Int64N(50_000)}
 		o.items = append(o.items, it)
 		toPay = append(toPay, map[string]any{
-			"user_id": it.payee, "amount_fiat": json.Number(fmt.Sprintf("%d.%02d", it.cents/100, it.cents%100)),
+			"user_id": it.payee.ID, "amount_fiat": json.Number(fmt.Sprintf("%d.%02d", it.cents/100, it.cents%100)),
 		})
 	}
 	c.w.model.add(o)
@@ -216,7 +249,7 @@ func (c *client) payroll(key string) {
 	c.w.mu.Unlock()
 }
 
-// pay pays for a payroll as its behavior says.
+// pay pays for a payroll or a claim as its behavior says.
 func (c *client) pay(o *order) {
 	switch o.behavior {
 	case "exact":
@@ -230,7 +263,7 @@ func (c *client) pay(o *order) {
 	case "under":
 		c.send(o, o.due/2)
 	case "late":
-		c.pause(40 * time.Minute)
+		c.pause(max(40*time.Minute, time.Until(o.until)+time.Minute))
 		c.send(o, o.due)
 		c.pause(5 * time.Minute)
 		c.refresh(o)
@@ -247,7 +280,7 @@ func (c *client) pay(o *order) {
 	}
 }
 
-// send pays to the address of a payroll.
+// send pays to the address of a payroll or a claim.
 func (c *client) send(o *order, sats int64) (txid string) {
 	txid, err := c.w.chain.Pay(c.w.ctx, o.address, sats)
 	if err != nil {
@@ -278,17 +311,25 @@ func (c *client) replace(o *order, txid string, sats int64) {
 // refresh accepts the present price for money that came too late, unless the service has used it already.
 func (c *client) refresh(o *order) {
 	var answer struct{}
-	c.must(&answer, http.MethodPost, "/api/company/payroll/quote/refresh", o.key+"-refresh",
-		map[string]any{"payroll_id": o.id}, http.StatusConflict)
+	path, body := o.request("/quote/refresh")
+	c.must(&answer, http.MethodPost, path, o.key+"-refresh", body, http.StatusConflict)
 }
 
-// cancel cancels a payroll, unless it is too late.
+// request returns the path and the body of a request about an order.
+func (o *order) request(what string) (path string, body map[string]any) {
+	if o.claim {
+		return "/api/merchant/claim" + what, map[string]any{"claim_id": o.id}
+	}
+	return "/api/company/payroll" + what, map[string]any{"payroll_id": o.id}
+}
+
+// cancel cancels a payroll or a claim, unless it is too late.
 func (c *client) cancel(o *order) {
 	var answer struct {
 		Status string `json:"status"`
 	}
-	status := c.must(&answer, http.MethodPost, "/api/company/payroll/cancel", o.key+"-cancel",
-		map[string]any{"payroll_id": o.id}, http.StatusConflict)
+	path, body := o.request("/cancel")
+	status := c.must(&answer, http.MethodPost, path, o.key+"-cancel", body, http.StatusConflict)
 	c.w.mu.Lock()
 	o.cancelled = status == http.StatusOK
 	c.w.mu.Unlock()

@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func (m *model) add(o *order) {
 // get reads from the API as the company does.
 func (m *model) get(path string, v any) {
 	rec := httptest.NewRecorder()
-	m.auditor.Handler.ServeHTTP(rec, request(m.w.ctx, http.MethodGet, path, "", nil))
+	m.auditor.Handler.ServeHTTP(rec, request(m.w.ctx, http.MethodGet, path, "", content{}))
 	if rec.Code != http.StatusOK {
 		m.violation("GET %s answers %d: %s", path, rec.Code, rec.Body)
 		return
@@ -108,8 +109,11 @@ type payroll struct {
 	} `json:"payments"`
 }
 
-// mustPay reports whether an order has been paid in full and was not cancelled.
-func (o *order) mustPay() bool { return o.paid >= o.due && !o.cancelled }
+// mustPay reports whether an order has been paid in full and was not cancelled. Nothing is promised for a claim that is
+// paid too late: the merchant decides.
+func (o *order) mustPay() bool {
+	return o.paid >= o.due && !o.cancelled && !(o.claim && o.behavior == "late")
+}
 
 // open returns what has not ended. The scheduler calls it while no work runs.
 func (m *model) open() (open []string) {
@@ -123,6 +127,10 @@ func (m *model) open() (open []string) {
 	}
 	m.audit()
 	for _, o := range m.orders {
+		if o.claim {
+			open = append(open, m.openClaim(o)...)
+			continue
+		}
 		var p payroll
 		m.get("/api/company/payrolls/"+o.id, &p)
 		if o.mustPay() && p.Status != "fulfilled" {
@@ -169,80 +177,131 @@ func (m *model) verify() {
 		return
 	}
 	m.audit()
-	m.verifyPayrolls()
+	m.verifyPayments()
 	m.verifyEvents()
 	m.verifyBooks()
 }
 
-// verifyPayrolls checks that each acknowledged payroll exists once, that each payee got exactly what the payrolls that
-// were paid owe them, and that no money is missing.
-func (m *model) verifyPayrolls() {
-	var list struct {
-		Data []payroll `json:"data"`
+// account is what the model computes from the answers to clients and from what the chain and the bank have.
+type account struct {
+	received map[string][]int64 // what arrived at each place: satoshis at addresses, cents at accounts of a bank
+	owed     map[string][]int64 // what had to arrive at the places of payees, and of payers with a refund
+	satoshis int64              // the company's balance
+	cents    int64              // the company's earnings
+}
+
+// verifyPayments checks that each acknowledged payroll and claim exists once, that each payee got exactly what the
+// payrolls that were paid owe them, that refunds were paid once, and that no money is missing.
+func (m *model) verifyPayments() {
+	a := &account{received: m.w.chain.received(m), owed: map[string][]int64{}}
+	if err := bankCredits(m.w.o.Dir, a.received); err != nil {
+		m.violation("the files of the bank cannot be read: %v", err)
 	}
-	m.get("/api/company/payrolls?per_page=100", &list)
-	if len(list.Data) != len(m.orders) {
-		m.violation("%d payrolls exist, but clients created %d", len(list.Data), len(m.orders))
-	}
-	received := m.w.chain.received(m)
-	address := m.w.addresses
-	owed := map[string][]int64{} // by address
-	var balance, balances int64
+	payrolls, claims := 0, 0
 	for _, o := range m.orders {
-		var p payroll
-		m.get("/api/company/payrolls/"+o.id, &p)
-		m.states[p.Status]++
-		var volume int64
+		if got := sum(a.received[o.address]); got != o.paid {
+			m.violation("the chain has %d satoshis for %s %s, its client sent %d", got, o.key, o.id, o.paid)
+		}
+		if o.claim {
+			claims++
+			m.verifyClaim(a, o)
+		} else {
+			payrolls++
+			m.verifyPayroll(a, o)
+		}
+	}
+	for path, want := range map[string]int{"/api/company/payrolls": payrolls, "/api/merchant/claims": claims} {
+		var list struct {
+			Meta struct {
+				Total int `json:"total"`
+			} `json:"meta"`
+		}
+		if m.get(path, &list); list.Meta.Total != want {
+			m.violation("%s lists %d, but clients created %d", path, list.Meta.Total, want)
+		}
+	}
+	for _, p := range m.w.payees {
+		m.verifyPlace(a, p.Place, 0)
+	}
+	for _, address := range m.w.refunds {
+		m.verifyPlace(a, address, refundFee)
+	}
+	m.verifyBalances(a)
+}
+
+// refundFee is the most that the network's fee takes from a refund, in satoshis.
+const refundFee = 2_000
+
+// verifyPlace checks that exactly what is owed arrived at an address or an account of a bank. Of each amount, a fee may
+// have been deducted.
+func (m *model) verifyPlace(a *account, place string, fee int64) {
+	got, want := a.received[place], a.owed[place]
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.EqualFunc(got, want, func(got, want int64) bool { return got <= want && got >= want-fee }) {
+		m.violation("at %s arrived %v, and %v is owed", place, got, want)
+	}
+}
+
+// verifyPayroll checks a payroll, and adds what it owes and what it leaves to a.
+func (m *model) verifyPayroll(a *account, o *order) {
+	var p payroll
+	m.get("/api/company/payrolls/"+o.id, &p)
+	m.states[p.Status]++
+	var volume int64
+	for _, it := range o.items {
+		volume += it.cents
+	}
+	if got := satoshis(p.Volume) / 1_000_000; got != volume {
+		m.violation("payroll %s of %s has a volume of %d cents, not %d", o.id, o.key, got, volume)
+	}
+	switch {
+	case p.Status == "fulfilled":
+		a.satoshis += o.paid - o.due
 		for _, it := range o.items {
-			volume += it.cents
-		}
-		if got := satoshis(p.Volume) / 1_000_000; got != volume {
-			m.violation("payroll %s of %s has a volume of %d cents, not %d", o.id, o.key, got, volume)
-		}
-		in := sum(received[o.address])
-		if in != o.paid {
-			m.violation("the chain has %d satoshis for payroll %s, its client sent %d", in, o.id, o.paid)
-		}
-		switch {
-		case p.Status == "fulfilled":
-			balance += in - o.due
-			for _, it := range o.items {
-				owed[address[it.payee]] = append(owed[address[it.payee]], it.cents*satoshisPerCent)
+			amount := it.cents
+			if !it.payee.Bank {
+				amount *= satoshisPerCent
 			}
-			if o.cancelled {
-				m.violation("payroll %s was cancelled and then paid", o.id)
-			}
-			if in < o.due {
-				m.violation("payroll %s was paid with %d of %d satoshis", o.id, in, o.due)
-			}
-		case p.Status == "cancelled":
-			balance += in
-		case o.mustPay():
-			m.violation("payroll %s of %s (%s) was paid and is %s", o.id, o.key, o.behavior, p.Status)
+			a.owed[it.payee.Place] = append(a.owed[it.payee.Place], amount)
 		}
+		if o.cancelled {
+			m.violation("payroll %s was cancelled and then paid", o.id)
+		}
+		if o.paid < o.due {
+			m.violation("payroll %s was paid with %d of %d satoshis", o.id, o.paid, o.due)
+		}
+	case p.Status == "cancelled":
+		a.satoshis += o.paid
+	case o.mustPay():
+		m.violation("payroll %s of %s (%s) was paid and is %s", o.id, o.key, o.behavior, p.Status)
 	}
-	for _, a := range slices.Sorted(maps.Values(address)) {
-		got, want := received[a], owed[a]
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			m.violation("a payee at %s got %v satoshis, and is owed %v", a, got, want)
-		}
-	}
+}
+
+// verifyBalances compares the company's balances with what the model computed.
+func (m *model) verifyBalances(a *account) {
 	var wallets struct {
 		Wallets []struct {
 			Currency  string      `json:"currency"`
 			Available json.Number `json:"available"`
+			Claims    json.Number `json:"claims"`
 		} `json:"wallets"`
 	}
 	m.get("/api/wallets", &wallets)
+	var coins, cents int64
 	for _, x := range wallets.Wallets {
-		if x.Currency == "BTC" {
-			balances += satoshis(x.Available)
+		switch x.Currency {
+		case "BTC":
+			coins += satoshis(x.Available) + satoshis(x.Claims)
+		case "USD":
+			cents += (satoshis(x.Available) + satoshis(x.Claims)) / 1_000_000
 		}
 	}
-	if balances != balance {
-		m.violation("the balance is %d satoshis; what was received and not paid out is %d", balances, balance)
+	if coins != a.satoshis {
+		m.violation("the balance is %d satoshis; what was received and not paid out is %d", coins, a.satoshis)
+	}
+	if cents != a.cents {
+		m.violation("the company's money is %d cents; what its claims earned is %d", cents, a.cents)
 	}
 }
 
@@ -292,13 +351,13 @@ func (m *model) verifyEvents() {
 		if m.w.receiver.count[e.ID] == 0 {
 			m.violation("event %s %s never arrived", e.ID, e.Name)
 		}
-		at := fmt.Sprintf("%s %d", objects[e.ID], e.Sequence)
+		at := fmt.Sprintf("%s %d %s", objects[e.ID], e.Sequence, e.Name)
 		if other := transitions[at]; other != "" {
 			m.violation("events %s and %s are of one transition, %s", other, e.ID, at)
 		}
 		transitions[at] = e.ID
-		if e.Name == "payroll.created" {
-			createdOf[e.payroll()]++
+		if e.Name == "payroll.created" || e.Name == "claim.created" {
+			createdOf[e.order()]++
 		}
 	}
 	last := map[string]int64{}
@@ -315,7 +374,7 @@ func (m *model) verifyEvents() {
 	}
 	for _, o := range m.orders {
 		if createdOf[o.id] != 1 {
-			m.violation("payroll %s has %d events payroll.created", o.id, createdOf[o.id])
+			m.violation("%s has %d events of its creation", o.id, createdOf[o.id])
 		}
 	}
 }
@@ -348,15 +407,32 @@ func (m *model) verifyBooks() {
 	}
 }
 
-// payeeAddresses returns the address of each seeded payee that is paid in bitcoin only.
-func payeeAddresses() (map[string]string, error) {
+// seededPayees returns the seeded payees that are paid in bitcoin only.
+func seededPayees() ([]payee, error) {
 	seed := sandbox.DefaultSeed()
 	all, err := sandbox.SeedAddresses("regtest", 6)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{
-		seed.Workers[0].UserID: all[0], seed.Workers[1].UserID: all[1],
-		seed.Recipients[0].RecipientID: all[3], seed.Recipients[1].RecipientID: all[4],
+	return []payee{
+		{ID: seed.Workers[0].UserID, Place: all[0]}, {ID: seed.Workers[1].UserID, Place: all[1]},
+		{ID: seed.Recipients[0].RecipientID, Place: all[3]}, {ID: seed.Recipients[1].RecipientID, Place: all[4]},
 	}, nil
+}
+
+// refundAddresses returns addresses of the payers of claims.
+func refundAddresses() ([]string, error) {
+	all, err := sandbox.SeedAddresses("regtest", 10)
+	if err != nil {
+		return nil, err
+	}
+	return all[6:], nil
+}
+
+func readPayees(dir string) (all []payee, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, payeesFile))
+	if err != nil {
+		return nil, err
+	}
+	return all, json.Unmarshal(text, &all)
 }

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,13 +18,14 @@ type event struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// payroll returns the ID of the payroll in the data of the event, or "".
-func (e event) payroll() string {
+// order returns the ID of the payroll or the claim in the data of the event, or "".
+func (e event) order() string {
 	var data struct {
 		PayrollID string `json:"payroll_id"`
+		ClaimID   string `json:"claim_id"`
 	}
-	_ = json.Unmarshal(e.Data, &data) // the data is an object; other types have no such member
-	return data.PayrollID
+	_ = json.Unmarshal(e.Data, &data) // the data is an object; other types have no such members
+	return cmp.Or(data.PayrollID, data.ClaimID)
 }
 
 // receiver is the server that receives the webhooks of the company.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/sandbox"
 )
 
 const (
@@ -83,16 +85,70 @@ func makeTemplate(ctx context.Context, dir string) (err error) {
 	if err := a.Jobs.Drain(ctx); err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]any{"url": "https://hooks.example.com/stipend", "events": []string{"*"}})
+	calls := 0
+	post := func(v any, path string, body map[string]any) error {
+		calls++
+		rec := httptest.NewRecorder()
+		a.Handler.ServeHTTP(rec, request(ctx, http.MethodPost, path, "template-"+strconv.Itoa(calls), encode(body)))
+		if rec.Code != http.StatusOK {
+			return fmt.Errorf("POST %s: %d %s", path, rec.Code, rec.Body)
+		}
+		return json.Unmarshal(rec.Body.Bytes(), v)
+	}
+	var ignored struct{}
+	if err := post(&ignored, "/api/webhooks", map[string]any{
+		"url": "https://hooks.example.com/stipend", "events": []string{"*"},
+	}); err != nil {
+		return err
+	}
+	payees, err := makePayees(post)
 	if err != nil {
 		return err
 	}
-	rec := httptest.NewRecorder()
-	a.Handler.ServeHTTP(rec, request(ctx, http.MethodPost, "/api/webhooks", "template", body))
-	if rec.Code != http.StatusOK {
-		return fmt.Errorf("create the webhook: %d %s", rec.Code, rec.Body)
+	text, err := json.Marshal(payees)
+	if err != nil {
+		return err
 	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, payeesFile), text, 0o600)
+}
+
+// payeesFile has the payees of the template.
+const payeesFile = "payees.json"
+
+// makePayees adds payees with accounts at a bank, and returns all payees of the runs.
+func makePayees(post func(v any, path string, body map[string]any) error) ([]payee, error) {
+	all, err := seededPayees()
+	if err != nil {
+		return nil, err
+	}
+	base := "/api/company/" + sandbox.DefaultSeed().CompanyID + "/recipients/"
+	for i := range 2 {
+		name := []string{"Ada Lovelace", "Alan Turing"}[i]
+		first, last, _ := strings.Cut(name, " ")
+		var created struct {
+			ID string `json:"recipient_id"`
+		}
+		if err := post(&created, base+"create", map[string]any{
+			"first_name": first, "last_name": last, "country": "US",
+		}); err != nil {
+			return nil, err
+		}
+		number := fmt.Sprintf("00012345%04d", i)
+		var ignored struct{}
+		if err := post(&ignored, base+created.ID+"/distribution", map[string]any{
+			"symbol": "USD", "distribution_data": map[string]any{
+				"account_holder_name": name, "account_holder_type": "individual", "routing_number": "110000000",
+				"account_number": number, "account_type": "checking", "address": map[string]any{
+					"address_line1": "1 Example Street", "city": "Springfield", "state": "IL", "postal_code": "62701",
+					"country": "US",
+				},
+			},
+		}); err != nil {
+			return nil, err
+		}
+		all = append(all, payee{ID: created.ID, Place: number, Bank: true})
+	}
+	return all, nil
 }
 
 // Run runs a world of a seed. It uses t for its bubble and its randomness only.
@@ -152,7 +208,10 @@ func newWorld(o Options) (*World, error) {
 	}
 	w.model = &model{w: w, states: map[string]int{}}
 	var err error
-	if w.addresses, err = payeeAddresses(); err != nil {
+	if w.payees, err = readPayees(o.Template); err != nil {
+		return nil, err
+	}
+	if w.refunds, err = refundAddresses(); err != nil {
 		return nil, err
 	}
 	if w.chain, err = openNetwork(w.ctx, o.Dir, o.Seed); err != nil {

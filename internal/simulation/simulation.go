@@ -106,8 +106,9 @@ type World struct {
 	commits int // counts transactions
 	agenda  agenda
 
-	ctx       context.Context
-	addresses map[string]string // of the payees
+	ctx     context.Context
+	payees  []payee
+	refunds []string // addresses that the payers of claims let refunds be sent to
 }
 
 // gate is a scheduling point at which a goroutine waits.
