@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/chain/monitor"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
@@ -18,18 +19,19 @@ import (
 
 // Outside replaces connections of a process to the world. What is nil is not replaced.
 type Outside struct {
-	Statements db.Intercept      // executes the statements on SQLite
-	Bitcoin    chain.Source      // the Bitcoin node
-	Webhooks   http.RoundTripper // sends webhooks
+	Statements db.Intercept        // executes the statements on SQLite
+	Bitcoin    chain.Source        // the Bitcoin node
+	EVM        map[string]evm.Node // the nodes of EVM networks, by the names of the networks
+	Webhooks   http.RoundTripper   // sends webhooks
 }
 
 // Assembly is a process that does nothing by itself: its caller runs its parts, in the order that it chooses. It has
 // no listener and no loops. A simulation runs the service this way.
 type Assembly struct {
-	Handler http.Handler      // the API and the pages
-	Jobs    *job.Runner       // jobs and periodic work
-	Hooks   *delivery.Sender  // webhooks
-	Watcher *monitor.Follower // of the Bitcoin chain
+	Handler  http.Handler                 // the API and the pages
+	Jobs     *job.Runner                  // jobs and periodic work
+	Hooks    *delivery.Sender             // webhooks
+	Watchers map[string]*monitor.Follower // of the chains, by their names; BitcoinChain is that of Bitcoin
 
 	s *Service
 }
@@ -71,7 +73,10 @@ func (a *Assembly) assemble(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.Watcher = s.monitor.Follower(BitcoinChain, w)
+	a.Watchers = map[string]*monitor.Follower{BitcoinChain: s.monitor.Follower(BitcoinChain, w)}
+	for _, x := range s.evms {
+		a.Watchers[x.Network.Name] = s.monitor.Follower(x.Network.Name, s.evmWatcher(x))
+	}
 	if a.Jobs, a.Hooks, err = s.buildWorker(ctx, ctx); err != nil {
 		return err
 	}

@@ -159,6 +159,11 @@ func (s *Service) openEVM(ctx context.Context) (err error) {
 	if s.evms, err = s.cfg.OpenEVM(s.watcherDB); err != nil || len(s.evms) == 0 {
 		return err
 	}
+	for i, a := range s.evms {
+		if node := s.outside.EVM[a.Network.Name]; node != nil {
+			s.evms[i].Node = node
+		}
+	}
 	deriver, err := evm.ParseXPub(s.cfg.EVMXPub)
 	if err != nil {
 		return err
@@ -304,13 +309,11 @@ func (s *Service) startWatchers(ctx, background context.Context) error {
 	s.follow(ctx, background, BitcoinChain, w, s.cfg.PollInterval)
 	for _, a := range s.evms {
 		name, every := a.Network.Name, s.cfg.PollInterval
-		w := chain.NewWatcher(s.watcherDB, name, a.Node, a.Network.BlocksPerConfirmation, s.log)
-		w.SetWitnesses(a.Witnesses, s.cfg.TipLimit)
 		if a.Sim != nil {
 			every = simulatedEvery
 			s.work.Go(func() { s.miner.Run(background, name, a.Sim.Settle) })
 		}
-		s.follow(ctx, background, name, w, every)
+		s.follow(ctx, background, name, s.evmWatcher(a), every)
 	}
 	if s.lightning != nil {
 		leader := job.Leader{
@@ -331,6 +334,13 @@ func (s *Service) startWatchers(ctx, background context.Context) error {
 		return fmt.Errorf("fund the sandbox: %w", err)
 	}
 	return nil
+}
+
+// evmWatcher returns the watcher of an EVM network.
+func (s *Service) evmWatcher(a EVMChain) *chain.Watcher {
+	w := chain.NewWatcher(s.watcherDB, a.Network.Name, a.Node, a.Network.BlocksPerConfirmation, s.log)
+	w.SetWitnesses(a.Witnesses, s.cfg.TipLimit)
+	return w
 }
 
 // bitcoinWatcher returns the watcher of the Bitcoin chain.

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -55,6 +56,12 @@ func (s *Service) startAPI(background context.Context) error {
 	return nil
 }
 
+// guides returns the documentation. It is the same for all services of a process, and is made once.
+var guides = sync.OnceValues(func() (*docsite.Site, error) {
+	codes, events := httpapi.Documentation()
+	return docsite.New(docsite.Content{Files: stipend.Docs, Errors: codes, Events: events})
+})
+
 // buildHandler makes the handler of the API and the pages.
 func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 	callbacks, err := s.cfg.bankCallbacks()
@@ -75,8 +82,7 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 		Reads:         float64(s.cfg.ReadsPerSecond), Writes: float64(s.cfg.WritesPerSecond),
 		Ready: s.checkReady, Problems: s.problems, Observe: s.observeRequest, Requests: s.requests,
 	}
-	codes, events := httpapi.Documentation()
-	guides, err := docsite.New(docsite.Content{Files: stipend.Docs, Errors: codes, Events: events})
+	guides, err := guides()
 	if err != nil {
 		return nil, err
 	}

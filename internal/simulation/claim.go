@@ -24,7 +24,7 @@ type claimed struct {
 // claim creates one claim. Its payer pays it, and takes back what was too much.
 func (c *client) claim(key string) {
 	o := &order{
-		key: key, claim: true, behavior: behaviors[c.rng.IntN(len(behaviors))], cents: 100 * (10 + c.rng.Int64N(500)),
+		key: key, claim: true, currency: "BTC", behavior: behaviors[c.rng.IntN(len(behaviors))], cents: 100 * (10 + c.rng.Int64N(500)),
 	}
 	c.w.model.add(o)
 	var made claimed
@@ -33,7 +33,7 @@ func (c *client) claim(key string) {
 		"denomination_currency": "USD", "funding_currency": "BTC",
 	})
 	c.w.mu.Lock()
-	o.id, o.address, o.due, o.until = made.ID, made.Details.Address, satoshis(made.Amount), made.ValidTo
+	o.id, o.address, o.due, o.until = made.ID, made.Details.Address, units(made.Amount, "BTC"), made.ValidTo
 	c.w.mu.Unlock()
 	c.pause(time.Duration(c.rng.IntN(60)) * time.Second)
 	if time.Until(o.until) < 5*time.Minute && o.behavior != "late" {
@@ -79,7 +79,7 @@ func (c *client) refund(o *order) {
 		case ok && (r.status == http.StatusSeeOther || r.status == http.StatusNotFound):
 			// A link that was used is not found: an earlier attempt arrived, and its answer was lost.
 			c.w.mu.Lock()
-			o.refunded, o.refund = address, satoshis(offer.Amount)
+			o.refunded, o.refund = address, units(offer.Amount, "BTC")
 			c.w.mu.Unlock()
 			return
 		case ok && r.status != http.StatusServiceUnavailable && r.status != http.StatusTooManyRequests:

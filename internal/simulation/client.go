@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
@@ -34,10 +35,7 @@ type item struct {
 
 // payee is a payee of the company, and the place where their money arrives: an address, or the number of an account at
 // a bank.
-type payee struct {
-	ID, Place string
-	Bank      bool
-}
+type payee struct{ ID, Place, Currency string }
 
 // order is a payroll or a claim as its client knows it.
 type order struct {
@@ -50,10 +48,11 @@ type order struct {
 	refund    int64     // satoshis
 	behavior  string
 	address   string
-	due       int64 // satoshis
-	paid      int64 // satoshis that were sent to the address, and not taken back
-	cancelled bool  // the service has confirmed the cancellation
-	ended     bool  // the client does nothing more
+	currency  string // that pays for it: BTC or USDC
+	due       int64  // satoshis, or millionths of one USDC
+	paid      int64  // what was sent to the address, and not taken back
+	cancelled bool   // the service has confirmed the cancellation
+	ended     bool   // the client does nothing more
 }
 
 // behaviors are the ways in which a client pays.
@@ -235,12 +234,15 @@ func (c *client) payroll(key string) {
 		})
 	}
 	c.w.model.add(o)
+	body := map[string]any{"currency": "USD", "funding_method": "crypto", "funding_currency": "BTC", "to_pay": toPay}
+	if o.currency = "BTC"; c.rng.IntN(3) == 0 {
+		o.currency = "USDC"
+		body["funding_currency"], body["funding_network"] = "USDC", evmName
+	}
 	var made created
-	c.must(&made, http.MethodPost, "/api/company/payroll/create", key, map[string]any{
-		"currency": "USD", "funding_method": "crypto", "funding_currency": "BTC", "to_pay": toPay,
-	})
+	c.must(&made, http.MethodPost, "/api/company/payroll/create", key, body)
 	c.w.mu.Lock()
-	o.id, o.address, o.due = made.ID, made.Quote.Details.Address, satoshis(made.Quote.Amount)
+	o.id, o.address, o.due = made.ID, made.Quote.Details.Address, units(made.Quote.Amount, o.currency)
 	c.w.mu.Unlock()
 	c.pause(time.Duration(c.rng.IntN(120)) * time.Second)
 	c.pay(o)
@@ -281,27 +283,39 @@ func (c *client) pay(o *order) {
 }
 
 // send pays to the address of a payroll or a claim.
-func (c *client) send(o *order, sats int64) (txid string) {
-	txid, err := c.w.chain.Pay(c.w.ctx, o.address, sats)
+func (c *client) send(o *order, amount int64) (txid string) {
+	var err error
+	if o.currency == "USDC" {
+		txid, err = c.w.evm.Pay(c.w.ctx, o.address, money.New(money.USDC, amount))
+	} else {
+		txid, err = c.w.chain.Pay(c.w.ctx, o.address, amount)
+	}
 	if err != nil {
 		c.w.model.violation("the simulated payer cannot pay: %v", err)
 		return ""
 	}
 	c.w.mu.Lock()
-	o.paid += sats
+	o.paid += amount
 	c.w.mu.Unlock()
 	return txid
 }
 
 // replace replaces a payment that waits for a block by one with a higher fee, or by one that takes the money back. A
-// payment that is in a block stays.
-func (c *client) replace(o *order, txid string, sats int64) {
+// payment that is in a block stays. On an EVM network, only the latter is simulated.
+func (c *client) replace(o *order, txid string, amount int64) {
 	c.pause(time.Duration(c.rng.IntN(60)) * time.Second)
 	var outputs []chain.Output
-	if sats > 0 {
-		outputs = append(outputs, chain.Output{Address: o.address, Amount: sats})
+	if amount > 0 {
+		outputs = append(outputs, chain.Output{Address: o.address, Amount: amount})
 	}
-	if _, err := c.w.chain.Replace(c.w.ctx, txid, outputs...); err == nil && sats == 0 {
+	var err error
+	switch {
+	case o.currency == "BTC":
+		_, err = c.w.chain.Replace(c.w.ctx, txid, outputs...)
+	case amount == 0:
+		_, err = c.w.evm.Replace(c.w.ctx, txid)
+	}
+	if err == nil && amount == 0 {
 		c.w.mu.Lock()
 		o.paid = 0
 		c.w.mu.Unlock()

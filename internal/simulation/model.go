@@ -17,9 +17,12 @@ import (
 
 	"github.com/stipend/stipend/internal/app"
 	"github.com/stipend/stipend/internal/backoffice"
+	"github.com/stipend/stipend/internal/chain"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 	"github.com/stipend/stipend/internal/ledger"
+	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
@@ -39,11 +42,19 @@ type model struct {
 
 func basic(key string) string { return base64.StdEncoding.EncodeToString([]byte(key + ":")) }
 
-// satoshis converts an amount of bitcoin.
-func satoshis(text json.Number) int64 {
+// decimals are the numbers of decimals of the currencies that the model knows.
+var decimals = map[string]int{"BTC": 8, "USDC": 6, "USD": 2}
+
+// units converts an amount to the smallest unit of its currency.
+func units(text json.Number, currency string) int64 {
 	whole, fraction, _ := strings.Cut(text.String(), ".")
-	n, _ := strconv.ParseInt(whole+(fraction + "00000000")[:8], 10, 64)
+	n, _ := strconv.ParseInt(whole+(fraction + "00000000")[:decimals[currency]], 10, 64)
 	return n
+}
+
+// worth converts cents to the smallest unit of a currency, at the prices of the sandbox.
+func worth(cents int64, currency string) int64 {
+	return cents * map[string]int64{"BTC": satoshisPerCent, "USDC": 10_000, "USD": 1}[currency]
 }
 
 // violation records that a promise was broken. Any goroutine may call it.
@@ -80,7 +91,7 @@ func (m *model) audit() {
 	c, err := config(m.w.o.Dir + "/stipend.db")
 	if err == nil {
 		m.auditor, err = app.Assemble(m.w.ctx, c, slog.New(slog.DiscardHandler), "auditor", app.Outside{
-			Bitcoin: m.w.chain.Chain,
+			Bitcoin: m.w.chain.Chain, EVM: map[string]evm.Node{evmName: m.w.evm},
 		})
 	}
 	if err != nil {
@@ -184,23 +195,22 @@ func (m *model) verify() {
 
 // account is what the model computes from the answers to clients and from what the chain and the bank have.
 type account struct {
-	received map[string][]int64 // what arrived at each place: satoshis at addresses, cents at accounts of a bank
+	received map[string][]int64 // what arrived at each place: at addresses, and at accounts of a bank
 	owed     map[string][]int64 // what had to arrive at the places of payees, and of payers with a refund
-	satoshis int64              // the company's balance
-	cents    int64              // the company's earnings
+	balances map[string]int64   // the company's money, by currency
 }
 
 // verifyPayments checks that each acknowledged payroll and claim exists once, that each payee got exactly what the
 // payrolls that were paid owe them, that refunds were paid once, and that no money is missing.
 func (m *model) verifyPayments() {
-	a := &account{received: m.w.chain.received(m), owed: map[string][]int64{}}
+	a := &account{received: m.received(), owed: map[string][]int64{}, balances: map[string]int64{}}
 	if err := bankCredits(m.w.o.Dir, a.received); err != nil {
 		m.violation("the files of the bank cannot be read: %v", err)
 	}
 	payrolls, claims := 0, 0
 	for _, o := range m.orders {
 		if got := sum(a.received[o.address]); got != o.paid {
-			m.violation("the chain has %d satoshis for %s %s, its client sent %d", got, o.key, o.id, o.paid)
+			m.violation("the chain has %d for %s %s, its client sent %d", got, o.key, o.id, o.paid)
 		}
 		if o.claim {
 			claims++
@@ -252,27 +262,23 @@ func (m *model) verifyPayroll(a *account, o *order) {
 	for _, it := range o.items {
 		volume += it.cents
 	}
-	if got := satoshis(p.Volume) / 1_000_000; got != volume {
+	if got := units(p.Volume, "USD"); got != volume {
 		m.violation("payroll %s of %s has a volume of %d cents, not %d", o.id, o.key, got, volume)
 	}
 	switch {
 	case p.Status == "fulfilled":
-		a.satoshis += o.paid - o.due
+		a.balances[o.currency] += o.paid - o.due
 		for _, it := range o.items {
-			amount := it.cents
-			if !it.payee.Bank {
-				amount *= satoshisPerCent
-			}
-			a.owed[it.payee.Place] = append(a.owed[it.payee.Place], amount)
+			a.owed[it.payee.Place] = append(a.owed[it.payee.Place], worth(it.cents, it.payee.Currency))
 		}
 		if o.cancelled {
 			m.violation("payroll %s was cancelled and then paid", o.id)
 		}
 		if o.paid < o.due {
-			m.violation("payroll %s was paid with %d of %d satoshis", o.id, o.paid, o.due)
+			m.violation("payroll %s was paid with %d of %d", o.id, o.paid, o.due)
 		}
 	case p.Status == "cancelled":
-		a.satoshis += o.paid
+		a.balances[o.currency] += o.paid
 	case o.mustPay():
 		m.violation("payroll %s of %s (%s) was paid and is %s", o.id, o.key, o.behavior, p.Status)
 	}
@@ -288,45 +294,47 @@ func (m *model) verifyBalances(a *account) {
 		} `json:"wallets"`
 	}
 	m.get("/api/wallets", &wallets)
-	var coins, cents int64
+	got := map[string]int64{}
 	for _, x := range wallets.Wallets {
-		switch x.Currency {
-		case "BTC":
-			coins += satoshis(x.Available) + satoshis(x.Claims)
-		case "USD":
-			cents += (satoshis(x.Available) + satoshis(x.Claims)) / 1_000_000
+		got[x.Currency] += units(x.Available, x.Currency) + units(x.Claims, x.Currency)
+	}
+	for currency := range decimals {
+		if got[currency] != a.balances[currency] {
+			m.violation("the company has %d of %s; what it received and earned, and did not pay out, is %d", got[currency],
+				currency, a.balances[currency])
 		}
-	}
-	if coins != a.satoshis {
-		m.violation("the balance is %d satoshis; what was received and not paid out is %d", coins, a.satoshis)
-	}
-	if cents != a.cents {
-		m.violation("the company's money is %d cents; what its claims earned is %d", cents, a.cents)
 	}
 }
 
-// received returns the amounts that the best chain has paid to each address, spent or not.
-func (n *network) received(m *model) map[string][]int64 {
-	ctx := context.Background()
+// received returns the amounts that the best chains have paid to each address, spent or not.
+func (m *model) received() map[string][]int64 {
 	all := map[string][]int64{}
-	height, _, err := n.Tip(ctx)
+	for _, c := range []chain.Source{m.w.chain, m.w.evm} {
+		if err := addReceived(m.w.ctx, c, all); err != nil {
+			m.violation("the chain %s cannot be read: %v", c.Network(), err)
+		}
+	}
+	return all
+}
+
+func addReceived(ctx context.Context, c chain.Source, all map[string][]int64) error {
+	height, _, err := c.Tip(ctx)
 	for h := int64(0); h <= height && err == nil; h++ {
 		var hash string
-		if hash, err = n.BlockHash(ctx, h); err != nil {
+		if hash, err = c.BlockHash(ctx, h); err != nil {
 			break
 		}
-		b, failed := n.Block(ctx, hash)
+		b, failed := c.Block(ctx, hash)
 		err = failed
 		for _, t := range b.Txs {
 			for _, out := range t.Outputs {
-				all[out.Address] = append(all[out.Address], out.Amount)
+				if !t.Failed && (out.Asset == "" || out.Asset == money.USDC) { // not what pays for gas
+					all[out.Address] = append(all[out.Address], out.Amount)
+				}
 			}
 		}
 	}
-	if err != nil {
-		m.violation("the chain cannot be read: %v", err)
-	}
-	return all
+	return err
 }
 
 func sum(all []int64) (n int64) {
@@ -398,7 +406,9 @@ func (m *model) verifyBooks() {
 	}); err != nil {
 		m.violation("the ledger cannot be checked: %v", err)
 	}
-	report, err := backoffice.Reconcile(m.w.ctx, d, backoffice.Sources{Chain: app.BitcoinChain, Node: m.w.chain.Chain})
+	report, err := backoffice.Reconcile(m.w.ctx, d, backoffice.Sources{
+		Chain: app.BitcoinChain, Node: m.w.chain.Chain, Accounts: []evm.Node{m.w.evm},
+	})
 	if err != nil {
 		m.violation("the ledger cannot be reconciled: %v", err)
 	}
@@ -415,8 +425,8 @@ func seededPayees() ([]payee, error) {
 		return nil, err
 	}
 	return []payee{
-		{ID: seed.Workers[0].UserID, Place: all[0]}, {ID: seed.Workers[1].UserID, Place: all[1]},
-		{ID: seed.Recipients[0].RecipientID, Place: all[3]}, {ID: seed.Recipients[1].RecipientID, Place: all[4]},
+		{ID: seed.Workers[0].UserID, Place: all[0], Currency: "BTC"}, {ID: seed.Workers[1].UserID, Place: all[1], Currency: "BTC"},
+		{ID: seed.Recipients[0].RecipientID, Place: all[3], Currency: "BTC"}, {ID: seed.Recipients[1].RecipientID, Place: all[4], Currency: "BTC"},
 	}, nil
 }
 

@@ -44,12 +44,12 @@ func (m *model) openClaim(o *order) (open []string) {
 func (m *model) verifyClaim(a *account, o *order) {
 	c := m.claim(o)
 	m.states["claim "+c.Status]++
-	if got := satoshis(c.Amount) / 1_000_000; got != o.cents {
+	if got := units(c.Amount, "USD"); got != o.cents {
 		m.violation("claim %s of %s has an amount of %d cents, not %d", o.id, o.key, got, o.cents)
 	}
 	switch {
 	case c.Status == "paid":
-		a.cents += o.cents - o.cents/claimFee
+		a.balances["USD"] += o.cents - o.cents/claimFee
 		if o.cancelled {
 			m.violation("claim %s was cancelled and then paid", o.id)
 		}

@@ -61,7 +61,7 @@ type node struct {
 
 var _ chain.UTXOSource = (*node)(nil)
 
-// ask makes a request to the node.
+// ask makes a request of a process to a node.
 func ask[T any](ctx context.Context, n *node, what string, do func() (T, error)) (v T, err error) {
 	label := db.Label(ctx) + " " + what
 	switch n.w.park(label, atNode, n.p) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/job"
 )
@@ -56,8 +58,10 @@ func (p *process) context(label string) context.Context {
 func config(path string) (app.Config, error) {
 	c, err := app.Defaults()
 	c.DatabaseURL = "sqlite:" + path
-	c.BitcoinRPC = "http://node.invalid:18443" // replaced by the simulated network
-	c.EVMSimulated = []string{"none"}
+	c.BitcoinRPC = "http://node.invalid:18443"                        // replaced by the simulated network
+	c.EVMRPC = map[string]string{evmName: "http://node.invalid:8545"} // replaced by the simulated network
+	c.EVMChainID = map[string]uint64{evmName: evmChainID}
+	c.EVMToken = map[string]string{evmName + ".USDC": evmUSDC}
 	c.BaseURL, c.AuthURL = "", ""
 	c.Listen, c.MetricsListen = "127.0.0.1:0", ""
 	return c, err
@@ -94,6 +98,7 @@ func (w *World) assemble(ctx context.Context, p *process, dir string) (*app.Asse
 	}
 	return app.Assemble(ctx, c, slog.New(slog.DiscardHandler), p.name, app.Outside{
 		Statements: p.statement, Bitcoin: &node{w: w, p: p}, Webhooks: &transport{w: w, p: p},
+		EVM: map[string]evm.Node{evmName: accountNode{&node{w: w, p: p}}},
 	})
 }
 
@@ -114,11 +119,13 @@ func (w *World) addActors(p *process) {
 	add("webhooks", 0, poll, func() time.Time { return w.agenda.hook }, func(ctx context.Context) {
 		_, _ = a.Hooks.Step(ctx) // it is repeated
 	})
-	add("watcher", 0, 10*time.Second, nil, func(ctx context.Context) {
-		if held, err := job.Lease(ctx, a.DB(), "watcher.bitcoin", p.name, 12*time.Second); err == nil && held {
-			_ = a.Watcher.Step(ctx) // it is repeated
-		}
-	})
+	for _, name := range slices.Sorted(maps.Keys(a.Watchers)) {
+		add("watcher of "+name, 0, 10*time.Second, nil, func(ctx context.Context) {
+			if held, err := job.Lease(ctx, a.DB(), "watcher."+name, p.name, 12*time.Second); err == nil && held {
+				_ = a.Watchers[name].Step(ctx) // it is repeated
+			}
+		})
+	}
 	add("request log", time.Minute, 5*time.Minute, nil, a.WriteRequestLog)
 	all := slices.SortedFunc(slices.Values(jobs.Periodic()), func(a, b job.Periodic) int {
 		return strings.Compare(a.Name, b.Name)

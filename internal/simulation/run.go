@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	"time"
 
 	"github.com/stipend/stipend/internal/app"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/sandbox"
 )
@@ -28,6 +31,8 @@ const (
 	processCount = 2
 	clientCount  = 3
 	blockEvery   = 45 * time.Second
+
+	evmBlockEvery = 20 * time.Second
 )
 
 // MakeTemplate makes the databases that each run begins with: the service's with its schema, its seed and an endpoint
@@ -61,12 +66,21 @@ func makeTemplate(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := app.Assemble(ctx, c, slog.New(slog.DiscardHandler), "template", app.Outside{Bitcoin: n.Chain})
+	accounts, err := openEVM(n.d)
+	if err != nil {
+		return err
+	}
+	a, err := app.Assemble(ctx, c, slog.New(slog.DiscardHandler), "template", app.Outside{
+		Bitcoin: n.Chain, EVM: map[string]evm.Node{evmName: accounts},
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.Watcher.Step(ctx); err != nil {
+	if err := stepAll(ctx, a); err != nil {
+		return err
+	}
+	if err := fundHotWallet(ctx, accounts); err != nil {
 		return err
 	}
 	address, err := a.OperatorAddress(ctx)
@@ -79,7 +93,7 @@ func makeTemplate(ctx context.Context, dir string) (err error) {
 	if err := n.Mine(ctx, 101); err != nil { // deeper than any reorganization of a run
 		return err
 	}
-	if err := a.Watcher.Step(ctx); err != nil {
+	if err := stepAll(ctx, a); err != nil {
 		return err
 	}
 	if err := a.Jobs.Drain(ctx); err != nil {
@@ -112,18 +126,27 @@ func makeTemplate(ctx context.Context, dir string) (err error) {
 	return os.WriteFile(filepath.Join(dir, payeesFile), text, 0o600)
 }
 
+// stepAll brings all watchers to the ends of their chains.
+func stepAll(ctx context.Context, a *app.Assembly) error {
+	for _, name := range slices.Sorted(maps.Keys(a.Watchers)) {
+		if err := a.Watchers[name].Step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // payeesFile has the payees of the template.
 const payeesFile = "payees.json"
 
-// makePayees adds payees with accounts at a bank, and returns all payees of the runs.
+// makePayees adds payees who are paid by bank and in USDC, and returns all payees of the runs.
 func makePayees(post func(v any, path string, body map[string]any) error) ([]payee, error) {
 	all, err := seededPayees()
 	if err != nil {
 		return nil, err
 	}
 	base := "/api/company/" + sandbox.DefaultSeed().CompanyID + "/recipients/"
-	for i := range 2 {
-		name := []string{"Ada Lovelace", "Alan Turing"}[i]
+	add := func(name, place, currency, symbol string, data map[string]any) error {
 		first, last, _ := strings.Cut(name, " ")
 		var created struct {
 			ID string `json:"recipient_id"`
@@ -131,22 +154,34 @@ func makePayees(post func(v any, path string, body map[string]any) error) ([]pay
 		if err := post(&created, base+"create", map[string]any{
 			"first_name": first, "last_name": last, "country": "US",
 		}); err != nil {
-			return nil, err
+			return err
 		}
-		number := fmt.Sprintf("00012345%04d", i)
+		all = append(all, payee{ID: created.ID, Place: place, Currency: currency})
 		var ignored struct{}
-		if err := post(&ignored, base+created.ID+"/distribution", map[string]any{
-			"symbol": "USD", "distribution_data": map[string]any{
-				"account_holder_name": name, "account_holder_type": "individual", "routing_number": "110000000",
-				"account_number": number, "account_type": "checking", "address": map[string]any{
-					"address_line1": "1 Example Street", "city": "Springfield", "state": "IL", "postal_code": "62701",
-					"country": "US",
-				},
+		return post(&ignored, base+created.ID+"/distribution", map[string]any{
+			"symbol": symbol, "distribution_data": data,
+		})
+	}
+	for i, name := range []string{"Ada Lovelace", "Alan Turing"} {
+		number := fmt.Sprintf("00012345%04d", i)
+		if err := add(name, number, "USD", "USD", map[string]any{
+			"account_holder_name": name, "account_holder_type": "individual", "routing_number": "110000000",
+			"account_number": number, "account_type": "checking", "address": map[string]any{
+				"address_line1": "1 Example Street", "city": "Springfield", "state": "IL", "postal_code": "62701",
+				"country": "US",
 			},
 		}); err != nil {
 			return nil, err
 		}
-		all = append(all, payee{ID: created.ID, Place: number, Bank: true})
+	}
+	for i, address := range []string{
+		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359",
+	} {
+		if err := add([]string{"Grace Hopper", "Edsger Dijkstra"}[i], address, "USDC", "USDC", map[string]any{
+			"address": address, "network": evmName,
+		}); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -217,11 +252,17 @@ func newWorld(o Options) (*World, error) {
 	if w.chain, err = openNetwork(w.ctx, o.Dir, o.Seed); err != nil {
 		return nil, err
 	}
+	if w.evm, err = openEVM(w.chain.d); err != nil {
+		return nil, err
+	}
 	if w.agenda.d, err = db.Open(w.ctx, db.Options{URL: "sqlite:" + o.Dir + "/stipend.db"}); err != nil {
 		return nil, err
 	}
 	w.actors = append(w.actors, &actor{
 		name: "mine", next: time.Now().Add(blockEvery), every: blockEvery, run: w.chain.mine,
+	})
+	w.actors = append(w.actors, &actor{
+		name: "mine EVM", next: time.Now().Add(evmBlockEvery), every: evmBlockEvery, run: w.mineEVM,
 	})
 	for i := range processCount {
 		p := &process{w: w, slot: i + 1}

@@ -26,6 +26,8 @@ import (
 	"sync"
 	"testing/synctest"
 	"time"
+
+	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
 // Options describe a run.
@@ -96,6 +98,7 @@ type World struct {
 	writer    *process // holds the lock of the database, which one transaction has at a time
 	actors    []*actor
 	chain     *network
+	evm       *evmsim.Chain
 	receiver  *receiver
 	clients   []*client
 	model     *model
@@ -362,7 +365,7 @@ func (w *World) sleep() {
 
 // disturb injects a fault that belongs to no scheduling point.
 func (w *World) disturb() {
-	switch w.chance.IntN(5) {
+	switch w.chance.IntN(6) {
 	case 0, 1, 2:
 		if p := w.processes[w.chance.IntN(len(w.processes))]; !p.dead {
 			w.note("kill %s", p.name)
@@ -374,6 +377,12 @@ func (w *World) disturb() {
 		w.note("reorganize %d", w.chain.reorganize(depth))
 		w.fault("reorganize")
 	case 4:
+		depth := 1 + w.chance.IntN(4)
+		if w.evm.Reorg(w.ctx, depth) == nil {
+			w.note("reorganize %d of EVM", depth)
+			w.fault("reorganize EVM")
+		}
+	case 5:
 		pause := time.Duration(w.chance.IntN(90)) * time.Second
 		w.note("everything is slow for %s", pause)
 		w.fault("slow")
