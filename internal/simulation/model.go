@@ -425,8 +425,10 @@ func seededPayees() ([]payee, error) {
 		return nil, err
 	}
 	return []payee{
-		{ID: seed.Workers[0].UserID, Place: all[0], Currency: "BTC"}, {ID: seed.Workers[1].UserID, Place: all[1], Currency: "BTC"},
-		{ID: seed.Recipients[0].RecipientID, Place: all[3], Currency: "BTC"}, {ID: seed.Recipients[1].RecipientID, Place: all[4], Currency: "BTC"},
+		{ID: seed.Workers[0].UserID, Place: all[0], Currency: "BTC"},
+		{ID: seed.Workers[1].UserID, Place: all[1], Currency: "BTC"},
+		{ID: seed.Recipients[0].RecipientID, Place: all[3], Currency: "BTC"},
+		{ID: seed.Recipients[1].RecipientID, Place: all[4], Currency: "BTC"},
 	}, nil
 }
 
