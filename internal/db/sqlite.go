@@ -60,8 +60,8 @@ func (c sqliteConn) close() (err error) {
 
 // sqliteText rewrites the placeholders of a query for SQLite, which takes $1 for a name and would assign arguments in
 // order of appearance. Placeholders in ascending order become plain "?", because the driver's time for numbered ones
-// is quadratic. A limit becomes an expression, because SQLite parses a statement again at each execution if its limit is
-// a placeholder alone.
+// is quadratic. A limit becomes an expression, because SQLite parses a statement again at each execution if its limit
+// is a placeholder alone.
 func sqliteText(query string) string {
 	query = strings.ReplaceAll(query, "LIMIT $", "LIMIT 0+$")
 	if text := plainBinds(query); text != "" {

@@ -24,7 +24,8 @@ type claimed struct {
 // claim creates one claim. Its payer pays it, and takes back what was too much.
 func (c *client) claim(key string) {
 	o := &order{
-		key: key, claim: true, currency: "BTC", behavior: behaviors[c.rng.IntN(len(behaviors))], cents: 100 * (10 + c.rng.Int64N(500)),
+		key: key, claim: true, currency: "BTC", behavior: behaviors[c.rng.IntN(len(behaviors))],
+		cents: 100 * (10 + c.rng.Int64N(500)),
 	}
 	c.w.model.add(o)
 	var made claimed
