@@ -51,7 +51,7 @@ func TestClaimPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
-		o.says(o.Get("/claims"), "No claims here yet.", `href="/claims/new"`)
+		o.says(o.Get("/claims"), "No claims yet", `href="/claims/new"`)
 		page := o.says(o.Get("/claims/new"), "New claim")
 		if got := o.Submit(page, "/claims/new", "amount", "1.001", "denomination_currency", "USD"); got.Status !=
 			http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="amount-problem"`) ||
@@ -169,7 +169,7 @@ func TestClaimPages(t *testing.T) {
 		}
 
 		// The rest of the money is settled.
-		page = o.says(o.Get("/claims/settlements"), "49.00\u00a0USD", "No settlements yet.")
+		page = o.says(o.Get("/claims/settlements"), "49.00\u00a0USD", "No settlements yet")
 		if got := o.Submit(page, "/claims/settlements", "currency", "USD", "amount", "50"); got.Status != 409 ||
 			!strings.Contains(got.Text, "too low") {
 			t.Errorf("a settlement of too much: %d\n%s", got.Status, got.Text)
@@ -177,8 +177,8 @@ func TestClaimPages(t *testing.T) {
 		if got := o.Submit(page, "/claims/settlements", "currency", "USD"); got.Location() != "/claims/settlements" {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		page = o.says(o.Get("/claims/settlements"), "Nothing to settle.", "49.00\u00a0USD")
-		o.silent(page, "No settlements yet.")
+		page = o.says(o.Get("/claims/settlements"), "Nothing to settle", "49.00\u00a0USD")
+		o.silent(page, "No settlements yet")
 		statement := regexp.MustCompile(`/claims/settlements/stl_\w+`).FindString(page.Text)
 		o.says(o.Get(statement), "100.00\u00a0USD", "Refund", "=order-&lt;1&gt;", "−50.00", "You received")
 		o.says(o.Get(statement+"/statement.csv"), ",claim,"+id+",'=order-<1>,,100.00,1.00,99.00,USD,",

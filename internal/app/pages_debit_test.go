@@ -19,7 +19,7 @@ func TestDirectDebitPages(t *testing.T) {
 		o := openCompanyBrowser(t, database)
 		const at, mandates = "/wallets/direct-debits", "/wallets/mandates"
 		o.says(o.Get("/wallets"), `href="`+at+`"`)
-		o.silent(o.says(o.Get(at), "No mandates yet.", "No direct debits yet."), `name="amount"`)
+		o.silent(o.says(o.Get(at), "No mandates yet", "No direct debits yet"), `name="amount"`)
 		o.says(o.Get(mandates+"/new"), "ACH, business account", "SEPA business-to-business")
 		form := o.says(o.Get(mandates+"/new?scheme=ach_ccd"), "You authorize Stipend Sandbox to debit your account", "Nacha")
 		fields := func(number string, more ...string) []string {

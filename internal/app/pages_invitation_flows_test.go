@@ -38,7 +38,7 @@ func TestAPasskeyAtTheInvitationInABrowser(t *testing.T) {
 		p.holds("first_name", "Ada", "city")
 		p.set("city", "New York")
 		p.Send(passkey)
-		p.shows("You don’t have any passkeys yet.")
+		p.shows("No passkeys yet")
 		p.Send("form[action$='/passkeys/begin'] button")
 		p.shows("Your device then creates the passkey.")
 		p.Send("main button")

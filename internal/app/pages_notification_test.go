@@ -41,7 +41,7 @@ func TestMembersAreNotified(t *testing.T) {
 		other, setRole := o.colleague()
 		ada, limits := o.d.seed.Workers[0].UserID, "/settings/approvals"
 		admin, second := o.s.Ready().Seed.Admin.Email, "second@sandbox.example"
-		o.says(o.Get(notificationsPath), "No notifications yet.")
+		o.says(o.Get(notificationsPath), "No notifications yet")
 		page := o.Get(notificationsPath)
 		if got := o.Submit(page, notificationsPath+"/mail"); got.Location() == "" {
 			t.Fatalf("%d\n%s", got.Status, got.Text)

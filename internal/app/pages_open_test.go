@@ -78,7 +78,7 @@ func TestOpenBillsArePaidInABrowser(t *testing.T) {
 				t.Fatalf("at %s\n%s", p.Path(), p.Text())
 			}
 			p.Do(chromedp.Navigate(base + "/payrolls/open"))
-			shows("Nothing is open.")
+			shows("Nothing to pay")
 			p.Do(chromedp.Navigate(base + "/invoices"))
 			shows("In a payroll")
 		})

@@ -363,7 +363,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.Send("form[action$='/code'] button")
 			p.shows("Your payment details are saved.")
 			p.waits("/recipients/"+joan, "the name does not match the account")
-			p.shows("Link in an email", "No payments yet.")
+			p.shows("Link in an email", "No payments yet")
 			eventually(t, 60*time.Second, "the payee is mailed", func() bool {
 				text := o.Get("/sandbox/mails").Text
 				return strings.Contains(text, "Eine Bank hat Ihr Konto nicht bestätigt") && strings.Contains(text, who)

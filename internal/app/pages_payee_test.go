@@ -115,7 +115,7 @@ func TestAPayeeFromTheInvitationToTheReceiptInABrowser(t *testing.T) {
 	made := o.d.create(pays("", "1000", user))
 	worker := o.d.created(o.d.ok("POST", createPath, pays("", "10", o.d.seed.Workers[0].UserID), "Idempotency-Key",
 		"another-payee"))
-	if p.Do(chromedp.Navigate(base + "/account/payments")); !strings.Contains(p.Text(), "No payments in this year yet.") {
+	if p.Do(chromedp.Navigate(base + "/account/payments")); !strings.Contains(p.Text(), "No payments this year") {
 		t.Errorf("a payroll without funds is shown:\n%s", p.Text())
 	}
 	o.d.deposit(made.PayrollID, "exact", "")
@@ -159,6 +159,15 @@ func TestAPayeeFromTheInvitationToTheReceiptInABrowser(t *testing.T) {
 		if wrong.Status != http.StatusUnprocessableEntity || !strings.Contains(wrong.Text, want) {
 			t.Errorf("%d, no %s in\n%s", wrong.Status, want, wrong.Text)
 		}
+	}
+	_, unfinished := webtest.Form(t, form.Text, "/account/invoices/new")
+	for name, value := range map[string]string{"quantity_0": "3", "unit_price_0": "120.50", "tax_rate_0": "19",
+		"description_1": "not finished"} {
+		unfinished.Set(name, value)
+	}
+	if page := v.Post("/account/invoices/new/preview", unfinished); !page.Contains("361.50") || !page.Contains("430.18") ||
+		!page.Contains("not finished") {
+		t.Errorf("the total so far: %d %s", page.Status, page.Text)
 	}
 	sent := v.Submit(form, "/account/invoices/new", "bill_to", company, "description_1", "Design", "unit_price_1",
 		"1,250.50", "tax_rate_1", "10")

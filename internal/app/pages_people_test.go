@@ -41,7 +41,7 @@ func TestRecipientPages(t *testing.T) {
 		page := o.says(o.Get("/recipients?search=love&status=active&role=contractor&recipient_type=user&sort_by=name"+
 			"&country=us"), "Ada Lovelace", "ada@sandbox.example", "1 to 1 of 1")
 		o.silent(page, "Grace Hopper")
-		saved := o.says(o.Get("/recipients?search=nobody-of-this-name"), "No one matches these filters yet.", "Save search")
+		saved := o.says(o.Get("/recipients?search=nobody-of-this-name"), "Nothing matches these filters", "Save search")
 		if got := o.Submit(saved, "/searches", "name", "Nobody"); got.Location() != "/recipients?search=nobody-of-this-name" {
 			t.Errorf("save a search: %d to %q\n%s", got.Status, got.Location(), got.Text)
 		}
@@ -104,7 +104,7 @@ func TestRecipientPages(t *testing.T) {
 		o.says(o.Get("/recipients?search=mary"), "Mary Jackson")
 		o.silent(o.says(o.Get("/recipients/export.csv"), "Mary Jackson", "i-1"), "Katherine")
 
-		o.says(o.Get(at), "Joan &lt;i&gt;Clark", "Needs a destination", "No destination yet", "e-7", "No payments yet.")
+		o.says(o.Get(at), "Joan &lt;i&gt;Clark", "Needs a destination", "No destination yet", "e-7", "No payments yet")
 
 		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
 		o.says(o.Get(at+"/destinations/new?symbol=USD"), "Pay by Fedwire")
@@ -246,7 +246,7 @@ func TestInvitationPages(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
-		page := o.says(o.Get("/invitations"), "No invitations here yet.")
+		page := o.says(o.Get("/invitations"), "No invitations yet")
 		if got := o.Submit(page, "/invitations", "email", "no address"); got.Status != http.StatusUnprocessableEntity ||
 			!strings.Contains(got.Text, `id="email-problem"`) {
 			t.Errorf("%d\n%s", got.Status, got.Text)
@@ -270,7 +270,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
 		ada := o.d.seed.Workers[0].UserID
-		o.says(o.Get("/wallets"), "No balance yet.", "No transactions yet.")
+		o.says(o.Get("/wallets"), "No balance yet", "No transactions yet")
 		for range 2 {
 			made := o.d.create(pays("", "1000", ada))
 			o.d.deposit(made.PayrollID, "over", "")
@@ -304,7 +304,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 		const coins = "/wallets?asset=BTC"
 		simulate := "/wallets/" + o.wallet() + "/sandbox/deposit"
 		page = o.says(o.Get(coins), "This address always belongs to your company", "Send only BTC", "Test network (Regtest)",
-			"bcrt1", "No deposits yet.", `class="qr"`)
+			"bcrt1", "No deposits yet", `class="qr"`)
 		if got := o.Submit(page, simulate, "amount", "none"); got.Status != http.StatusUnprocessableEntity ||
 			!strings.Contains(got.Text, "bcrt1") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
@@ -317,7 +317,7 @@ func TestWalletAndInvoicePages(t *testing.T) {
 		o.says(o.Get(coins), "0.50202000\u00a0BTC", "0.50000000\u00a0BTC", "Confirmed")
 		o.says(o.Get("/overview"), "Paid to payees in USD, by month", "2,100.00\u00a0USD", "<rect")
 
-		o.says(o.Get("/invoices"), "No invoices here yet.")
+		o.says(o.Get("/invoices"), "No invoices yet")
 		payer := o.d.ok("POST", "/api/user/payer/create",
 			`{"user_id":"`+ada+`","name":"Northwind","company_type":"client",`+
 				`"payroll_invoice_currency":"USD","is_company":true}`).read(t)["external_company_id"].(string)

@@ -18,7 +18,7 @@ func TestSchedulePagesInABrowser(t *testing.T) {
 	o := openCompanyBrowser(t, dbtest.SQLite(t))
 	ada := o.d.seed.Workers[0].UserID
 	o.says(o.Get("/payrolls"), `href="/schedules"`)
-	o.says(o.Get("/schedules"), "No schedules yet.")
+	o.says(o.Get("/schedules"), "No schedules yet")
 	preview := o.says(o.Submit(o.Get("/payrolls/new"), "/payrolls/new", "amount."+ada, "600.00", "note."+ada, "Wages"),
 		"Repeat this payroll")
 	form := o.says(o.Submit(preview, "/schedules/new"), "Twice a month", "Days of the month")

@@ -78,7 +78,7 @@ func TestOverviewAndPayrolls(t *testing.T) {
 	t.Parallel()
 	dbtest.RunURL(t, func(t *testing.T, database string) {
 		o := openCompanyBrowser(t, database)
-		o.silent(o.says(o.Get("/overview"), "Set up your company", "No payrolls here yet."), "You’re all caught up.")
+		o.silent(o.says(o.Get("/overview"), "Set up your company", "No payrolls yet"), "You’re all caught up.")
 		seed := o.s.Ready().Seed
 
 		evil := `=cmd|' /C calc'!A0 <script>alert(1)</script>`
@@ -268,7 +268,7 @@ func TestPayrollByForm(t *testing.T) {
 		id := strings.Split(at, "/")[2]
 		asked := o.d.payroll(id)
 		page := o.says(o.Get(at), "Send exactly", string(asked.Quote.Amount), "BTC · Regtest", "minutes left",
-			"No deposits yet.", `class="qr"`, `href="bitcoin:bcrt1`)
+			"No deposits yet", `class="qr"`, `href="bitcoin:bcrt1`)
 		if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "connect-src 'self'") ||
 			strings.Contains(policy, "unsafe") {
 			t.Errorf("the content security policy is %s", policy)

@@ -46,7 +46,7 @@ func TestWithdrawalPages(t *testing.T) {
 		for _, to := range seeded.Destinations {
 			o.Submit(o.says(o.Get(at), "Sandbox vault"), "/wallets/destinations/"+to.ID+"/remove")
 		}
-		o.silent(o.says(o.Get(at), "No withdrawals yet.", "No destinations yet."), `name="amount"`)
+		o.silent(o.says(o.Get(at), "No withdrawals yet", "No destinations yet"), `name="amount"`)
 		o.vault()
 		// includes the seed's destinations; an app gets the event, but not the address
 		for change, want := range map[string]int64{"added": 2, "removed": 1} {

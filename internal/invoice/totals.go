@@ -1,7 +1,9 @@
 package invoice
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +88,22 @@ func paragraph(list *apierr.List, pointer, text string, most int) string {
 		return ""
 	}
 	return joined
+}
+
+// Preview returns the lines and totals of an invoice that is being written, without storing anything. A line that is
+// not complete yet counts as nothing and has no amount.
+func Preview(currency money.Asset, items []Item) (Invoice, error) {
+	v, items := Invoice{Currency: currency}, slices.Clone(items)
+	for i := range items {
+		items[i].Description = cmp.Or(strings.TrimSpace(items[i].Description), "-") // may be entered last
+	}
+	var unfinished apierr.List
+	if err := v.price(items, &unfinished); err != nil {
+		return v, err
+	}
+	var err error
+	v.Total, err = v.Subtotal.Add(v.Tax)
+	return v, unfinished.AddErr(err, "/items")
 }
 
 // price computes every line and the sums. Each line and its tax are rounded once, half to even.

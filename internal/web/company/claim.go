@@ -57,7 +57,7 @@ func showClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		Received: c.FormatMoney(d.Received()), Earned: c.FormatMoney(d.Earned()), Created: c.FormatTime(d.CreatedAt),
 		Items: ui.Table{Caption: c.Text("checkout.items"),
 			Heads: c.Columns("invoice.line", "invoice.quantity#", "payment.amount#")},
-		Payments: ui.Table{Caption: c.Text("checkout.payments"), Empty: c.Text("claim.payments.none"),
+		Payments: ui.Table{Caption: c.Text("checkout.payments"), Empty: c.Empty("claim.payments.none"),
 			Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "deposits.tx")},
 		Cancels: manages && (d.State == claim.AwaitingPayment || d.State == claim.Expired),
 	}
@@ -420,22 +420,24 @@ func showClaimSettings(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, 
 	}
 	origins := field("origins", strings.Join(s.Origins, "\n"))
 	origins.Type = "textarea"
-	return ui.View{Template: "claim_form", Title: c.Text("claims.settings"), Crumbs: claimCrumbs(c), Data: claimForm{
-		Snippets: []ui.Snippet{c.Snippet("copy-embed", "claims.embed",
-			c.CheckoutCode(`<a href="CHECKOUT_URL" data-stipend="inline">`+c.Text("claims.embed.pay")+`</a>`))},
-		Lead: c.Text("claims.settings.lead"), Path: claimSettingsPath, Send: c.Text("claims.settings.save"),
-		Fields: []ui.Field{
-			field("confirmations", number(s.Confirmations), confirmations...), field("tolerance_bps", number(s.ToleranceBps)),
-			field("late_policy", string(s.Late), choice("late_policy", "manual", "requote", "refund")...),
-			field("late_grace_seconds", number(s.GraceSeconds)),
-			field("settlement_currency", s.SettleIn,
-				choice("settlement_currency", "", claim.SettleInCoin, "BTC", "USDC", "USDT")...),
-			field("settlement_schedule", string(s.Schedule), choice("settlement_schedule", "manual", "daily", "weekly")...),
-			field("settlement_time_zone", s.TimeZone),
-			field("settlement_day", claim.Days[s.Day], choice("settlement_day", days...)...),
-			field("settlement_convert_to", string(s.ConvertTo), into...),
-			field("settlement_destination_id", s.DestinationID, to...), origins,
-		}}}, nil
+	return ui.View{Template: "claim_form", Title: c.Text("claims.settings"), Lead: c.Text("claims.settings.lead"),
+		Crumbs: claimCrumbs(c), Data: claimForm{
+			Snippets: []ui.Snippet{c.Snippet("copy-embed", "claims.embed",
+				c.CheckoutCode(`<a href="CHECKOUT_URL" data-stipend="inline">`+c.Text("claims.embed.pay")+`</a>`))},
+			Path: claimSettingsPath, Send: c.Text("claims.settings.save"),
+			Groups: []fieldGroup{{Title: c.Text("claims.group.accept"), Fields: []ui.Field{
+				field("confirmations", number(s.Confirmations), confirmations...), field("tolerance_bps", number(s.ToleranceBps)),
+				field("late_policy", string(s.Late), choice("late_policy", "manual", "requote", "refund")...),
+				field("late_grace_seconds", number(s.GraceSeconds)),
+			}}, {Title: c.Text("claims.group.settle"), Fields: []ui.Field{
+				field("settlement_currency", s.SettleIn,
+					choice("settlement_currency", "", claim.SettleInCoin, "BTC", "USDC", "USDT")...),
+				field("settlement_schedule", string(s.Schedule), choice("settlement_schedule", "manual", "daily", "weekly")...),
+				field("settlement_time_zone", s.TimeZone),
+				field("settlement_day", claim.Days[s.Day], choice("settlement_day", days...)...),
+				field("settlement_convert_to", string(s.ConvertTo), into...),
+				field("settlement_destination_id", s.DestinationID, to...),
+			}}, {Title: c.Text("claims.group.site"), Fields: []ui.Field{origins}}}}}, nil
 }
 
 // changeClaimSettings stores the posted merchant settings.

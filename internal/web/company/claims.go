@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,8 @@ func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 			c.Filter(ui.Field{Name: "until", Type: "date"}),
 		),
 	}
+	p.Claims.Empty = c.EmptyList(p.Filters, c.EmptyStep("bitcoin", "claims.none", c.Session.Manages(), "claims.new",
+		claimsPath+"/new"))
 	p.Month.Value = cmp.Or(p.Month.Value, tx.Now().Format("2006-01"))
 	if err := addSearches(ctx, tx, c, &p.Filters); err != nil {
 		return ui.View{}, err
@@ -109,7 +112,7 @@ func listClaims(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 
 // claimTable lists claims.
 func claimTable(c *ui.Request, all []claim.Claim) ui.Table {
-	t := ui.Table{Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
+	t := ui.Table{Caption: c.Text("claims.title"), Heads: c.Columns(
 		"claim.order|a", "payroll.status|c", "claim.received#|hide", "payment.amount#|b", "payroll.created#|d")}
 	for _, one := range all {
 		name := c.LinkCell(claimName(c, one), claimPath(one.ID))
@@ -186,9 +189,29 @@ func fundingCurrencies(c *ui.Request) []ui.Option {
 
 // claimForm is a page with one form.
 type claimForm struct {
-	Lead, Path, Send string
-	Fields           []ui.Field
-	Snippets         []ui.Snippet // below the form
+	Path, Send string
+	Groups     []fieldGroup
+	Next       []string     // what happens after the form is sent; none for settings
+	Snippets   []ui.Snippet // below the form
+}
+
+// fieldGroup is a part of a form. A folded one is closed until the reader opens it.
+type fieldGroup struct {
+	Title  string
+	Folded bool
+	Fields []ui.Field
+}
+
+// Open reports whether a folded group is open, because one of its fields was filled in or has a problem.
+func (g fieldGroup) Open() bool {
+	return slices.ContainsFunc(g.Fields, func(f ui.Field) bool {
+		return f.Problem.Text != "" || f.Value != "" && f.Type != "select"
+	})
+}
+
+// nextSteps returns what happens after a claim or payment link is created. The key first is that of its own step.
+func nextSteps(c *ui.Request, first string) []string {
+	return []string{c.Text(first), c.Text("claims.next.pay"), c.Text("claims.next.settle")}
 }
 
 // showNewClaim renders the form for a claim.
@@ -211,17 +234,21 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		lives = append(lives, ui.Option{Value: seconds, Label: c.Text("claim.expires." + seconds)})
 	}
 	end := c.Field(ui.Field{Name: "expires_in", Label: c.Text("claim.expires"), Type: "select", Options: lives})
-	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Crumbs: claimCrumbs(c), Data: claimForm{
-		Lead: c.Text("claims.new.lead"), Path: claimsPath + "/new", Send: c.Text("claims.create"),
-		Fields: []ui.Field{
-			amount, currency, c.Field(ui.Field{Name: "funding_currency", Label: c.Text("claim.funding"), Type: "select",
-				Options: fundingCurrencies(c)}), payer,
-			field("external_id", "claim.order.new", false, 255),
-			field("description", "claim.description", false, 500), field("notification_email", "claim.email", false, 254),
-			end, field("redirect_url", "links.field.redirect_url", false, 2000),
-			lines("line_items", "claim.items.new", "claim.items.hint"),
-			lines("metadata", "claim.metadata", "claim.metadata.hint"),
-		}}}, nil
+	funding := c.Field(ui.Field{Name: "funding_currency", Label: c.Text("claim.funding"), Type: "select",
+		Options: fundingCurrencies(c)})
+	return ui.View{Template: "claim_form", Title: c.Text("claims.new"), Lead: c.Text("claims.new.lead"),
+		Crumbs: claimCrumbs(c), Data: claimForm{Path: claimsPath + "/new", Send: c.Text("claims.create"),
+			Next: nextSteps(c, "claims.next.share"), Groups: []fieldGroup{
+				{Title: c.Text("claims.group.payment"), Fields: []ui.Field{amount, currency, payer,
+					field("description", "claim.description", false, 500),
+					field("notification_email", "claim.email", false, 254)}},
+				{Title: c.Text("claims.group.options"), Folded: true, Fields: []ui.Field{
+					field("external_id", "claim.order.new", false, 255), funding, end,
+					field("redirect_url", "links.field.redirect_url", false, 2000)}},
+				{Title: c.Text("claims.group.details"), Folded: true, Fields: []ui.Field{
+					lines("line_items", "claim.items.new", "claim.items.hint"),
+					lines("metadata", "claim.metadata", "claim.metadata.hint")}},
+			}}}, nil
 }
 
 // claimLives are the times that a claim can be paid for, in seconds; 0 is no end.
@@ -293,7 +320,6 @@ type settlementsPage struct {
 	Earned ui.Table
 	Fields []ui.Field // for a settlement; empty if there is nothing to settle
 	List   ui.Table
-	Pager  ui.Pager
 }
 
 // showSettlements lists what claims earned, the settlements, and the form for a new one.
@@ -307,12 +333,11 @@ func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		return ui.View{}, err
 	}
 	p := settlementsPage{
-		Earned: ui.Table{Caption: c.Text("settlements.earned"), Empty: c.Text("settlements.nothing"),
+		Earned: ui.Table{Caption: c.Text("settlements.earned"), Empty: c.Empty("settlements.nothing"),
 			Heads: c.Columns("wallet.currency|a", "payment.amount#|b")},
-		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.Text("settlements.none"),
+		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.Empty("settlements.none"),
 			Heads: c.Columns("settlement.id|a", "settlement.to|c", "settlement.earned#|hide", "payment.amount#|b",
-				"step.at#|d")},
-		Pager: c.Pager(c.Page(), total),
+				"step.at#|d"), Pager: c.Pager(c.Page(), total)},
 	}
 	var currencies []ui.Option
 	for _, a := range earned {

@@ -30,7 +30,6 @@ type debitsPage struct {
 	Offered  bool // whether the member can accept a mandate
 	Mandates ui.Table
 	List     ui.Table
-	Pager    ui.Pager
 }
 
 // showDebits lists the mandates and direct debits, and renders the form for a new debit.
@@ -50,12 +49,12 @@ func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	p := debitsPage{
 		Offered: c.Session.Administers() && len(c.Debits.Schemes("")) > 0, Key: c.ID,
-		Pager: c.Pager(c.Page(), total),
-		Mandates: ui.Table{Caption: c.Text("debits.mandates"), Empty: c.Text("debits.mandates.none"),
+		Mandates: ui.Table{Caption: c.Text("debits.mandates"),
 			Heads: c.Columns("mandate.account|a", "payroll.status|c", "mandate.scheme|d", "mandate.accepted#|b")},
-		List: ui.Table{Caption: c.Text("debits.title"), Empty: c.Text("debits.none"),
+		List: ui.Table{Caption: c.Text("debits.title"), Pager: c.Pager(c.Page(), total), Empty: c.Empty("debits.none"),
 			Heads: c.Columns("debit.due|a", "payroll.status|c", "debit.available#|d", "payment.amount#|b")},
 	}
+	p.Mandates.Empty = c.EmptyStep("landmark", "debits.mandates.none", p.Offered, "mandate.add", "/wallets/mandates/new")
 	for _, a := range []money.Asset{money.EUR, money.USD} {
 		if x, ok := held[a]; ok && x.Sign() > 0 {
 			p.Held = append(p.Held, c.Text("debits.held", c.FormatMoney(x)))

@@ -161,7 +161,7 @@ func isTestNetwork(c *ui.Request, network string) bool {
 
 // depositTable lists the deposits for a payroll.
 func depositTable(ctx context.Context, c *ui.Request, tx *db.Tx, p payroll.Payroll) (ui.Table, error) {
-	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"),
+	t := ui.Table{Caption: c.Text("deposits.title"), Empty: c.Empty("deposits.none"),
 		Heads: c.Columns("deposits.seen|a", "payment.amount#|b", "payroll.status|c", "deposits.confirmations#|d",
 			"deposits.tx|e")}
 	all, err := deposit.ForObject(ctx, tx, p.CompanyID, p.ID)

@@ -45,6 +45,8 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		c.Filter(ui.Field{Name: "since", Type: "date"}),
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
 	)}
+	p.Invoices.Empty = c.EmptyList(p.Filters, c.EmptyStep("file-text", "invoices.none", c.Session.Manages(), "bill.new",
+		"/invoices/new"))
 	err = addSearches(ctx, tx, c, &p.Filters)
 	return ui.View{Template: "invoices", Title: c.Text("invoices.title"), Data: p}, err
 }
@@ -60,9 +62,8 @@ func invoiceTable(ctx context.Context, tx *db.Tx, c *ui.Request, all []invoice.I
 	if err != nil {
 		return ui.Table{}, err
 	}
-	t := ui.Table{Caption: c.Text("invoices.title"), Empty: c.Text("invoices.none"),
-		Heads: c.Columns("invoice.by|a", "invoice.number|hide", "payroll.status|c", "invoice.due|d", "invoice.paid#|hide",
-			"payroll.total#|b")}
+	t := ui.Table{Caption: c.Text("invoices.title"), Heads: c.Columns("invoice.by|a", "invoice.number|hide",
+		"payroll.status|c", "invoice.due|d", "invoice.paid#|hide", "payroll.total#|b")}
 	for _, v := range all {
 		by := people[v.UserID].Name
 		if by == "" {

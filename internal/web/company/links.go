@@ -31,7 +31,8 @@ func listLinks(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, err
 	}
 	p := linksPage{Pager: c.Pager(c.Page(), total), Links: ui.Table{
-		Caption: c.Text("links.title"), Empty: c.Text("links.none"),
+		Caption: c.Text("links.title"), Empty: c.EmptyStep("link", "links.none",
+			c.Session.Manages(), "links.new", linksPath+"/new"),
 		Heads: c.Columns("links.name|a", "payroll.status|c", "links.paid#|hide", "payment.amount#|b", "payroll.created#|d")}}
 	for _, l := range all {
 		name := c.LinkCell(l.Title, linksPath+"/"+l.ID)
@@ -85,12 +86,23 @@ func showNewLink(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		Options: fundingCurrencies(c)})
 	ends := field("ends_at", false, 0)
 	ends.Type = "date"
-	return ui.View{Template: "claim_form", Title: c.Text("links.new"), Crumbs: linkCrumbs(c), Data: claimForm{
-		Lead: c.Text("links.new.lead"), Path: linksPath + "/new", Send: c.Text("links.create"),
-		Fields: []ui.Field{field("title", true, paymentlink.MaxTitle),
-			field("description", false, paymentlink.MaxDescription), currency, funding, field("amount", false, 40),
-			field("min_amount", false, 40), field("max_amount", false, 40), field("suggested_amounts", false, 200),
-			field("max_payments", false, 7), ends, field("redirect_url", false, 2000)}}}, nil
+	decimal := func(name string, most int) ui.Field {
+		f := field(name, false, most)
+		f.InputMode = "decimal"
+		return f
+	}
+	most := field("max_payments", false, 7)
+	most.InputMode = "numeric"
+	return ui.View{Template: "claim_form", Title: c.Text("links.new"), Lead: c.Text("links.new.lead"),
+		Crumbs: linkCrumbs(c), Data: claimForm{Path: linksPath + "/new", Send: c.Text("links.create"),
+			Next: nextSteps(c, "claims.next.link"), Groups: []fieldGroup{
+				{Title: c.Text("claims.group.payment"), Fields: []ui.Field{field("title", true, paymentlink.MaxTitle),
+					field("description", false, paymentlink.MaxDescription), decimal("amount", 40), currency}},
+				{Title: c.Text("links.group.choice"), Folded: true, Fields: []ui.Field{decimal("min_amount", 40),
+					decimal("max_amount", 40), field("suggested_amounts", false, 200)}},
+				{Title: c.Text("links.group.limits"), Folded: true, Fields: []ui.Field{funding, most, ends,
+					field("redirect_url", false, 2000)}},
+			}}}, nil
 }
 
 func linkCrumbs(c *ui.Request) []ui.Cell {
@@ -153,7 +165,7 @@ func showLink(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p := linkPage{Path: linksPath + "/" + l.ID, URL: c.Links.URL(l.ID), Amount: linkAmount(c, l).Text,
 		Paid: linkCount(c, l), Reserved: c.FormatCount(l.Reserved), Active: l.Active,
 		Pager: c.Pager(c.Page(), total), Claims: ui.Table{
-			Caption: c.Text("claims.title"), Empty: c.Text("claims.none"), Heads: c.Columns(
+			Caption: c.Text("claims.title"), Empty: c.Empty("recipient.payments.none"), Heads: c.Columns(
 				"claim.order|a", "payroll.status|c", "payment.amount#|b", "payroll.created#|d")}}
 	if p.QR, err = ui.QRCode(p.URL); err != nil {
 		return ui.View{}, err

@@ -93,6 +93,7 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			c.Filter(ui.Field{Name: "amount", Label: c.Text("payment.amount"), MaxLength: 30,
 				InputMode: "decimal"}),
 		)}
+	p.Payrolls.Empty = c.EmptyList(p.Filters, p.Payrolls.Empty)
 	p.Payrolls.Heads = c.Sortable(p.Payrolls.Heads, payrollSorts...)
 	p.Month.Value = cmp.Or(p.Month.Value, tx.Now().Format("2006-01"))
 	if p.Drafts, err = savedDrafts(ctx, tx, c); err != nil {
@@ -104,8 +105,9 @@ func listPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 
 // payrollTable lists payrolls.
 func payrollTable(c *ui.Request, caption string, all []payroll.Payroll) ui.Table {
-	t := ui.Table{Caption: caption, Empty: c.Text("payrolls.none"), Heads: c.Columns(
-		"payroll.id|a", "payroll.status|c", "payroll.payees#|hide", "payroll.total#|b", "payroll.created#|d")}
+	t := ui.Table{Caption: caption, Heads: c.Columns(
+		"payroll.id|a", "payroll.status|c", "payroll.payees#|hide", "payroll.total#|b", "payroll.created#|d"),
+		Empty: c.EmptyStep("send", "payrolls.none", c.Session.Manages(), "payrolls.new", "/payrolls/new")}
 	for _, p := range all {
 		name := c.LinkCell(payrollName(c, p), payrollPath(p.ID))
 		name.Lines = []ui.Cell{{Text: p.ID, Kind: "id"}}
@@ -447,7 +449,7 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.
 	if err != nil {
 		return ui.Table{}, err
 	}
-	t := ui.Table{Caption: c.Text("payroll.payments"), Empty: c.Text("payroll.find.none"),
+	t := ui.Table{Caption: c.Text("payroll.payments"), Empty: c.Empty("payroll.find.none"),
 		Heads: c.Columns("payment.payee|a", "payment.outputs|e", "payroll.status|c", "payment.amount#|b")}
 	for _, m := range part {
 		who := c.LinkCell(cmp.Or(names[m.PayeeID], m.PayeeID), recipientPath(m.PayeeID))

@@ -82,6 +82,7 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			c.Filter(ui.Field{Name: "country", Label: c.Text("recipient.country"), Type: "select", Options: countries}),
 			c.Filter(ui.Field{Name: "sort_by", Type: "select", Options: sorts}),
 		)}
+	p.Recipients.Empty = c.EmptyList(p.Filters, p.Recipients.Empty)
 	p.Recipients.Heads = c.Sortable(p.Recipients.Heads, "name", "", "", "", "", "", "created")
 	if c.Session.Manages() && len(found.Items) > 0 {
 		p.Bulk = true
@@ -97,9 +98,10 @@ func listRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 
 // recipientTable lists recipients.
 func recipientTable(c *ui.Request, all []payee.Recipient) ui.Table {
-	t := ui.Table{Caption: c.Text("recipients.title"), Empty: c.Text("recipients.none"), Heads: c.Columns(
+	t := ui.Table{Caption: c.Text("recipients.title"), Heads: c.Columns(
 		"recipient.name|a", "recipient.role|d", "field.recipient_type|hide", "payroll.status|c", "recipient.country|hide",
-		"field.external_id|hide", "recipient.since#|hide")}
+		"field.external_id|hide", "recipient.since#|hide"),
+		Empty: c.EmptyStep("users", "recipients.none", c.Session.Manages(), "recipients.new", "/recipients/new")}
 	for _, r := range all {
 		name := c.LinkCell(r.Name, recipientPath(r.ID))
 		name.Kind = "person"
@@ -203,7 +205,7 @@ type recipientPage struct {
 
 // paymentsTo lists a page of the payments to a recipient, the latest first.
 func paymentsTo(ctx context.Context, tx *db.Tx, c *ui.Request, r payee.Recipient) (ui.Table, ui.Pager, error) {
-	t := ui.Table{Caption: c.Text("recipient.payments"), Empty: c.Text("recipient.payments.none"),
+	t := ui.Table{Caption: c.Text("recipient.payments"), Empty: c.Empty("recipient.payments.none"),
 		Heads: c.Columns("payroll.id|a", "payroll.status|c", "payroll.created#|d", "payment.amount#|b")}
 	page := c.PageNumber()
 	all, total, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), r.CompanyID, payroll.PaymentFilter{
@@ -266,7 +268,7 @@ func DestinationName(d destination.Destination) string {
 }
 
 func destinationTable(c *ui.Request, all []destination.Destination) ui.Table {
-	t := ui.Table{Caption: c.Text("destinations.title"), Empty: c.Text("destinations.none"),
+	t := ui.Table{Caption: c.Text("destinations.title"), Empty: c.Empty("destinations.none"),
 		Heads: c.Columns("destination.where", "destination.network", "destination.part#", "payroll.created")}
 	for _, d := range all {
 		network := d.Network
@@ -331,7 +333,7 @@ const maxChanges = 50
 
 // changeTable lists who changed a payee's destinations.
 func changeTable(ctx context.Context, c *ui.Request, tx *db.Tx, by identity.Principal, owner string) (ui.Table, error) {
-	t := ui.Table{Caption: c.Text("changes.title"), Empty: c.Text("changes.none"),
+	t := ui.Table{Caption: c.Text("changes.title"), Empty: c.Empty("changes.none"),
 		Heads: c.Columns("step.at", "changes.what", "destination.where", "changes.part", "changes.by")}
 	some, _, err := destination.History(ctx, tx, by, owner, db.Page{PerPage: maxChanges})
 	if err != nil {

@@ -55,7 +55,7 @@ func showReports(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		return ui.View{}, err
 	}
 	year := strconv.Itoa(y.Year)
-	p := reportsPage{Payees: ui.Table{Caption: c.Text("reports.year"), Empty: c.Text("reports.none"),
+	p := reportsPage{Payees: ui.Table{Caption: c.Text("reports.year"), Empty: c.Empty("reports.none"),
 		Heads: c.Columns("reports.payee|a", "tax.form|c", "reports.paid#|b", "reports.usd#|d", "reports.eur#|e")}}
 	for i := range y.Payees {
 		line := &y.Payees[i]

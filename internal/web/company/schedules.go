@@ -41,7 +41,8 @@ func listSchedules(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	p := schedulesPage{Pager: c.Pager(db.Page{Number: page, PerPage: ui.PerPage}, total), Schedules: ui.Table{
-		Caption: c.Text("schedules.title"), Empty: c.Text("schedules.none"),
+		Caption: c.Text("schedules.title"), Empty: c.EmptyStep("calendar", "schedules.none",
+			c.Session.Manages(), "payrolls.new", "/payrolls/new"),
 		Heads: c.Columns("field.schedule_name|a", "payroll.status|c", "field.frequency|e", "payroll.payees#|hide",
 			"schedule.next|d"),
 	}}

@@ -33,7 +33,7 @@ func showSecurityLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	for i, category := range securitylog.Categories {
 		categories[i] = string(category)
 	}
-	t := ui.Table{Caption: c.Text("security.title"), Empty: c.Text("security.none"), Heads: c.Columns("request.at|d",
+	t := ui.Table{Caption: c.Text("security.title"), Empty: c.Empty("security.none"), Heads: c.Columns("request.at|d",
 		"security.who|a", "security.what|c", "security.from|e", "request.outcome|b")}
 	for i, e := range all {
 		what := ui.Cell{Text: c.Word("security.category", string(e.Category)), Lines: []ui.Cell{ui.CodeCell(e.Path)}}

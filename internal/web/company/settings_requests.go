@@ -56,8 +56,10 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		c.Filter(ui.Field{Name: "until", Type: "date"}),
 		c.Filter(ui.Field{Name: "request_id", MaxLength: 128}),
 	)}
-	p.Requests = ui.Table{Caption: c.Text("requests.title"), Empty: c.Text("requests.none"), Heads: c.Columns(
+	p.Requests = ui.Table{Caption: c.Text("requests.title"), Heads: c.Columns(
 		"request.at|d", "request.operation|a", "request.outcome|b", "request.took#|hide", "request.app|c")}
+	p.Requests.Empty = c.EmptyList(p.Filters, c.EmptyStep("activity", "requests.none", true, "apps.title",
+		"/settings/api"))
 	for _, r := range all {
 		p.Requests.Rows = append(p.Requests.Rows, []ui.Cell{
 			c.LinkCell(c.FormatTime(r.At), requestsPath+"/"+r.Ref), ui.CodeCell(r.Method + " " + r.Path), outcome(c, r),

@@ -151,7 +151,7 @@ func TestWebhookSettings(t *testing.T) {
 		page = v.Get(path)
 		for _, want := range []string{"https://hooks.example.com/in", "payroll.*, webhook.test",
 			"check\"/></svg>Enabled</span>",
-			"No deliveries yet."} {
+			"No deliveries yet"} {
 			if !strings.Contains(page.Text, want) || strings.Contains(page.Text, secret) {
 				t.Errorf("no %q, or the secret, in\n%s", want, page.Text)
 			}

@@ -40,7 +40,7 @@ func showSettlement(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	}
 	p := settlementPage{Path: settlementPath(x.ID), Facts: c.Documents().SettlementFacts(x),
 		To: settledTo(c, x.Settlement), At: c.TimeCell(x.CreatedAt), Pager: c.Pager(c.Page(), x.Count),
-		Lines: ui.Table{Caption: c.Text("settlement.lines"), Empty: c.Text("settlement.lines.none"), Heads: c.Columns(
+		Lines: ui.Table{Caption: c.Text("settlement.lines"), Empty: c.Empty("settlement.lines.none"), Heads: c.Columns(
 			"claim.order|a", "wallet.what|c", "settlement.gross#|hide", "settlement.fee#|hide", "settlement.line.net#|b",
 			"step.at#|d")}}
 	for _, l := range lines {

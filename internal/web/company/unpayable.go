@@ -74,9 +74,9 @@ func showUnpayable(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	p := unpayablePage{Pager: c.Pager(c.Page(), total), Remindable: total > 0,
-		People: ui.Table{Caption: c.Text("unpayable.people"), Empty: c.Text("unpayable.none"),
+		People: ui.Table{Caption: c.Text("unpayable.people"), Empty: c.Empty("unpayable.none"),
 			Heads: c.Columns("recipient.name|a", "unpayable.why|e", "unpayable.asked#|d")},
-		Invitations: ui.Table{Caption: c.Text("unpayable.invited"), Empty: c.Text("invitations.none"),
+		Invitations: ui.Table{Caption: c.Text("unpayable.invited"), Empty: c.Empty("invitations.none"),
 			Heads: c.Columns("recipient.email|a", "payroll.status|c", "unpayable.asked#|d")}}
 	for _, u := range found {
 		name := c.LinkCell(u.Name, recipientPath(u.ID))

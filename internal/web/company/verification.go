@@ -83,7 +83,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 		c.Field(ui.Field{Name: "website", Type: "url", MaxLength: 300, Value: known.Website}),
 		c.Field(ui.Field{Name: "about", MaxLength: 500, Value: known.Description}),
 	}
-	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Text("documents.none"),
+	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Empty("documents.none"),
 		Heads: c.Columns("field.doc_type", "recipient.country")}
 	for _, d := range o.Documents {
 		p.Documents.Rows = append(p.Documents.Rows, []ui.Cell{

@@ -43,7 +43,7 @@ func renderCoins(ctx context.Context, c *ui.Request, tx *db.Tx, w wallet.Wallet)
 		}
 		p.Simulated = []ui.Field{c.Field(networks), c.Field(ui.Field{Name: "amount", MaxLength: 30})}
 	}
-	p.Deposits = ui.Table{Caption: c.Text("deposits.title"), Empty: c.Text("deposits.none"),
+	p.Deposits = ui.Table{Caption: c.Text("deposits.title"), Empty: c.Empty("deposits.none"),
 		Heads: c.Columns("deposits.seen", "payment.amount#", "payroll.status", "wallet.network", "deposits.confirmations#",
 			"deposits.tx")}
 	all, _, err := deposit.OfBalance(ctx, tx, c.Session.Company.ID, string(w.Currency),

@@ -81,7 +81,7 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	p.Statement = ui.Table{Caption: c.Text("wallet.statement"), Empty: c.Text("wallet.statement.none"),
+	p.Statement = ui.Table{Caption: c.Text("wallet.statement"), Empty: c.Empty("wallet.statement.none"),
 		Heads: c.Columns("wallet.what|a", "step.at|c", "payment.amount#|b", "wallet.balance#|d")}
 	for _, t := range all {
 		what := ui.Cell{Text: c.Word("transaction", t.Type)}

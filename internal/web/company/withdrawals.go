@@ -22,7 +22,6 @@ func withdrawalPath(id string) string { return withdrawalsPath + "/" + id }
 
 type withdrawalsPage struct {
 	List         ui.Table
-	Pager        ui.Pager
 	Fields       []ui.Field // for a new withdrawal; empty if not possible
 	Changes      bool
 	Destinations []destinationRow
@@ -41,9 +40,9 @@ func showWithdrawals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := withdrawalsPage{Changes: c.Session.Administers(), Pager: c.Pager(c.Page(), total),
+	p := withdrawalsPage{Changes: c.Session.Administers(),
 		List: ui.Table{
-			Caption: c.Text("withdrawals.title"), Empty: c.Text("withdrawals.none"),
+			Caption: c.Text("withdrawals.title"), Pager: c.Pager(c.Page(), total), Empty: c.Empty("withdrawals.none"),
 			Heads: c.Columns("withdrawal.to|a", "payroll.status|c", "step.at#|d", "payment.amount#|b"),
 		}}
 	for _, w := range all {

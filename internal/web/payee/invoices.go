@@ -21,6 +21,8 @@ import (
 const (
 	invoicesPath = accountPath + "/invoices"
 	invoiceRows  = 5 // lines that the form has
+	// invoiceRowsShown are the lines that the form shows at once.
+	invoiceRowsShown = 2
 )
 
 func invoicePath(id string) string { return invoicesPath + "/" + id }
@@ -45,7 +47,8 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("pay.invoices"), Empty: c.Text("pay.invoices.none"),
+	t := ui.Table{Caption: c.Text("pay.invoices"), Empty: c.EmptyStep("file-text", "pay.invoices.none", true,
+		"invoice.new", invoicesPath+"/new"),
 		Heads: c.Columns("invoice.to|a", "payroll.status|c", "invoice.due|d", "payroll.total#|b")}
 	for _, v := range all {
 		to, err := payer.Get(ctx, tx, v.UserID, v.PayerID)
@@ -63,9 +66,24 @@ func listInvoices(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 }
 
 type newInvoicePage struct {
-	Head, Foot []ui.Field
-	Lines      [][]ui.Field
-	Payer      []ui.Field // fields of a new payer
+	Head, Foot           []ui.Field
+	Lines                []newInvoiceLine
+	Subtotal, Tax, Total string     // of the lines that are complete
+	Payer                []ui.Field // fields of a new payer
+}
+
+// newInvoiceLine is a line of the form. Amount is "" until the line is complete.
+type newInvoiceLine struct {
+	Number, Amount string
+	Fields         []ui.Field
+	More           bool // shown after the reader opens the further lines
+}
+
+// MoreOpen reports whether one of the further lines is filled in.
+func (p newInvoicePage) MoreOpen() bool {
+	return slices.ContainsFunc(p.Lines, func(l newInvoiceLine) bool {
+		return l.More && slices.ContainsFunc(l.Fields, func(f ui.Field) bool { return f.Value != "" })
+	})
 }
 
 // payerFields returns the fields of a new payer.
@@ -108,23 +126,59 @@ func showNewInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 			to.Options = append(to.Options, ui.Option{Value: p.ID, Label: p.Name + " (" + string(p.Currency) + ")"})
 		}
 	}
-	p := newInvoicePage{Payer: payerFields(c), Head: []ui.Field{c.Field(to),
-		c.Field(ui.Field{Name: "invoice_currency", Type: "select", Options: invoiceCurrencies()}),
-		c.Field(ui.Field{Name: "due_date", Type: "date"}), c.Field(ui.Field{Name: "number", MaxLength: 40})},
+	if len(to.Options) == 2 && to.Value == "" {
+		to.Value = to.Options[1].Value // the only one
+	}
+	currency := money.Asset(c.Form.Get("invoice_currency"))
+	for _, x := range payers {
+		if x.ID == c.Form.Get("bill_to") {
+			currency = x.Currency
+		}
+	}
+	if currency != money.EUR {
+		currency = money.USD
+	}
+	totals, err := invoice.Preview(currency, postedItems(c, currency))
+	if err != nil {
+		return ui.View{}, err
+	}
+	p := newInvoicePage{Payer: payerFields(c), Subtotal: c.FormatMoney(totals.Subtotal), Tax: c.FormatMoney(totals.Tax),
+		Total: c.FormatMoney(totals.Total), Head: []ui.Field{c.Field(to),
+			c.Field(ui.Field{Name: "invoice_currency", Type: "select", Options: invoiceCurrencies()}),
+			c.Field(ui.Field{Name: "due_date", Type: "date"}), c.Field(ui.Field{Name: "number", MaxLength: 40})},
 		Foot: []ui.Field{c.Field(ui.Field{Name: "notes", Type: "textarea", MaxLength: 2000})}}
 	c.Labels = map[string]string{}
 	for n := range invoiceRows {
-		var line []ui.Field
+		line := newInvoiceLine{Number: c.FormatCount(int64(n + 1)), More: n >= invoiceRowsShown}
+		if amount := totals.Items[n].Amount; amount != "" {
+			line.Amount = c.FormatNumber(amount)
+		}
 		for _, name := range []string{"description", "quantity", "unit_price", "tax_rate"} {
-			f := ui.Field{Name: lineField(name, n), Label: c.Text("invoice.row."+name, c.FormatCount(int64(n+1))),
-				MaxLength: 500}
+			f := ui.Field{Name: lineField(name, n), Label: c.Text("invoice.row."+name, line.Number), MaxLength: 500}
+			if name != "description" {
+				f.InputMode, f.MaxLength = "decimal", 40
+			}
 			c.Labels[f.Name] = f.Label
-			line = append(line, c.Field(f))
+			line.Fields = append(line.Fields, c.Field(f))
 		}
 		p.Lines = append(p.Lines, line)
 	}
 	return ui.View{Template: "own_invoice_new", Title: c.Text("invoice.new"), Lead: c.Text("invoice.new.lead"),
-		Crumbs: invoiceCrumbs(c), Data: p}, nil
+		Crumbs: invoiceCrumbs(c), Data: p, Checks: true}, nil
+}
+
+// postedItems returns every line of the form, with plain numbers. A line that is not filled in is the zero Item.
+func postedItems(c *ui.Request, currency money.Asset) []invoice.Item {
+	value := func(name string, n int) string { return strings.TrimSpace(c.Form.Get(lineField(name, n))) }
+	all := make([]invoice.Item, invoiceRows)
+	for n := range all {
+		all[n] = invoice.Item{Description: value("description", n),
+			UnitPrice: c.PlainAmount(value("unit_price", n), currency),
+			// The formats of bitcoin have three decimals, too.
+			Quantity: c.PlainAmount(value("quantity", n), money.BTC),
+			TaxRate:  c.PlainAmount(strings.TrimSuffix(value("tax_rate", n), "%"), money.BTC)}
+	}
+	return all
 }
 
 func lineField(name string, n int) string { return name + "_" + strconv.Itoa(n) }
@@ -158,10 +212,7 @@ func createInvoice(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	}
 	p := invoice.CreateParams{PayerID: to, Number: value("number"), DueDate: value("due_date"), Notes: value("notes")}
 	var rows []int
-	for n := range invoiceRows {
-		it := invoice.Item{Description: value(lineField("description", n)), Quantity: value(lineField("quantity", n)),
-			UnitPrice: c.PlainAmount(value(lineField("unit_price", n)), used.Currency),
-			TaxRate:   value(lineField("tax_rate", n))}
+	for n, it := range postedItems(c, used.Currency) {
 		if it != (invoice.Item{}) {
 			p.Items, rows = append(p.Items, it), append(rows, n)
 		}

@@ -73,7 +73,7 @@ func showPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		}
 	}
 	p := payPage{CSV: c.URL(ui.PayPath + "/year.csv?year=" + year), PDF: c.URL(ui.PayPath + "/year.pdf?year=" + year),
-		Payments: ui.Table{Caption: c.Text("pay.payments"), Empty: c.Text("pay.none"),
+		Payments: ui.Table{Caption: c.Text("pay.payments"), Empty: c.EmptyStep("banknote", "pay.none", false, "", ""),
 			Heads: c.Columns("pay.from|a", "payroll.status|c", "pay.date#|d", "payment.amount#|b")}}
 	if p.Attention, err = attention(ctx, tx, c, open); err != nil {
 		return ui.View{}, err

@@ -18,6 +18,8 @@ var Routes = slices.Concat(ownDestinations.Routes(accountPath, ui.SignedIn, show
 	{Method: "GET", Path: invoicesPath + "/new", Access: ui.SignedIn, Handler: showNewInvoice},
 	{Method: "POST", Path: invoicesPath + "/new", Access: ui.SignedIn, Factor: ui.ProvenFactor, Handler: createInvoice,
 		FormPage: showNewInvoice, Notice: "sent"},
+	{Method: "POST", Path: invoicesPath + "/new/preview", Kind: ui.ReadOnlyForm, Access: ui.SignedIn,
+		Handler: showNewInvoice},
 	{Method: "POST", Path: invoicesPath + "/payers", Access: ui.SignedIn, Factor: ui.ProvenFactor, Handler: addPayer,
 		FormPage: showNewInvoice, Notice: "added"},
 	{Method: "GET", Path: invoicesPath + "/{id}", Access: ui.SignedIn, Handler: showInvoice},

@@ -51,7 +51,7 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	for _, r := range at.Reasons {
 		p.Reasons = append(p.Reasons, c.Reason(r))
 	}
-	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Text("documents.none"),
+	p.Documents = ui.Table{Caption: c.Text("documents.title"), Empty: c.Empty("documents.none"),
 		Heads: c.Columns("field.doc_type", "recipient.country")}
 	for _, d := range at.Documents {
 		p.Documents.Rows = append(p.Documents.Rows, []ui.Cell{{Text: c.Word("paper", d.DocType)}, {Text: d.IssuingCountry}})

@@ -38,8 +38,8 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("operations.acts"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("step.at", "operations.who", "security.what", "operations.object", "step.why")}
+	t := ui.Table{Caption: c.Text("operations.acts"), Empty: c.Empty("operations.empty"),
+		Heads: c.Columns("step.at|b", "operations.who|c", "security.what|a", "operations.object|e", "step.why|e")}
 	for _, a := range all {
 		who := ui.Cell{Text: cmp.Or(a.Name, c.Text("operations.machine"))}
 		object := ui.CodeCell(a.ObjectID)

@@ -59,7 +59,7 @@ func showComponents(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error)
 		Facts: ui.Table{Caption: "Table", Heads: c.Columns("step.at", "step.what", "deposits.tx"),
 			Rows: [][]ui.Cell{{{Text: c.FormatTime(c.Now())}, {Text: "A row that becomes a list on a phone"},
 				ui.CodeCell("4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b")}}},
-		Empty: ui.Table{Caption: "Empty", Empty: c.Text("payrolls.none")},
+		Empty: ui.Table{Caption: "Empty", Empty: c.Empty("payrolls.none")},
 		Steps: []ui.Cell{{Kind: "done", Text: c.Text("milestone.created")}, {Kind: "now", Text: c.Text("milestone.funded"),
 			Lines: []ui.Cell{{Text: c.Text("payroll.means.pending")}}}, {Text: c.Text("milestone.paying")},
 			{Text: c.Text("milestone.paid")}},

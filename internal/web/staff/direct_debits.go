@@ -56,15 +56,16 @@ func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	p.Limits = ui.Table{Caption: c.Text("operations.debits.limits"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("operations.company", "operations.debits.limit#", "operations.debits.used#")}
+	p.Limits = ui.Table{Caption: c.Text("operations.debits.limits"), Empty: c.Empty("operations.empty"),
+		Heads: c.Columns("operations.company|a", "operations.debits.limit#|b", "operations.debits.used#|l")}
 	for _, l := range limits {
 		p.Limits.Rows = append(p.Limits.Rows, []ui.Cell{ui.CodeCell(l.CompanyID), c.AmountCell(l.Limit),
 			c.AmountCell(l.Used)})
 	}
 	all, err := directdebit.Recent(ctx, tx, backoffice.MostItems)
-	p.Debits = ui.Table{Caption: c.Text("debits.title"), Empty: c.Text("operations.empty"), Heads: c.Columns(
-		"debit.id", "operations.company", "payroll.status", "debit.due", "debit.available#", "payment.amount#")}
+	p.Debits = ui.Table{Caption: c.Text("debits.title"), Empty: c.Empty("operations.empty"), Heads: c.Columns(
+		"debit.id|a", "operations.company|e", "payroll.status|c", "debit.due|d", "debit.available#|hide",
+		"payment.amount#|b")}
 	for _, d := range all {
 		state := c.StateCell("debit.state", string(d.State))
 		if d.Reason != "" {

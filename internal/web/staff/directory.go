@@ -78,7 +78,7 @@ func showCompanies(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		c.Filter(ui.Field{Name: "kyb", Label: c.Text("operations.verification"), Type: "select", Options: c.Choices(
 			"operations.verified", "not_started", "pending", "in_review", "ubo_pending", "approved", "resubmission_required",
 			"rejected")})),
-		Table: ui.Table{Caption: c.Text("operations.companies"), Empty: c.Text("operations.empty"), Heads: c.Columns(
+		Table: ui.Table{Caption: c.Text("operations.companies"), Empty: c.Empty("operations.empty"), Heads: c.Columns(
 			"operations.company|a", "field.email|e", "payroll.status|c", "operations.verification|b",
 			"operations.since|d")},
 		Pager: c.Pager(f.Page, total)}
@@ -100,7 +100,7 @@ func showPeople(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		return ui.View{}, err
 	}
 	p := listPage{Filters: c.FilterBar(peoplePath, search(c, "operations.directory.text")),
-		Table: ui.Table{Caption: c.Text("operations.people"), Empty: c.Text("operations.empty"), Heads: c.Columns(
+		Table: ui.Table{Caption: c.Text("operations.people"), Empty: c.Empty("operations.empty"), Heads: c.Columns(
 			"operations.person|a", "field.email|e", "operations.verification|c", "operations.since|d")},
 		Pager: c.Pager(f.Page, total)}
 	for i := range all {
@@ -126,7 +126,7 @@ func showPayments(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 
 // paymentTable returns a table of found payments.
 func paymentTable(c *ui.Request, found []backoffice.Found) ui.Table {
-	t := ui.Table{Caption: c.Text("operations.payments"), Empty: c.Text("operations.empty"), Heads: c.Columns(
+	t := ui.Table{Caption: c.Text("operations.payments"), Empty: c.Empty("operations.empty"), Heads: c.Columns(
 		"operations.object|a", "operations.company|e", "payroll.status|c", "payment.amount#|b", "operations.since|d")}
 	prefixes := map[string]string{backoffice.KindPayroll: "payroll.state", backoffice.KindClaim: "claim.state",
 		backoffice.KindPayout: "output.state", backoffice.KindDeposit: "operations.found",
@@ -175,7 +175,7 @@ func showCompany(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("members.title"), Empty: c.Text("operations.empty"),
+	t := ui.Table{Caption: c.Text("members.title"), Empty: c.Empty("operations.empty"),
 		Heads: c.Columns("operations.person|a", "field.email|e", "operations.role|b")}
 	for _, m := range members {
 		name := ui.Cell{Text: cmp.Or(m.Name, m.UserID)}
@@ -277,8 +277,8 @@ func showPerson(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("operations.companies"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("operations.company", "operations.role")}
+	t := ui.Table{Caption: c.Text("operations.companies"), Empty: c.Empty("operations.empty"),
+		Heads: c.Columns("operations.company|a", "operations.role|b")}
 	for _, m := range memberships {
 		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
 		if err != nil {

@@ -17,18 +17,18 @@ func showExpected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	heads := []string{"expected.direction"}
+	heads := []string{"expected.direction|a"}
 	for i := range backoffice.AgeLimits {
-		heads = append(heads, "expected.age."+string(rune('0'+i))+"#")
+		heads = append(heads, "expected.age."+string(rune('0'+i))+"#|l")
 	}
-	sums := ui.Table{Caption: c.Text("expected.sums"), Empty: c.Text("expected.none"),
-		Heads: c.Columns(append(heads, "expected.age.older#", "expected.total#")...)}
+	sums := ui.Table{Caption: c.Text("expected.sums"), Empty: c.EmptyStep("circle-check", "expected.none", false, "", ""),
+		Heads: c.Columns(append(heads, "expected.age.older#|l", "expected.total#|b")...)}
 	tables := []ui.Table{sums}
 	for _, direction := range []string{backoffice.Incoming, backoffice.Debits, backoffice.Reversals, backoffice.Outgoing,
 		backoffice.Unmatched} {
 		name := c.Word("expected", direction)
-		t := ui.Table{Caption: name, Empty: c.Text("expected.none"), Heads: c.Columns("operations.object",
-			"operations.company", "expected.due#", "expected.arrived#", "expected.open#", "expected.since")}
+		t := ui.Table{Caption: name, Heads: c.Columns("operations.object|a",
+			"operations.company|e", "expected.due#|l", "expected.arrived#|l", "expected.open#|b", "expected.since|c")}
 		totals := map[money.Asset][]money.Amount{}
 		for _, p := range all {
 			if p.Direction != direction {
@@ -51,7 +51,9 @@ func showExpected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 			}
 			tables[0].Rows = append(tables[0].Rows, row)
 		}
-		tables = append(tables, t)
+		if len(t.Rows) > 0 {
+			tables = append(tables, t)
+		}
 	}
 	return ui.View{Template: "expected", Title: c.Text("expected.title"), Data: tables}, nil
 }

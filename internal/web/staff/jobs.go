@@ -20,9 +20,9 @@ func showJobs(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := jobsPage{Table: ui.Table{Caption: c.Text("operations.jobs"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("operations.since", "operations.object", "operations.company", "operations.jobs.attempts#",
-			"step.why")}}
+	p := jobsPage{Table: ui.Table{Caption: c.Text("operations.jobs"), Empty: c.Empty("operations.empty"),
+		Heads: c.Columns("operations.since|d", "operations.object|a", "operations.company|e",
+			"operations.jobs.attempts#|b", "step.why|c")}}
 	for _, j := range dead {
 		id := ui.CodeCell(j.ID)
 		id.Lines = []ui.Cell{ui.CodeCell(j.Kind)}

@@ -27,32 +27,38 @@ func showPosition(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		Position, Waiting ui.Table
 	}{
 		Result: c.FormatMoney(report.Result),
-		Position: ui.Table{Caption: c.Text("position.title"), Empty: c.Text("operations.empty"),
-			Heads: c.Columns("wallet.currency", "position.at_hand#", "position.away#", "position.worth#",
-				"position.least#", "position.upper#", "position.most#", "position.room#", "position.todo")},
-		Waiting: ui.Table{Caption: c.Text("position.waiting"), Empty: c.Text("operations.empty"),
-			Heads: c.Columns("operations.object", "operations.company", "operations.count#")},
+		Position: ui.Table{Caption: c.Text("position.title"), Empty: c.Empty("operations.empty"),
+			Heads: c.Columns("wallet.currency|a", "position.at_hand#|b", "position.worth#|d", "position.limits|e",
+				"position.todo|c")},
+		Waiting: ui.Table{Caption: c.Text("position.waiting"), Empty: c.Empty("operations.empty"),
+			Heads: c.Columns("operations.object|a", "operations.company|e", "operations.count#|b")},
 	}
-	maybe := func(x money.Amount) ui.Cell {
-		if x.Asset() == "" || x.Sign() == 0 {
-			return ui.Cell{Text: "–", Kind: "number"}
+	line := func(to *ui.Cell, key string, x money.Amount) {
+		if x.Asset() != "" && x.Sign() != 0 {
+			to.Lines = append(to.Lines, ui.Cell{Text: c.Text("list.pair", c.Text(key), c.FormatMoney(x))})
 		}
-		return c.AmountCell(x)
 	}
 	for _, a := range report.Positions {
-		least, todo := a.Least, ui.Cell{Text: "–"}
+		available, limits, todo := c.AmountCell(a.Available), ui.Cell{}, ui.Cell{}
+		line(&available, "position.away", a.AtExchanges)
+		if a.Bounded {
+			line(&limits, "position.least", a.Least)
+		}
+		line(&limits, "position.upper", a.Upper)
+		line(&limits, "position.most", a.Most)
+		line(&limits, "position.room", a.Capacity)
 		switch {
-		case !a.Bounded:
-			least = money.Amount{}
-		case a.Hedge.Sign() > 0:
+		case a.Bounded && a.Hedge.Sign() > 0:
 			todo = ui.Cell{Text: c.Text("position.bring", c.FormatMoney(a.Hedge)), Warn: true}
-		case a.Hedge.Sign() < 0:
+		case a.Bounded && a.Hedge.Sign() < 0:
 			todo = ui.Cell{Text: c.Text("position.sell", c.FormatMoney(a.Hedge.Neg())), Warn: true}
 		}
+		worth := ui.Cell{Text: "–", Kind: "number"}
+		if a.Value.Asset() != "" {
+			worth = c.AmountCell(a.Value)
+		}
 		p.Position.Rows = append(p.Position.Rows, []ui.Cell{
-			{Text: string(a.Asset)}, c.AmountCell(a.Available), maybe(a.AtExchanges), maybe(a.Value), maybe(least),
-			maybe(a.Upper),
-			maybe(a.Most), maybe(a.Capacity), todo})
+			{Text: string(a.Asset), Kind: "strong"}, available, worth, limits, todo})
 	}
 	var unpriced []string
 	for _, a := range report.Unpriced {

@@ -44,8 +44,9 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, err
 	}
 	p := queuePage{Name: name, Acts: c.Staff.MayAct(c.Time),
-		Items: ui.Table{Caption: c.Text("operations.queue." + name), Empty: c.Text("operations.empty"),
-			Heads: c.Columns("operations.since", "operations.object", "operations.company", "payment.amount#", "step.why")}}
+		Items: ui.Table{Caption: c.Text("operations.queue." + name), Empty: c.Empty("operations.empty"),
+			Heads: c.Columns("operations.since|d", "operations.object|a", "operations.company|e", "payment.amount#|b",
+				"step.why|c")}}
 	p.Items.Heads = c.Sortable(p.Items.Heads, byAge, "", "", byWorth, "")
 	for _, i := range items {
 		why := ui.Cell{Text: c.Word("reason", i.Reason)}

@@ -15,13 +15,13 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 		return ui.View{}, err
 	}
 	p := struct{ Differences, Reports, Rest ui.Table }{
-		Differences: ui.Table{Caption: c.Text("reconciliation.differences"), Empty: c.Text("reconciliation.clean"),
-			Heads: c.Columns("step.what", "operations.object", "reconciliation.books", "reconciliation.world")},
-		Reports: ui.Table{Caption: c.Text("reconciliation.reports"), Empty: c.Text("operations.empty"),
-			Heads: c.Columns("step.at", "reconciliation.height#", "reconciliation.coins#", "reconciliation.total#",
-				"reconciliation.count#")},
-		Rest: ui.Table{Caption: c.Text("reconciliation.rest"), Empty: c.Text("operations.empty"),
-			Heads: c.Columns("operations.object")},
+		Differences: ui.Table{Caption: c.Text("reconciliation.differences"), Empty: c.Empty("reconciliation.clean"),
+			Heads: c.Columns("step.what|a", "operations.object|e", "reconciliation.books|l", "reconciliation.world|l")},
+		Reports: ui.Table{Caption: c.Text("reconciliation.reports"), Empty: c.Empty("operations.empty"),
+			Heads: c.Columns("step.at|a", "reconciliation.height#|l", "reconciliation.coins#|l", "reconciliation.total#|l",
+				"reconciliation.count#|l")},
+		Rest: ui.Table{Caption: c.Text("reconciliation.rest"), Empty: c.Empty("operations.empty"),
+			Heads: c.Columns("operations.object|e")},
 	}
 	for i, r := range all {
 		p.Reports.Rows = append(p.Reports.Rows, []ui.Cell{
@@ -41,7 +41,7 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 		}
 	}
 	if len(all) == 0 {
-		p.Differences.Empty = c.Text("reconciliation.never")
+		p.Differences.Empty = c.Empty("reconciliation.never")
 	}
 	return ui.View{Template: "reconciliation", Title: c.Text("reconciliation.title"), Data: p}, nil
 }

@@ -23,8 +23,8 @@ func showReversals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	p := reversalPage{Acts: c.Staff.MayAct(c.Time), Items: ui.Table{Caption: c.Text("reversals.title"),
-		Empty: c.Text("reversals.none"), Heads: c.Columns("operations.since", "reversals.payment", "operations.company",
-			"payment.amount#", "reversals.kind", "reversals.state")}}
+		Empty: c.Empty("reversals.none"), Heads: c.Columns("operations.since|d", "reversals.payment|a",
+			"operations.company|e", "payment.amount#|b", "reversals.kind|e", "reversals.state|c")}}
 	for _, v := range all {
 		state := ui.Cell{Text: c.Word("reversals.state", v.State)}
 		if v.Code != "" {

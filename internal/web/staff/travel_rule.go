@@ -23,8 +23,9 @@ func showTravelRule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("operations.travel_rule"), Empty: c.Text("operations.empty"),
-		Heads: c.Columns("operations.since", "operations.object", "operations.company", "field.hosting", "payment.amount#")}
+	t := ui.Table{Caption: c.Text("operations.travel_rule"), Empty: c.Empty("operations.empty"),
+		Heads: c.Columns("operations.since|d", "operations.object|a", "operations.company|e", "field.hosting|c",
+			"payment.amount#|b")}
 	for _, r := range all {
 		object := c.LinkCell(r.ID, travelRulePath+"/"+r.ID)
 		object.Lines = []ui.Cell{ui.CodeCell(r.ObjectID), ui.CodeCell(r.OutputID)}

@@ -133,7 +133,7 @@ func decide(h *pagetest.Site, subject, result string) pagetest.Response {
 func TestVerificationsAreDecided(t *testing.T) {
 	dbtest.Run(t, func(t *testing.T, d *db.DB) {
 		h, x := openWithKYC(t, d, identity.Sandbox)
-		if got := h.Do("GET", casesPath, ""); got.Status != 200 || !strings.Contains(got.Text, "No pending verifications.") {
+		if got := h.Do("GET", casesPath, ""); got.Status != 200 || !strings.Contains(got.Text, "No pending verifications") {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
 		good, bad, again := x.submitPerson("Good"), x.submitPerson("Bad"), x.submitPerson("Again")

@@ -200,5 +200,13 @@ func (s PageData) ExplicitLanguage() string {
 	return ""
 }
 
+// Empty returns an empty state with an icon. The key is that of its title.
+func (s PageData) Empty(icon, key string) Empty { return s.request.EmptyStep(icon, key, false, "", "") }
+
+// EmptyStep returns an empty state with a button to path.
+func (s PageData) EmptyStep(icon, key string, may bool, do, path string) Empty {
+	return s.request.EmptyStep(icon, key, may, do, path)
+}
+
 // Field returns an input with the posted value and its validation error, if any.
 func (s PageData) Field(name string) Field { return s.request.Field(Field{Name: name}) }

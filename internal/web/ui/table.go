@@ -14,8 +14,41 @@ type Table struct {
 	Caption string
 	Heads   []Column
 	Rows    [][]Cell
-	Empty   string // shown if there are no rows
+	Empty   Empty // shown if there are no rows
 	Pager   Pager
+}
+
+// Empty is what a list shows while it has no rows: a title, a sentence about what appears in it, and a button that
+// leads to the next step. Everything but the title may be absent.
+type Empty struct{ Icon, Title, Why, Do, Path string }
+
+// Empty returns the empty state of a list. The key is that of its title; the key followed by ".why" is that of its
+// sentence, if there is one.
+func (c *Request) Empty(key string) Empty {
+	e := Empty{Icon: "inbox", Title: c.Text(key)}
+	if c.HasText(key + ".why") {
+		e.Why = c.Text(key + ".why")
+	}
+	return e
+}
+
+// EmptyStep returns an empty state with an icon and a button to path, whose text has the key do. The button is left
+// out unless the reader may take the step.
+func (c *Request) EmptyStep(icon, key string, may bool, do, path string) Empty {
+	e := c.Empty(key)
+	e.Icon = icon
+	if may {
+		e.Do, e.Path = c.Text(do), c.URL(path)
+	}
+	return e
+}
+
+// EmptyList returns the empty state of a list with filters: e if none is active, else a way back to the whole list.
+func (c *Request) EmptyList(f Filters, e Empty) Empty {
+	if !f.Active() {
+		return e
+	}
+	return c.EmptyStep("search", "list.none", true, "list.clear", f.Path)
 }
 
 // List reports whether the columns have places in a narrow window. Otherwise each row is shown as a list of headings
@@ -34,8 +67,8 @@ func (t Table) WithoutColumn(i int) Table {
 }
 
 // Column is a column heading. Number aligns the column to the right. Class places it in a narrow window: "a" is the
-// name and "b" the amount in the first line, "c" the state and "d" the time in the second, "e" a line of its own, and
-// "hide" leaves it out.
+// name and "b" the amount in the first line, "c" the state and "d" the time in the second, "e" a line of its own, "l"
+// one with the heading before the value, and "hide" leaves it out.
 // Sort is the URL of the list sorted by the column, "" if it cannot be. Sorted is "ascending" or "descending" if it is.
 type Column struct {
 	Text   string
@@ -83,7 +116,7 @@ func (c *Request) SortedBy(keys ...string) (key string, descending bool) {
 type Cell struct {
 	Text  string
 	Path  string // link target; "" for no link
-	Kind  string // "money", "number", "code", "person" or ""
+	Kind  string // "money", "number", "code", "id", "person", "strong", "tick" or ""
 	Tone  string // color of a badge; "" for no badge
 	Icon  string // icon of a badge
 	ISO   string // machine-readable form of the time in Text

@@ -1,6 +1,8 @@
 // Checks the forms with data-check on the server while they are filled in, and shows the problems of the fields that were changed.
 "use strict";
 
+const pause = 400; // ms without typing after which the results are computed again
+
 // sync shows the problem of a field as the checked form has it.
 function sync(field, checked) {
 	document.getElementById(`${field.id}-problem`)?.remove();
@@ -18,9 +20,9 @@ function sync(field, checked) {
 for (const form of document.querySelectorAll("form[data-check]")) {
 	const changed = new Set();
 	let last = 0;
-	form.addEventListener("change", async (event) => {
-		if (!event.target.name) return;
-		changed.add(event.target.name);
+	let typing = 0;
+	const check = async () => {
+		clearTimeout(typing);
 		const turn = ++last;
 		try {
 			const response = await fetch(form.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(form)) });
@@ -37,5 +39,17 @@ for (const form of document.querySelectorAll("form[data-check]")) {
 		} catch {
 			// offline; the problems are shown when the form is sent
 		}
+	};
+	form.addEventListener("change", (event) => {
+		if (!event.target.name) return;
+		changed.add(event.target.name);
+		check();
 	});
+	// What is computed from the fields follows the typing; problems wait until a field is left.
+	if (form.querySelector("[data-fresh]")) {
+		form.addEventListener("input", () => {
+			clearTimeout(typing);
+			typing = setTimeout(check, pause);
+		});
+	}
 }
