@@ -125,7 +125,7 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			first := webtest.Evaluate[string](p.Page, "document.getElementById('first').options[1].value")
 			p.set("first", first)
 			p.Send(add)
-			p.shows("Added.", first, "100%")
+			p.shows(" added.", first, "100%")
 
 			p.at("/account/destinations/new?symbol=BTC")
 			p.set("d.lightning_address", "nowhere")
@@ -133,7 +133,7 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			p.holds("d.lightning_address", "nowhere", "d.lightning_address")
 			p.set("d.lightning_address", "ada@wallet.example")
 			p.Send(add)
-			p.shows("Added.", "ada@wallet.example")
+			p.shows(" added.", "ada@wallet.example")
 
 			p.at("/account/destinations/new?symbol=USD&d.rail=ach")
 			if !look.NoScript { // the field is checked when it is left, before the form is sent
@@ -152,7 +152,7 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			p.holds("d.account_number", "12345991001", "d.routing_number")
 			p.set("d.routing_number", "091000019")
 			p.Send(add)
-			p.shows("Added.", "USD ••••1001")
+			p.shows(" added.", "USD ••••1001")
 
 			const parts = `[...document.querySelectorAll('input[name^="%s."]')][%d].id`
 			share := func(kind string, n int) string { return webtest.Evaluate[string](p.Page, fmt.Sprintf(parts, kind, n)) }
@@ -208,6 +208,7 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 
 			send := "main form[action$='/invoices/new'] button"
 			p.at("/account/invoices/new")
+			p.set("bill_to", "")
 			p.Fill("#description_0", "Design")
 			p.Fill("#unit_price_0", "1.005")
 			p.Send(send)
@@ -346,8 +347,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.Send("form[action$='/tax'] button")
 			p.shows("Valid")
 			p.Send("main a.btn")
-			p.set("symbol", "EUR")
-			p.Send("main form button")
+			p.Send("main a[href$='symbol=EUR']")
 			save := "form[action$='/destinations/new'] button"
 			p.set("d.iban", "DE00370400440000993002")
 			p.Send(save)
@@ -379,8 +379,7 @@ func TestFlowsOfAPayeeWithoutAnAccountInABrowser(t *testing.T) {
 			p.at(o.mailed("mary@payee.example", "/payee/"))
 			p.shows("EUR ••••3000")
 			p.Send("main a.btn")
-			p.set("symbol", "EUR")
-			p.Send("main form button")
+			p.Send("main a[href$='symbol=EUR']")
 			p.set("d.iban", "DE08370400440000993002")
 			p.Send(save)
 			p.set("code", o.newCode(code))

@@ -74,7 +74,7 @@ func TestAPayeeFromTheInvitationToTheReceiptInABrowser(t *testing.T) {
 	p.Fill(field, addresses[8]+"\t")
 	p.Do(chromedp.WaitNotPresent(problem))
 	p.Send("main form[action$='/destinations/new'] button")
-	has(p, "Added.", addresses[8][:6], "100%", "What arrives")
+	has(p, " added.", addresses[8][:6], "100%", "What arrives")
 
 	// The second destination, without JavaScript: a wrong one keeps what was typed.
 	plain := b.Open(base+"/account/destinations/new?symbol=BTC", webtest.Look{Width: 390, NoScript: true})

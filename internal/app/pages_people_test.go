@@ -99,14 +99,16 @@ func TestRecipientPages(t *testing.T) {
 		checked := o.says(o.Submit(file, "/recipients/import/check", "csv", "external_id,first_name,last_name,country\n"+
 			"i-1,Mary,Jackson,US\ni-2,Katherine,Johnson,Atlantis\ne-7,Joan,Clarke,US\n"),
 			"Ready to add: 1. Already in your list: 1. With problems: 1.", "Atlantis", ">3<")
+		o.says(o.Submit(checked, "/recipients/import/check", "fix.3.country", "GR"),
+			"Ready to add: 2. Already in your list: 1. With problems: 0.", "Katherine,Johnson,GR")
 		added := o.Submit(checked, "/recipients/import")
-		o.says(o.Follow(added), "Mary Jackson", "Added.", "Remind everyone")
+		o.says(o.Follow(added), "Mary Jackson", "1 person added.", "Remind everyone")
 		o.says(o.Get("/recipients?search=mary"), "Mary Jackson")
 		o.silent(o.says(o.Get("/recipients/export.csv"), "Mary Jackson", "i-1"), "Katherine")
 
 		o.says(o.Get(at), "Joan &lt;i&gt;Clark", "Needs a destination", "No destination yet", "e-7", "No payments yet")
 
-		o.says(o.Get(at+"/destinations/new"), `<option value="BTC">`, `<option value="USD">`)
+		o.says(o.Get(at+"/destinations/new"), `symbol=BTC"`, `symbol=USD"`, "To a bank account")
 		o.says(o.Get(at+"/destinations/new?symbol=USD"), "Pay by Fedwire")
 		form = o.says(o.Get(at+"/destinations/new?symbol=USD&d.rail=ach"), "Account number", "For example 110000000.",
 			`name="d.address.city"`, ">Checking</option>", ">Individual</option>")
@@ -127,7 +129,7 @@ func TestRecipientPages(t *testing.T) {
 		if got := o.Submit(form, at+"/destinations/new", bank...); got.Location() != at {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		page = o.says(o.Get(at), "Ready", "USD ••••6789", "100\u00a0%", "Added", "Dashboard")
+		page = o.says(o.Get(at), "Ready", "USD ••••6789", "100\u00a0%", "US ACH", "Added", "Dashboard")
 		o.silent(page, "000123456789")
 
 		form = o.Get(at + "/destinations/new?symbol=BTC")
@@ -140,7 +142,11 @@ func TestRecipientPages(t *testing.T) {
 		if got := o.Submit(form, at+"/destinations/new", "d.address", address); got.Location() != at {
 			t.Fatalf("%d\n%s", got.Status, got.Text)
 		}
-		page = o.says(o.Get(at), "BTC "+address[:6], "Remove BTC")
+		o.silent(o.says(o.Get(at), "BTC "+address[:6], "Remove BTC"), "same address")
+		other := "/recipients/" + o.d.seed.Recipients[0].RecipientID
+		o.Submit(o.Get(other+"/destinations/new?symbol=BTC"), other+"/destinations/new", "d.address", address)
+		o.says(o.Get(other), "Paid at the same address as", `href="`+at+`"`)
+		page = o.says(o.Get(at), "Paid at the same address as", `href="`+other+`"`)
 		_, shares := webtest.Form(t, page.Text, at+"/allocations")
 		for name := range shares {
 			if strings.HasPrefix(name, "a.") {
@@ -170,7 +176,9 @@ func TestRecipientPages(t *testing.T) {
 		if replace == nil {
 			t.Fatalf("the page has no link to replace the account:\n%s", o.Get(at).Text)
 		}
-		form = o.says(o.Get(replace[1]+"?d.rail=ach"), "Replaces USD ••••6789")
+		form = o.says(o.Get(replace[1]+"?d.rail=ach"), "Replaces USD ••••6789", `value="110000000"`,
+			`value="1 Example Street"`)
+		o.silent(form, `value="000123456789"`) // only the number is entered anew
 		if got := o.Submit(form, replace[1]+"/check", append(bank, "d.routing_number",
 			"12")...); got.Status != http.StatusUnprocessableEntity || !strings.Contains(got.Text,
 			`id="d.routing_number-problem"`) {

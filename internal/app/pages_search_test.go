@@ -26,7 +26,8 @@ func TestSearch(t *testing.T) {
 		for _, c := range []struct{ text, want string }{
 			{"ada@", "Ada Lovelace"}, {"LOVELACE", "Ada Lovelace"}, {"march 100%", payroll}, {"1600.25", payroll},
 			{"1,600.25", payroll}, {txid, payroll}, {strings.ToUpper(txid), payroll},
-			{funded, payroll}, {strings.ToUpper(funded), payroll},
+			{funded, payroll}, {strings.ToUpper(funded), payroll}, {txid[8:20], payroll}, {funded[:8], payroll},
+			{made.Quote.FundingDetails.Address[6:20], payroll}, {"1,600.25", "Ada Lovelace"},
 			{"no such thing", "Nothing matches “no such thing”."}, {"march 1_0", "Nothing matches"},
 			{strings.Repeat("é", 300), "Nothing matches"}, {"", "Name, email, reference"},
 		} {

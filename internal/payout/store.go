@@ -74,10 +74,11 @@ func selectOutputs(ctx context.Context, tx *db.Tx, where string, args ...any) ([
 	return db.Collect(rows, err, scanOutput)
 }
 
-// ByTransaction returns at most limit outputs of a company that a transaction pays.
-func ByTransaction(ctx context.Context, tx *db.Tx, companyID, txid string, limit int) ([]Output, error) {
-	return selectOutputs(ctx, tx, "company_id = $1 AND txid = $2 AND txid <> '' ORDER BY output_id LIMIT $3", companyID,
-		txid, int64(limit))
+// Matching returns the newest outputs of a company whose transaction ID or address contains a text, ignoring case. It
+// reads all outputs of the company. The text must have no characters with a meaning in LIKE.
+func Matching(ctx context.Context, tx *db.Tx, companyID, text string, limit int) ([]Output, error) {
+	return selectOutputs(ctx, tx, `company_id = $1 AND (LOWER(txid) LIKE $2 OR LOWER(address) LIKE $2)
+		ORDER BY output_id DESC LIMIT $3`, companyID, "%"+strings.ToLower(text)+"%", int64(limit))
 }
 
 // ForPayroll returns the outputs of a payroll, ordered by payment.

@@ -85,17 +85,9 @@ func (f *Filter) search(tx *db.Tx, l *db.List, company string) error {
 	if f.Amount == "" {
 		return nil
 	}
-	units := map[int64][]any{} // currencies by the units of the amount
-	for _, a := range money.All() {
-		if a.IsCrypto() {
-			continue
-		}
-		if amount, err := money.Parse(a, f.Amount); err == nil {
-			units[amount.Units()] = append(units[amount.Units()], string(a))
-		}
-	}
-	if len(units) == 0 {
-		return apierr.New(apierr.Invalid, "invalid_parameter", "amount is a number such as 1250.50.").At("query", "amount")
+	units, err := unitsOf(f.Amount)
+	if err != nil {
+		return err
 	}
 	var conditions []string
 	var values []any
@@ -109,10 +101,29 @@ func (f *Filter) search(tx *db.Tx, l *db.List, company string) error {
 	return nil
 }
 
+// unitsOf returns the currencies by the number of units of an amount in them. A text that is no amount is an error.
+func unitsOf(amount string) (map[int64][]any, error) {
+	units := map[int64][]any{}
+	for _, a := range money.All() {
+		if a.IsCrypto() {
+			continue
+		}
+		if amount, err := money.Parse(a, amount); err == nil {
+			units[amount.Units()] = append(units[amount.Units()], string(a))
+		}
+	}
+	if len(units) == 0 {
+		return nil, apierr.New(apierr.Invalid, "invalid_parameter", "amount is a number such as 1250.50.").At("query",
+			"amount")
+	}
+	return units, nil
+}
+
 // PaymentFilter selects and pages payments of a company, the newest payroll first.
 type PaymentFilter struct {
 	PayeeID  string
 	State    State     // "" for all
+	Amount   string    // a decimal in any currency; "" for all
 	From, To time.Time // selects payments of payrolls created in [From, To)
 	Metadata map[string]string
 	Page     db.Page

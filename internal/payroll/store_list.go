@@ -3,6 +3,7 @@ package payroll
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -122,6 +123,19 @@ func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFil
 	}
 	if f.State != "" {
 		l.Where("m.state = ?", string(f.State))
+	}
+	if f.Amount != "" {
+		units, err := unitsOf(f.Amount)
+		if err != nil {
+			return nil, 0, err
+		}
+		var conditions []string
+		var values []any
+		for _, n := range slices.Sorted(maps.Keys(units)) {
+			conditions = append(conditions, "m.amount = ? AND p.currency IN (?"+strings.Repeat(", ?", len(units[n])-1)+")")
+			values = append(append(values, n), units[n]...)
+		}
+		l.Where("("+strings.Join(conditions, " OR ")+")", values...)
 	}
 	metadata.Conditions("m.payment_id", companyID, f.Metadata, l.Where)
 	l.Created(f.From, f.To)

@@ -1056,6 +1056,7 @@ CREATE TABLE destinations (
     updated_at      BIGINT NOT NULL,
     PRIMARY KEY (owner_id, destination_id)
 );
+CREATE INDEX destinations_by_address ON destinations (address) WHERE address <> '';
 CREATE INDEX destinations_corrections ON destinations (correction_for, owner_id) WHERE correction_for <> '';
 
 -- Addresses of payees' Bitcoin wallets, one per payment and destination, in the order of the wallet. An address is never

@@ -100,6 +100,24 @@ func newAccount(b *country.BankAccount) *account {
 	return a
 }
 
+// SchemeName returns the name of the scheme by which a bank account is paid, such as "ACH" or "SEPA CT". A scheme that
+// the country's entry does not have is returned as it is.
+func SchemeName(d Destination) string {
+	for _, code := range []string{d.Country, country.EuroArea} {
+		entry := country.Entry(code)
+		if entry == nil {
+			continue
+		}
+		for _, b := range entry.BankAccounts {
+			if a := accounts()[b]; a.scheme == d.Scheme {
+				name, _, _ := strings.Cut(b.Rail, "/")
+				return strings.TrimSpace(name)
+			}
+		}
+	}
+	return d.Scheme
+}
+
 // text is a required field without check digits, which every country has.
 func (a *account) text(key, label, pattern, example string) field {
 	return a.field(country.Field{Key: key, Label: label, Required: true, Example: example,

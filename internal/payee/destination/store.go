@@ -230,6 +230,22 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]De
 	})
 }
 
+// Shared is another payee of a company whose destination has the same address.
+type Shared struct{ DestinationID, RecipientID, Name string }
+
+// SharedAddresses returns the payees without an account of a company, other than the owner, that are paid at an address
+// of the owner. The company must be allowed to see the owner's destinations.
+func SharedAddresses(ctx context.Context, tx *db.Tx, companyID, ownerID string) ([]Shared, error) {
+	rows, err := tx.Query(ctx, `SELECT d.destination_id, r.recipient_id, r.name FROM destinations d
+		JOIN destinations o ON o.address = d.address AND o.owner_id <> d.owner_id
+		JOIN recipients r ON r.company_id = $1 AND r.recipient_id = o.owner_id AND r.user_id = ''
+		WHERE d.owner_id = $2 AND d.address <> '' ORDER BY d.destination_id, r.name, r.recipient_id LIMIT 20`, companyID,
+		ownerID)
+	return db.Collect(rows, err, func(r *db.Rows) (s Shared, err error) {
+		return s, r.Scan(&s.DestinationID, &s.RecipientID, &s.Name)
+	})
+}
+
 // selectAddress returns the address of a payment at a destination, or "".
 func selectAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet string) (address string, err error) {
 	err = tx.QueryRow(ctx, `SELECT address FROM destination_addresses WHERE company_id = $1 AND payment_id = $2

@@ -2,6 +2,7 @@ package deposit
 
 import (
 	"context"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -11,6 +12,13 @@ import (
 func At(ctx context.Context, tx *db.Tx, companyID, txid, address string, limit int) ([]Deposit, error) {
 	return search(ctx, tx, "company_id = $1 AND (txid = $2 AND txid <> '' OR address = $3 AND address <> '')", limit,
 		companyID, txid, address)
+}
+
+// Matching returns deposits of a company whose transaction ID or address contains a text, ignoring case, newest first.
+// It reads all deposits of the company. The text must have no characters with a meaning in LIKE.
+func Matching(ctx context.Context, tx *db.Tx, companyID, text string, limit int) ([]Deposit, error) {
+	return search(ctx, tx, "company_id = $1 AND (LOWER(txid) LIKE $2 OR LOWER(address) LIKE $3)", limit, companyID,
+		"%"+strings.ToLower(text)+"%", "%"+strings.ToLower(text)+"%")
 }
 
 // OfAmount returns the deposits of all companies with an amount, newest first, for staff. It reads the whole table.

@@ -254,6 +254,8 @@ func beginFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 type recoveryPage struct {
 	Codes []string
 	Next  string
+	Text  string       // the codes, one per line
+	File  template.URL // a file with Text, because the service keeps only digests and cannot send it later
 }
 
 // confirmFactor checks the first code and shows the recovery codes.
@@ -269,7 +271,9 @@ func confirmFactor(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 }
 
 func recovery(c *ui.Request, codes []string) ui.View {
-	p := recoveryPage{Codes: codes, Next: "/account/factor"}
+	text := strings.Join(codes, "\n")
+	p := recoveryPage{Codes: codes, Next: "/account/factor", Text: text,
+		File: template.URL("data:text/plain;charset=utf-8," + url.PathEscape(text))} //nolint:gosec // own codes, escaped
 	if c.Form.Get("next") != "" {
 		p.Next = c.NextPath()
 	}

@@ -7,7 +7,7 @@ import (
 
 // Routes are the pages for signing up, signing in and one's own account.
 var Routes = []ui.Route{
-	{Method: "GET", Path: "/{$}", Kind: ui.Plain, Access: ui.Anyone, Public: true, Handler: home},
+	{Method: "GET", Path: "/{$}", Access: ui.Anyone, Public: true, Handler: home},
 	{Method: "GET", Path: "/robots.txt", Kind: ui.Plain, Access: ui.Anyone, Public: true, Handler: sendRobots},
 
 	{Method: "GET", Path: "/sign-in", Access: ui.Anyone, Handler: showSignIn},

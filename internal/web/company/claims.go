@@ -240,10 +240,9 @@ func showNewClaim(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 		Crumbs: claimCrumbs(c), Data: claimForm{Path: claimsPath + "/new", Send: c.Text("claims.create"),
 			Next: nextSteps(c, "claims.next.share"), Groups: []fieldGroup{
 				{Title: c.Text("claims.group.payment"), Fields: []ui.Field{amount, currency, payer,
-					field("description", "claim.description", false, 500),
+					field("external_id", "claim.order.new", false, 255), field("description", "claim.description", false, 500),
 					field("notification_email", "claim.email", false, 254)}},
-				{Title: c.Text("claims.group.options"), Folded: true, Fields: []ui.Field{
-					field("external_id", "claim.order.new", false, 255), funding, end,
+				{Title: c.Text("claims.group.options"), Folded: true, Fields: []ui.Field{funding, end,
 					field("redirect_url", "links.field.redirect_url", false, 2000)}},
 				{Title: c.Text("claims.group.details"), Folded: true, Fields: []ui.Field{
 					lines("line_items", "claim.items.new", "claim.items.hint"),

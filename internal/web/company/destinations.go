@@ -127,7 +127,8 @@ func (o OwnerPages) page(c *ui.Request, owner payee.Payee) destinationPage {
 	if o.Own {
 		name = c.Text("destinations.title")
 	}
-	return destinationPage{Path: o.Path(c), Back: o.Back(c), Name: name, Holder: owner.Name, Country: owner.Country,
+	return destinationPage{Path: o.Path(c), Own: o.Own, Back: o.Back(c), Name: name,
+		Holder: owner.Name, Country: owner.Country,
 		Check: o.Path(c) + "/destinations/check", Rail: formOrQuery(c, dataPrefix+railKey),
 		Adding: formOrQuery(c, "adding") != ""}
 }
@@ -142,16 +143,23 @@ type destinationPage struct {
 	Name            string // label of the link to that page
 	// Replace is the form action that replaces the destination Was. It is empty for an additional destination.
 	Replace, Was string
+	// Old are the values of Was that are proposed again, by the name of their field: all but what identifies the account.
+	Old map[string]string
 
-	Choose []ui.Field // the first step: currency
+	Choose []ui.Field          // the first step: fields
+	Ways   []destinationChoice // or links to the second step in each currency
 	Symbol string
 	Rail   string    // chosen payment system; "" if there is only one
 	By     string    // its name
 	Rails  []ui.Cell // links to the others
 	Fields []ui.Field
 	Asks   bool // the second step: Fields
+	Own    bool // the reader is the person who is paid
 	Adding bool // the payee was just added; the next page is for another one, or for a payroll
 }
+
+// destinationChoice leads to the form for a destination in a currency.
+type destinationChoice struct{ Icon, Currency, Why, Path string }
 
 const (
 	dataPrefix = "d." // prefix of inputs that are members of distribution_data
@@ -183,15 +191,13 @@ func (o OwnerPages) showNew(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.V
 // askDestination renders the step of the form that follows from the chosen currency.
 func askDestination(c *ui.Request, p destinationPage, title, country string,
 	required func(symbol string) (destination.Requirement, error)) (ui.View, error) {
-	var symbols []ui.Option
-	for _, a := range money.All() {
-		if a.IsCrypto() && Setup(c).Payable(a, "") || !a.IsCrypto() && slices.Contains(destination.Countries(a), country) {
-			symbols = append(symbols, ui.Option{Value: string(a), Label: string(a), Selected: string(a) == p.Symbol})
-		}
+	var crumbs []ui.Cell
+	if p.Name != "" {
+		crumbs = append(crumbs, c.LinkCell(p.Name, cmp.Or(p.Back, p.Path)))
 	}
 	if p.Symbol == "" {
-		p.Choose = []ui.Field{{Name: "symbol", Label: c.Text("destination.currency"), Type: "select", Options: symbols}}
-		return ui.View{Template: "destination", Title: title, Data: p}, nil
+		p.Ways = waysToBePaid(c, p.Path, country)
+		return ui.View{Template: "destination", Title: title, Crumbs: crumbs, Data: p}, nil
 	}
 	need, err := required(p.Symbol)
 	if err != nil {
@@ -213,7 +219,8 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 		}
 		if f.Type == "group" {
 			for _, sub := range f.Fields {
-				p.Fields = append(p.Fields, destinationField(c, sub, dataPrefix+f.Key+"."+sub.Key, only, p.proposed(sub.Key)))
+				key := f.Key + "." + sub.Key
+				p.Fields = append(p.Fields, destinationField(c, sub, dataPrefix+key, only, p.proposed(key)))
 			}
 			continue
 		}
@@ -225,7 +232,30 @@ func askDestination(c *ui.Request, p destinationPage, title, country string,
 					{Label: c.Text("form.choose")}, {Value: first, Label: c.Text("destination.first.yes")}}}))
 		}
 	}
-	return ui.View{Template: "destination", Title: title, Data: p, Checks: p.Check != ""}, nil
+	return ui.View{Template: "destination", Title: title, Crumbs: crumbs, Data: p, Checks: p.Check != ""}, nil
+}
+
+// waysToBePaid returns the currencies in which someone in a country can be paid: those of bank accounts first.
+func waysToBePaid(c *ui.Request, path, country string) (all []destinationChoice) {
+	setup, banks := Setup(c), 0
+	for _, a := range money.All() {
+		way := destinationChoice{Icon: "landmark", Currency: string(a), Why: c.Text("destination.choose.bank"),
+			Path: c.URL(path + "/destinations/new?symbol=" + string(a))}
+		switch {
+		case !a.IsCrypto() && slices.Contains(destination.Countries(a), country):
+			all = slices.Insert(all, banks, way)
+			banks++
+			continue
+		case !a.IsCrypto() || !setup.Payable(a, ""):
+			continue
+		case a == money.BTC:
+			way.Icon, way.Why = "bitcoin", c.Text("destination.choose.BTC")
+		default:
+			way.Icon, way.Why = "coins", c.Text("destination.choose.coin")
+		}
+		all = append(all, way)
+	}
+	return all
 }
 
 // chooseRail selects the first of several payment systems, unless the caller has chosen another, and links to the rest.
@@ -252,13 +282,45 @@ func (p *destinationPage) chooseRail(c *ui.Request, all []destination.Option) {
 
 // proposed returns the value that a field starts with, or "".
 func (p destinationPage) proposed(key string) string {
+	if old := p.Old[key]; old != "" {
+		return old
+	}
 	switch key {
 	case "account_holder_name":
 		return p.Holder
-	case "country":
+	case "country", "address.country":
 		return p.Country
 	}
 	return ""
+}
+
+// proposeOld proposes the values of a replaced bank account again. What is masked everywhere, such as the account
+// number, is entered anew.
+func (p *destinationPage) proposeOld(s *identity.Sealer, old destination.Destination) error {
+	if old.Kind != destination.Fiat {
+		return nil
+	}
+	data, err := destination.Reveal(s, old)
+	if err != nil {
+		return err
+	}
+	var masked, whole map[string]any
+	if err := errors.Join(json.Unmarshal(old.Data, &masked), json.Unmarshal(data, &whole)); err != nil {
+		return err
+	}
+	p.Old = map[string]string{}
+	for key, value := range whole {
+		if text, ok := value.(string); ok && masked[key] == value {
+			p.Old[key] = text
+		}
+		group, _ := value.(map[string]any)
+		for member, value := range group {
+			if text, ok := value.(string); ok {
+				p.Old[key+"."+member] = text
+			}
+		}
+	}
+	return nil
 }
 
 // destinationField returns the input for a member of distribution_data, with a proposed value. If only is set, the
@@ -384,15 +446,22 @@ func (o OwnerPages) create(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.Vi
 		}
 		return ui.View{}, unconfirmed
 	}
-	_, err = destination.Create(ctx, tx, Setup(c), by, p)
-	next := o.Back(c)
+	_, owner, err := o.owner(ctx, tx, c)
+	if err != nil {
+		return ui.View{}, err
+	}
+	d, err := destination.Create(ctx, tx, Setup(c), by, p)
+	about, next := DestinationName(d), o.Back(c)
+	if !o.Own {
+		about = c.Text("list.pair", owner.Name, about)
+	}
 	switch c.Form.Get("then") {
 	case "person":
 		next = "/recipients/new?symbol=" + url.QueryEscape(p.Symbol)
 	case "payroll":
 		next = "/payrolls/new"
 	}
-	return ui.View{Redirect: next}, destinationFormError(err)
+	return ui.View{Redirect: next, About: about}, destinationFormError(err)
 }
 
 // check renders the form again with the problems of the posted destination. A script shows those of the fields that
@@ -445,6 +514,9 @@ func (o OwnerPages) showReplace(ctx context.Context, tx *db.Tx, c *ui.Request) (
 	p := o.page(c, owner)
 	p.Replace, p.Was, p.Symbol = replacePath(p.Path, old.ID), DestinationName(old), string(old.Symbol)
 	p.Rail = cmp.Or(p.Rail, old.Scheme)
+	if err := p.proposeOld(c.Sealer, old); err != nil {
+		return ui.View{}, err
+	}
 	return askDestination(c, p, o.title(c, "destination.replace", owner.Name), owner.Country,
 		func(symbol string) (destination.Requirement, error) {
 			return destination.Required(ctx, tx, Setup(c), by, owner.ID, symbol)

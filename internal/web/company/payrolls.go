@@ -475,12 +475,32 @@ func paymentTable(ctx context.Context, tx *db.Tx, c *ui.Request, part []payroll.
 				outs.Lines = append(outs.Lines, shown)
 			}
 		}
+		state.Lines = append(state.Lines, replaceLinks(c, m)...)
 		if len(m.Outputs) == 0 {
 			outs = planned(c, destinations[m.PayeeID])
 		}
 		t.Rows = append(t.Rows, []ui.Cell{who, outs, state, c.AmountCell(m.Amount)})
 	}
 	return t, nil
+}
+
+// replaceLinks returns links to replace the destinations for which a payment waits. A payee with an account replaces
+// their own.
+func replaceLinks(c *ui.Request, m payroll.Payment) (all []ui.Cell) {
+	if m.State != payroll.ActionRequired && m.State != payroll.Returned || !c.Session.Manages() ||
+		!strings.HasPrefix(m.PayeeID, "rec_") {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, o := range m.Outputs {
+		if o.State != payout.Returned && o.State != payout.Failed || seen[o.DistributionID] {
+			continue
+		}
+		seen[o.DistributionID] = true
+		all = append(all, c.LinkCell(c.Text("payment.replace"), replacePath(recipientPath(m.PayeeID),
+			o.DistributionID)))
+	}
+	return all
 }
 
 // planned lists the destinations that share a payment, with their parts.

@@ -189,7 +189,7 @@ func createRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	if symbol != "" {
 		to += "/destinations/new?" + url.Values{"symbol": {symbol}, "adding": {"1"}}.Encode()
 	}
-	return ui.View{Redirect: to}, ui.RenameField(err, "/name", "/firm")
+	return ui.View{Redirect: to, About: r.Name}, ui.RenameField(err, "/name", "/firm")
 }
 
 type recipientPage struct {
@@ -197,6 +197,7 @@ type recipientPage struct {
 	Path, RoleName, TypeName, Since, LastPaid string
 	Theirs                                    bool // the recipient manages the destinations
 	List                                      OwnDestinations
+	SharedWith                                []ui.Cell // others who are paid at the same address
 	Stopped                                   bool
 	UnderReview                               bool // payments wait for a decision of the operator
 	Payments                                  ui.Table
@@ -253,6 +254,15 @@ func showRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if err != nil {
 		return ui.View{}, err
 	}
+	if !p.Theirs {
+		shared, err := destination.SharedAddresses(ctx, tx, r.CompanyID, r.ID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		for _, s := range shared {
+			p.SharedWith = append(p.SharedWith, c.LinkCell(s.Name, recipientPath(s.RecipientID)))
+		}
+	}
 	return ui.View{Template: "recipient", Title: r.Name, State: c.StateCell("recipient.status", r.Status), Checks: true,
 		Crumbs: peopleCrumbs(c), Data: p}, nil
 }
@@ -273,7 +283,7 @@ func destinationTable(c *ui.Request, all []destination.Destination) ui.Table {
 	for _, d := range all {
 		network := d.Network
 		if d.Kind == destination.Fiat {
-			network = strings.TrimSpace(d.Country + " " + d.Scheme)
+			network = strings.TrimSpace(d.Country + " " + destination.SchemeName(d))
 		}
 		where := ui.Cell{Text: DestinationName(d)}
 		if !Setup(c).Payable(d.Symbol, d.Network) {

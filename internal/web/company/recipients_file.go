@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -19,7 +21,7 @@ type recipientsFilePage struct {
 	Checked                 bool // CSV was read, and the counts below are its result
 	Valid, Existing, Failed int
 	Summary, Confirm        string
-	Problems                ui.Table
+	Fixes                   []rowFix
 	Columns                 []string
 }
 
@@ -41,13 +43,13 @@ func checkRecipientsFile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	if err != nil {
 		return ui.View{}, err
 	}
+	text = corrected(text, c.Form)
 	rows, err := payee.Import(ctx, tx, c.Sealer, c.Session.Principal(), c.Session.Company.ID, text, true)
 	if err != nil {
 		return ui.View{}, ui.RenameField(err, "/csv", "/file")
 	}
-	p := recipientsFilePage{CSV: text, Checked: true, Problems: ui.Table{Caption: c.Text("import.problems"),
-		Heads: c.Columns("import.row#", "import.column", "import.value", "import.wrong")}}
-	values := cellsOf(text)
+	p := recipientsFilePage{CSV: text, Checked: true}
+	values, shown := cellsOf(text), map[string]bool{}
 	for _, row := range rows {
 		switch row.Status {
 		case payee.ImportFailed:
@@ -58,11 +60,18 @@ func checkRecipientsFile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 			p.Valid++
 		}
 		for _, f := range row.Problems {
-			if len(p.Problems.Rows) < maxProblems {
-				p.Problems.Rows = append(p.Problems.Rows, []ui.Cell{{Text: strconv.Itoa(row.Row), Kind: "number"},
-					{Text: f.Pointer}, {Text: values(row.Row, f.Pointer)},
-					{Text: c.Localize(f.Code, f.Message, f.Pointer).Text}})
+			if len(p.Fixes) == maxProblems {
+				break
 			}
+			fix := rowFix{Line: strconv.Itoa(row.Row), Column: f.Pointer,
+				Problem: c.Localize(f.Code, f.Message, f.Pointer).Text}
+			name := fixName(row.Row, f.Pointer)
+			if value, has := values(row.Row, f.Pointer); has && !shown[name] && len(text) <= maxEditable {
+				fix.Field = ui.Field{Name: name, Value: value,
+					Label: c.Text("import.fix", c.FormatCount(int64(row.Row)), f.Pointer)}
+			}
+			shown[name] = true
+			p.Fixes = append(p.Fixes, fix)
 		}
 	}
 	p.Summary = c.Text("recipients.import.result", c.FormatCount(int64(p.Valid)), c.FormatCount(int64(p.Existing)),
@@ -71,25 +80,58 @@ func checkRecipientsFile(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	return recipientsFile(c, p), nil
 }
 
-// cellsOf returns a function that looks up a value of a CSV file by row and column. The header is row 1.
-func cellsOf(text string) func(row int, column string) string {
+// fixName returns the name of the field that corrects a value of a CSV file.
+func fixName(row int, column string) string { return fmt.Sprintf("fix.%d.%s", row, column) }
+
+// readCells reads a CSV file, whose separator is a comma or semicolon.
+func readCells(text string) ([][]string, error) {
 	r := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))
 	r.FieldsPerRecord = -1
 	if line, _, _ := strings.Cut(text, "\n"); !strings.Contains(line, ",") && strings.Contains(line, ";") {
 		r.Comma = ';'
 	}
-	records, err := r.ReadAll()
-	return func(row int, column string) string {
+	return r.ReadAll()
+}
+
+// cellsOf returns a function that looks up a value of a CSV file by row and column. The header is row 1. The function
+// reports false if the file has no such column or row.
+func cellsOf(text string) func(row int, column string) (string, bool) {
+	records, err := readCells(text)
+	return func(row int, column string) (string, bool) {
 		if err != nil || row < 1 || row > len(records) {
-			return ""
+			return "", false
 		}
 		for i, name := range records[0] {
 			if strings.EqualFold(strings.TrimSpace(name), column) && i < len(records[row-1]) {
-				return records[row-1][i]
+				return records[row-1][i], true
 			}
 		}
-		return ""
+		return "", false
 	}
+}
+
+// corrected returns a CSV file with the values of the form's fields that correct it. A file that is not valid CSV is
+// returned unchanged.
+func corrected(text string, form url.Values) string {
+	records, err := readCells(text)
+	changed := false
+	for n := range records {
+		for i, column := range records[0] {
+			name := fixName(n+1, strings.ToLower(strings.TrimSpace(column)))
+			if n > 0 && form.Has(name) && i < len(records[n]) {
+				records[n][i], changed = form.Get(name), true
+			}
+		}
+	}
+	if err != nil || !changed {
+		return text
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	if w.WriteAll(records) != nil {
+		return text // cannot happen, because a string builder does not fail
+	}
+	return b.String()
 }
 
 // importRecipients adds the valid rows of the file that the user has checked. Rows with an external_id that exists are
@@ -100,8 +142,15 @@ func importRecipients(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, e
 	if text == "" {
 		return ui.View{}, errNoFile.At("body", "/file")
 	}
-	_, err := payee.Import(ctx, tx, c.Sealer, c.Session.Principal(), c.Session.Company.ID, text, false)
-	return ui.View{Redirect: "/recipients/unpayable"}, ui.RenameField(err, "/csv", "/file")
+	rows, err := payee.Import(ctx, tx, c.Sealer, c.Session.Principal(), c.Session.Company.ID, text, false)
+	added := int64(0)
+	for _, row := range rows {
+		if row.Status != payee.ImportFailed && row.Status != payee.ImportExisting {
+			added++
+		}
+	}
+	return ui.View{Redirect: "/recipients/unpayable", About: c.Plural("recipients.count", added, c.FormatCount(added))},
+		ui.RenameField(err, "/csv", "/file")
 }
 
 var errNoFile = apierr.New(apierr.Invalid, "no_file", "Choose a file, or paste CSV.")

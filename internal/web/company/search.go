@@ -1,8 +1,11 @@
 package company
 
 import (
+	"cmp"
 	"context"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/apierr"
@@ -48,7 +51,7 @@ func showSearch(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if path := objectPath(text); path != "" {
 		return ui.View{Redirect: path}, nil
 	}
-	for _, find := range []search{findPeople, findPayrolls, findClaims, findInvoices, findTransactions} {
+	for _, find := range []search{findPeople, findPayments, findPayrolls, findClaims, findInvoices, findTransactions} {
 		t, err := find(ctx, tx, c, text)
 		if err != nil {
 			return ui.View{}, err
@@ -118,27 +121,70 @@ func findInvoices(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (u
 	return invoiceTable(ctx, tx, c, all)
 }
 
-// minAddress is the length of the shortest address or transaction ID.
-const minAddress = 20
+// findPayments finds the payments of an amount.
+func findPayments(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
+	t := ui.Table{Caption: c.Text("recipient.payments"),
+		Heads: c.Columns("recipient.name|a", "payroll.status|c", "payment.amount#|b", "payroll.id|e", "payroll.created#|d")}
+	amount := c.PlainAmount(text, money.USD)
+	if strings.Trim(amount, "0123456789.") != "" {
+		return t, nil
+	}
+	all, _, err := c.Payroll.Payments(ctx, tx, c.Session.Principal(), "", payroll.PaymentFilter{Amount: amount,
+		Page: db.Page{PerPage: maxFound}})
+	if fault, ok := apierr.As(err); ok && fault.Kind == apierr.Invalid {
+		return t, nil // the text is no amount
+	}
+	if err != nil {
+		return t, err
+	}
+	var ids []string
+	for _, m := range all {
+		ids = append(ids, m.PayeeID)
+	}
+	slices.Sort(ids)
+	people, err := payee.Payees(ctx, tx, c.Session.Company.ID, slices.Compact(ids))
+	if err != nil {
+		return t, err
+	}
+	for _, m := range all {
+		who := people[m.PayeeID].Name
+		name := c.LinkCell(cmp.Or(who, m.PayeeID), payrollPath(m.PayrollID)+"?search="+url.QueryEscape(who))
+		name.Kind = "person"
+		t.Rows = append(t.Rows, []ui.Cell{name, c.StateCell("payment.state", string(m.State)), c.AmountCell(m.Amount),
+			c.LinkCell(cmp.Or(m.ExternalID, c.Text("payroll.of", c.FormatDate(m.CreatedAt))), payrollPath(m.PayrollID)),
+			c.TimeCell(m.CreatedAt)})
+	}
+	return t, nil
+}
 
-// findTransactions finds the payments of a transaction, and the deposits of a transaction or to an address.
+// partOfTransaction matches a part of an address or transaction ID that is long enough to search for.
+var partOfTransaction = regexp.MustCompile(`^[0-9A-Za-z]{8,100}$`)
+
+// findTransactions finds the payments and deposits whose transaction ID or address contains the text. A text without a
+// digit is a name.
 func findTransactions(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
 	t := ui.Table{Caption: c.Text("search.transactions"),
 		Heads: c.Columns("search.payment|a", "payroll.status|c", "payment.amount#|b", "step.at#|d")}
 	company := c.Session.Company.ID
-	outs, err := payout.ByTransaction(ctx, tx, company, strings.ToLower(text), maxFound)
+	if !partOfTransaction.MatchString(text) || !strings.ContainsAny(text, "0123456789") {
+		return t, nil
+	}
+	outs, err := payout.Matching(ctx, tx, company, text, maxFound)
+	if err != nil {
+		return t, err
+	}
 	for _, o := range outs {
 		name := ui.Cell{Text: o.PayrollID}
 		if path := objectPath(o.PayrollID); path != "" {
 			name = c.LinkCell(o.PayrollID, path)
 		}
+		if o.Address != "" {
+			name.Lines = append(name.Lines, ui.CodeCell(o.Address))
+		}
 		t.Rows = append(t.Rows, []ui.Cell{name, c.StateCell("output.state", string(o.State)), c.AmountCell(o.Amount),
 			c.TimeCell(o.UpdatedAt)})
 	}
-	if err != nil || len(text) < minAddress {
-		return t, err
-	}
-	ins, err := deposit.At(ctx, tx, company, strings.ToLower(text), text, maxFound)
+	ins, err := deposit.Matching(ctx, tx, company, text, maxFound)
 	for _, d := range ins {
 		if path := objectPath(d.ObjectID); path != "" {
 			t.Rows = append(t.Rows, []ui.Cell{c.LinkCell(d.ObjectID, path), c.StateCell("deposit.state", string(d.State)),

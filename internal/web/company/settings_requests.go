@@ -57,12 +57,18 @@ func showRequests(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		c.Filter(ui.Field{Name: "request_id", MaxLength: 128}),
 	)}
 	p.Requests = ui.Table{Caption: c.Text("requests.title"), Heads: c.Columns(
-		"request.at|d", "request.operation|a", "request.outcome|b", "request.took#|hide", "request.app|c")}
+		"request.at|c", "request.operation|a", "request.outcome|b", "request.took#|hide", "request.app|hide")}
 	p.Requests.Empty = c.EmptyList(p.Filters, c.EmptyStep("activity", "requests.none", true, "apps.title",
 		"/settings/api"))
 	for _, r := range all {
+		result := outcome(c, r)
+		if result.Tone = "green"; r.Status >= 500 {
+			result.Tone = "red"
+		} else if r.Status >= 400 {
+			result.Tone = "amber"
+		}
 		p.Requests.Rows = append(p.Requests.Rows, []ui.Cell{
-			c.LinkCell(c.FormatTime(r.At), requestsPath+"/"+r.Ref), ui.CodeCell(r.Method + " " + r.Path), outcome(c, r),
+			c.LinkCell(c.FormatTime(r.At), requestsPath+"/"+r.Ref), ui.CodeCell(r.Method + " " + r.Path), result,
 			{Text: took(r), Kind: "number"}, {Text: cmp.Or(names[r.AppID], r.AppID)},
 		})
 	}

@@ -150,7 +150,7 @@ func askRecipient(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 
 // AskByLink renders the form for a destination that a payee without an account enters at a link.
 func AskByLink(c *ui.Request, path string, r destination.Request) (ui.View, error) {
-	p := destinationPage{Path: path, Name: c.Text("form.back"), Holder: r.Owner.Name, Country: r.Owner.Country,
+	p := destinationPage{Path: path, Own: true, Name: c.Text("form.back"), Holder: r.Owner.Name, Country: r.Owner.Country,
 		Check: path + "/destinations/check", Symbol: formOrQuery(c, "symbol"), Rail: formOrQuery(c, dataPrefix+railKey)}
 	if r.Now != nil {
 		p.Was = DestinationName(*r.Now)

@@ -63,8 +63,11 @@ func showWallets(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	assets := []ui.Option{{Value: "", Label: c.Text("list.all")}}
 	for _, b := range balances {
 		card := walletCard{Currency: string(b.Currency), ID: b.ID, Path: c.URL("/wallets?asset=" + string(b.Currency)),
-			Available: c.FormatMoney(b.Available), State: c.StateCell("wallet.state", cmp.Or(string(b.State), "none")),
+			Available: c.FormatMoney(b.Available), State: c.StateCell("wallet.state", string(b.State)),
 			Selected: string(b.Currency) == cmp.Or(f.Currency, string(balances[0].Currency))}
+		if b.State == "" {
+			card.State = ui.Cell{} // a balance from payrolls or claims needs no wallet
+		}
 		if b.Reserved.Sign() != 0 {
 			card.Reserved = c.FormatMoney(b.Reserved)
 		}

@@ -91,7 +91,7 @@ func (s PageData) Frame() string {
 
 // Copies reports whether the page has buttons that copy a value, which need a script.
 func (s PageData) Copies() bool {
-	return s.Live != "" || s.Frame() == "app" || s.Template == "secret"
+	return s.Live != "" || s.Frame() == "app" || s.Template == "secret" || s.Template == "recovery"
 }
 
 // Sheet returns the class for the width of a single task.

@@ -109,7 +109,8 @@ type View struct {
 	Title          string
 	Data           any
 	status         int    // HTTP status; 0 means 200
-	Redirect       string // a path of these pages; only Cookie is used besides
+	Redirect       string // a path of these pages; only Cookie and About are used besides
+	About          string // what the notice after Redirect names: a person, or how many; "" for nothing
 	External       string // the registered redirect URL of an app; only Cookie is used besides
 	File           *File  // a download; only Cookie is used besides
 	Cookie         *http.Cookie

@@ -13,6 +13,7 @@ package ui
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"log/slog"
 	"mime"
@@ -389,7 +390,7 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 			return
 		}
 	} else if v.Redirect != "" && rt.Notice != "" && r.Method == http.MethodPost {
-		http.SetCookie(w, s.preference(noticeCookie, rt.Notice, time.Minute))
+		http.SetCookie(w, s.preference(noticeCookie, noticeValue(rt.Notice, v.About), time.Minute))
 	}
 	if v.Redirect != "" {
 		w.Header().Set("Location", c.URL(v.Redirect))
@@ -413,12 +414,35 @@ func (s *Server) serve(w *responseWriter, r *http.Request, rt Route) {
 		return
 	}
 	if k, err := r.Cookie(noticeCookie); err == nil && r.Method == http.MethodGet && !rt.Public {
-		if key := "notice." + k.Value; c.HasText(key) {
-			c.notice = c.Text(key)
-		}
+		c.notice = c.noticeText(k.Value)
 		http.SetCookie(w, s.preference(noticeCookie, "", 0))
 	}
 	s.writePage(w, c, v)
+}
+
+// maxAbout is the length of what a notice names, in characters.
+const maxAbout = 100
+
+// noticeValue returns the value of the cookie for a notice, which names about if that is not "".
+func noticeValue(key, about string) string {
+	if r := []rune(about); len(r) > maxAbout {
+		about = string(r[:maxAbout])
+	}
+	return key + "~" + base64.RawURLEncoding.EncodeToString([]byte(about))
+}
+
+// noticeText returns the text of a notice from the value of its cookie, "" if there is none.
+func (c *Request) noticeText(value string) string {
+	key, encoded, _ := strings.Cut(value, "~")
+	key = "notice." + key
+	about, err := base64.RawURLEncoding.DecodeString(encoded)
+	switch {
+	case !c.HasText(key):
+		return ""
+	case err == nil && len(about) > 0 && c.HasText(key+".of"):
+		return c.Text(key+".of", string(about))
+	}
+	return c.Text(key)
 }
 
 // The cookies of preferences and messages. They hold no secret.
