@@ -22,7 +22,7 @@ func showRetention(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if err != nil {
 		return ui.View{}, err
 	}
-	last := ui.Table{Caption: c.Text("operations.retention.last"), Empty: c.Text("operations.retention.never"),
+	last := ui.Table{Caption: c.Text("operations.retention.last"), Empty: c.Empty("operations.retention.never"),
 		Heads: c.Columns("operations.retention.class", "operations.retention.days#", "operations.retention.deleted#",
 			"operations.retention.retained#", "operations.since")}
 	for _, r := range run.Classes {
@@ -38,7 +38,7 @@ func showRetention(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	if err != nil {
 		return ui.View{}, err
 	}
-	holds := ui.Table{Caption: c.Text("operations.holds"), Empty: c.Text("operations.empty"),
+	holds := ui.Table{Caption: c.Text("operations.holds"), Empty: c.Empty("operations.empty"),
 		Heads: c.Columns("operations.object", "operations.reason", "operations.hold.by", "operations.since")}
 	for _, h := range held {
 		subject := ui.CodeCell(h.SubjectID)
