@@ -239,7 +239,8 @@ func showWebhookDelivery(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := deliveryPage{deliveryRow: newDeliveryRow(c, id, d), Endpoint: webhookPath(id), Body: string(ev.Body(c.Env))}
+	p := deliveryPage{deliveryRow: newDeliveryRow(c, id, d), Endpoint: webhookPath(id),
+		Body: indented(string(ev.Body(c.Env)))}
 	for _, a := range attempts {
 		p.Attempts = append(p.Attempts, attemptRow{
 			Attempt: a, At: ui.FormatDay(a.At), Took: strconv.FormatInt(a.Took.Milliseconds(), 10) + " ms"})

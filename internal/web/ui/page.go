@@ -71,7 +71,7 @@ var sheets = map[string]string{
 	"authorize": "sheet-m", "code": "", "form_page": "", "invitation": "sheet-m", "join": "sheet-m", "passkey": "",
 	"proof": "", "recovery": "sheet-m", "refund": "sheet-m", "refund_check": "sheet-m", "secret": "sheet-m", "sent": "",
 	"sign_in": "", "operator_sign_in": "", "payee_request": "sheet-m",
-	"email_change": "sheet-m", "legal_accept": "sheet-m",
+	"device": "", "sso_sign_in": "", "email_change": "sheet-m", "legal_accept": "sheet-m",
 }
 
 // Frame returns what surrounds the content: "app" is the navigation of a signed-in user, "sheet" a single task,
