@@ -15,7 +15,7 @@
 #   guides       curl and jq, for the commands in docs/guides
 #   mcp          the official client of the Model Context Protocol from npm (tools/npm/mcp); needs node and npm
 #   oauth        the npm packages openid-client, oauth4webapi and simple-oauth2, which must complete our authorization flow; needs node and npm
-#   deploy       systemd-analyze and promtool from Debian, which check the files in deploy/
+#   deploy       systemd-analyze and promtool from Debian, which check the files in deploy/, and nginx, for the test of an installation
 #   x402         the npm packages @x402/fetch and @x402/evm, which must pay our claims; needs node and npm
 #
 # Go verifies its modules by the checksum database, apt its packages by signatures; packages of npm have pinned hashes, in
@@ -317,6 +317,10 @@ guides() {
 deploy() {
 	command -v systemd-analyze >/dev/null || apt systemd || {
 		say "no systemd-analyze: install the package systemd"
+		exit 1
+	}
+	[ -x /usr/sbin/nginx ] || apt nginx-light || {
+		say "no nginx: install the package nginx-light"
 		exit 1
 	}
 	[ -x "$tools/bin/promtool" ] && return

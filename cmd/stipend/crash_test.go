@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -125,6 +126,7 @@ type world struct {
 	line    *line          // nil without a proxy before the node
 	rails   *rails         // nil if Bitcoin is the only rail
 	env     []string       // in addition to the test's environment
+	client  *http.Client   // nil for http.DefaultClient
 	process *exec.Cmd
 	exited  chan struct{}
 	log     *bytes.Buffer
@@ -228,7 +230,7 @@ func (w *world) call(method, path, key string, body, answer any) error {
 	if key != "" {
 		req.Header.Set("Idempotency-Key", key)
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := cmp.Or(w.client, http.DefaultClient).Do(req)
 	if err != nil {
 		return err
 	}

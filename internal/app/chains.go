@@ -37,6 +37,14 @@ const simulatedEvery = 250 * time.Millisecond
 // witnessTimeout bounds each request to a witness.
 const witnessTimeout = 2 * time.Second
 
+// caFileOf returns the file of certificates for a witness node, "" for one without TLS.
+func (c Config) caFileOf(address string) string {
+	if !strings.HasPrefix(address, "https:") {
+		return ""
+	}
+	return c.BitcoinCAFile
+}
+
 // openBitcoin connects to the Bitcoin chain or simulates it, and makes the pool of the wallet's addresses.
 func (s *Service) openBitcoin() (err error) {
 	if s.keys, err = bitcoin.ParseXPub(s.cfg.BitcoinXPub, s.cfg.BitcoinNetwork); err != nil {
@@ -45,7 +53,8 @@ func (s *Service) openBitcoin() (err error) {
 	s.pool = chain.NewPool(s.db, BitcoinChain, s.keys)
 	for _, address := range s.cfg.BitcoinWitness {
 		node, err := bitcoin.NewClient(bitcoin.Options{
-			URL: address, Network: s.cfg.BitcoinNetwork, HTTP: &http.Client{Timeout: witnessTimeout},
+			URL: address, CAFile: s.cfg.caFileOf(address), Network: s.cfg.BitcoinNetwork,
+			HTTP: &http.Client{Timeout: witnessTimeout},
 		})
 		if err != nil {
 			return fmt.Errorf("--bitcoin-witness: %w", err)
@@ -62,7 +71,8 @@ func (s *Service) openBitcoin() (err error) {
 		return nil
 	}
 	s.source, err = bitcoin.NewClient(bitcoin.Options{
-		URL: s.cfg.BitcoinRPC, CookieFile: s.cfg.BitcoinCookie, Network: s.cfg.BitcoinNetwork,
+		URL: s.cfg.BitcoinRPC, CookieFile: s.cfg.BitcoinCookie, CAFile: s.cfg.BitcoinCAFile,
+		Network: s.cfg.BitcoinNetwork,
 	})
 	return err
 }

@@ -125,6 +125,7 @@ type Mail struct {
 type Bitcoin struct {
 	BitcoinRPC     string `name:"bitcoin-rpc"`
 	BitcoinCookie  string
+	BitcoinCAFile  string        `name:"bitcoin-ca-file"`
 	BitcoinWitness []string      `name:"bitcoin-witness"`
 	BitcoinNetwork string        `enum:",bitcoin,testnet,signet,regtest" default:""`
 	BitcoinXPub    string        `name:"bitcoin-xpub"`

@@ -71,6 +71,8 @@ var settings = map[string]setting{
 	"bitcoin-rpc": {"URL", "Bitcoin Core node, http://user:password@host:port. Default: simulated (sandbox only)."},
 	"bitcoin-cookie": {"FILE", "Cookie file of a Bitcoin Core node on this machine (.cookie in its data directory), " +
 		"instead of a user and password in the URL."},
+	"bitcoin-ca-file": {"FILE", "Certificates in PEM that Bitcoin nodes with https:// are verified with, such as " +
+		"btcd's rpc.cert. Default: those that the system trusts."},
 	"bitcoin-witness": {"URL", "Further Bitcoin nodes, http://user:password@host:port, separated by commas, that only " +
 		"confirm blocks: nothing is credited while one has other blocks, and no price is given while one is ahead. " +
 		"Default: none."},

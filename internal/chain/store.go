@@ -253,6 +253,12 @@ func firstAddress(ctx context.Context, tx *db.Tx, chain string) (a address, foun
 	return a, err == nil, err
 }
 
+// AnyAddress returns an address that was assigned on a chain, or "".
+func AnyAddress(ctx context.Context, tx *db.Tx, chain string) (string, error) {
+	a, _, err := firstAddress(ctx, tx, chain)
+	return a.address, err
+}
+
 // usedIndexes returns the indexes of a branch, starting at from, that have an assigned address.
 func usedIndexes(
 	ctx context.Context, tx *db.Tx, chain string, branch uint32, from int64,

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,12 +31,23 @@ func run(ctx context.Context, args []string) error {
 	source := flags.String("source", "../..", "directory of the repository")
 	out := flags.String("out", "../../dist", "directory of the release, which is emptied first")
 	version := flags.String("version", "", "version, such as v1.2.3; default: the tag of the commit, or v0.0.0-COMMIT")
+	platforms := flags.String("platforms", "", "platforms, such as linux/amd64, separated by commas; default: all")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	r, err := describe(ctx, *source, *version)
 	if err != nil {
 		return err
+	}
+	if *platforms != "" {
+		r.Targets = nil
+		for platform := range strings.SplitSeq(*platforms, ",") {
+			system, arch, _ := strings.Cut(platform, "/")
+			if !slices.Contains(targets, Target{system, arch}) {
+				return fmt.Errorf("platform %q: want one of %v", platform, targets)
+			}
+			r.Targets = append(r.Targets, Target{system, arch})
+		}
 	}
 	clean, err := os.MkdirTemp("", "stipend-source-")
 	if err != nil {

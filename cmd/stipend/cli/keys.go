@@ -56,7 +56,11 @@ func (k KeysNewCmd) Run(std Streams) error {
 	}
 	data := make([]byte, 32)
 	_, _ = rand.Read(data) // never fails: crypto/rand ends the program instead
-	fmt.Fprintf(std.Out, newKeys, coinType(k.Network), k.Network, signer.Deriver().XPub(), prv,
+	env := app.Production
+	if k.Network == "regtest" { // which production refuses
+		env = app.Sandbox
+	}
+	fmt.Fprintf(std.Out, newKeys, coinType(k.Network), env, k.Network, signer.Deriver().XPub(), prv,
 		evmSigner.Deriver().XPub(), evmPrv, hex.EncodeToString(data))
 	return nil
 }
@@ -64,7 +68,7 @@ func (k KeysNewCmd) Run(std Streams) error {
 const newKeys = `# Created by stipend keys new. Nobody else has these keys, and nobody can restore them: keep a copy
 # offline.
 # The accounts are m/84'/%d'/0' and m/44'/60'/0' of discarded seeds; no other backup of them exists.
-STIPEND_ENV=production
+STIPEND_ENV=%s
 STIPEND_BITCOIN_NETWORK=%s
 # Public: addresses are derived from it. For the roles api and watcher.
 STIPEND_BITCOIN_XPUB=%s

@@ -180,7 +180,7 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 		}
 		var err error
 		if c.Network == app.BitcoinChain {
-			source, err = c.node(d)
+			source, err = c.node(ctx, d)
 		} else {
 			var node evm.Node
 			node, err = c.network(d, c.Network)

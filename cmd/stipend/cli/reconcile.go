@@ -19,18 +19,34 @@ import (
 // NodeFlags name the Bitcoin node that a command connects to.
 type NodeFlags struct {
 	BitcoinRPC     string `name:"bitcoin-rpc"`
-	BitcoinNetwork string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" help:"The node's network."`
+	BitcoinNetwork string `default:"" enum:",bitcoin,testnet,signet,regtest" help:"Default: that of the stored addresses."`
 	BitcoinCookie  string
+	BitcoinCAFile  string `name:"bitcoin-ca-file"`
 }
 
-func (c NodeFlags) node(d *db.DB) (interface {
+func (c NodeFlags) node(ctx context.Context, d *db.DB) (interface {
 	chain.Source
 	chain.UTXOSource
 }, error) {
 	if c.BitcoinRPC == "" {
 		return bitcoinsim.New(d), nil
 	}
-	return bitcoin.NewClient(bitcoin.Options{URL: c.BitcoinRPC, CookieFile: c.BitcoinCookie, Network: c.BitcoinNetwork})
+	if c.BitcoinNetwork == "" {
+		var address string
+		if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+			address, err = chain.AnyAddress(ctx, tx, app.BitcoinChain)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		networks := bitcoin.NetworksOf(address)
+		if len(networks) != 1 {
+			return nil, errors.New("--bitcoin-network is missing: the stored addresses do not tell the network")
+		}
+		c.BitcoinNetwork = networks[0]
+	}
+	return bitcoin.NewClient(bitcoin.Options{URL: c.BitcoinRPC, CookieFile: c.BitcoinCookie, CAFile: c.BitcoinCAFile,
+		Network: c.BitcoinNetwork})
 }
 
 // EVMNodeFlags name the nodes of EVM networks that a command connects to.
@@ -78,7 +94,7 @@ stores its report. The node needs no wallet.`
 // Run prints the report. It returns backoffice.ErrDifferences if there are differences.
 func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
-		w, err := c.sources(d)
+		w, err := c.sources(ctx, d)
 		if err != nil {
 			return err
 		}
@@ -99,9 +115,9 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 }
 
 // sources returns the nodes and bank accounts to compare with.
-func (c ReconcileCmd) sources(d *db.DB) (w backoffice.Sources, err error) {
+func (c ReconcileCmd) sources(ctx context.Context, d *db.DB) (w backoffice.Sources, err error) {
 	w.Chain = app.BitcoinChain
-	if w.Node, err = c.node(d); err != nil {
+	if w.Node, err = c.node(ctx, d); err != nil {
 		return w, err
 	}
 	if w.Banks, err = c.accounts(); err != nil {

@@ -107,7 +107,8 @@ func (c RecoveryFlags) prepare(ctx context.Context, tx *db.Tx, keys recoveryKeys
 	return fmt.Sprintf(recoverySteps, c.Skip, watched+onEVM, queued[payout.Queued]), nil
 }
 
-const recoverySteps = `Payouts are paused. The next %d addresses are skipped, and %d of them are watched.
+const recoverySteps = `Payouts are paused. The next %d addresses are skipped.
+%d addresses that may have been given out are watched.
 
 What to do next (docs/operating.md, Backup and restore):
   1. Start the service. It reads the chain from the time of the backup and pays nothing.

@@ -45,6 +45,16 @@ func Params(network string) (*chaincfg.Params, error) {
 	return nil, fmt.Errorf("bitcoin: unknown network %q; want bitcoin, testnet, signet or regtest", network)
 }
 
+// NetworksOf returns the networks that an address may belong to: the two kinds of test networks share their format.
+func NetworksOf(address string) (all []string) {
+	for _, network := range []string{"bitcoin", "testnet", "signet", "regtest"} {
+		if _, err := AddressScript(address, network); err == nil {
+			all = append(all, network)
+		}
+	}
+	return all
+}
+
 // genesisHashes returns the possible hashes of a network's first block. There are two public test networks with the
 // same address and key formats.
 func genesisHashes(network string) []string {

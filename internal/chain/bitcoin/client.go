@@ -3,6 +3,8 @@ package bitcoin
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -34,6 +36,10 @@ type Options struct {
 
 	// CookieFile contains "user:password", which the node rewrites at each start. It overrides User and Password.
 	CookieFile string
+
+	// CAFile has certificates in PEM. One of them must have signed the node's certificate, or be the node's: btcd signs
+	// its own. The default is the certificates that the system trusts.
+	CAFile string
 
 	// FeeFloor is the fee rate, in satoshis per virtual byte, that is used if the node has no estimate. The default is
 	// 2, above the minimum relay fee.
@@ -72,7 +78,30 @@ func NewClient(o Options) (*Client, error) {
 	if o.HTTP == nil {
 		o.HTTP = &http.Client{Timeout: time.Minute}
 	}
+	if o.CAFile != "" {
+		if u.Scheme != "https" {
+			return nil, errors.New("bitcoin: a file of certificates is for a node whose URL begins with https://")
+		}
+		if o.HTTP, err = trust(*o.HTTP, o.CAFile); err != nil {
+			return nil, err
+		}
+	}
 	return &Client{o: o}, nil
+}
+
+// trust returns the client with the certificates of a file in place of those that the system trusts.
+func trust(client http.Client, file string) (*http.Client, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("bitcoin: read the certificates: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("bitcoin: %s has no certificate in PEM", file)
+	}
+	client.Transport = &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
+	return &client, nil
 }
 
 // Error is an error that the node returned.

@@ -29,8 +29,8 @@ type User struct {
 	Unverified                  bool // of the email address
 }
 
-// password is that of every account.
-const password = "verysecure"
+// Password is that of every account.
+const Password = "verysecure"
 
 // users adapts accounts to the storage of the provider.
 type users map[string]*storage.User
@@ -79,7 +79,7 @@ func (p *Provider) Register(redirectURIs ...string) {
 // Put adds accounts, or replaces those with the same subject. Call it while no request is running.
 func (p *Provider) Put(accounts ...User) {
 	for _, a := range accounts {
-		p.users[a.Subject] = &storage.User{ID: a.Subject, Username: a.Subject, Password: password, FirstName: a.First,
+		p.users[a.Subject] = &storage.User{ID: a.Subject, Username: a.Subject, Password: Password, FirstName: a.First,
 			LastName: a.Last, Email: a.Email, EmailVerified: !a.Unverified}
 	}
 }
@@ -109,7 +109,7 @@ func (p *Provider) SignIn(authURL, subject string) string {
 		p.t.Fatalf("the provider has no form for %s:\n%s", authURL, page)
 	}
 	page = p.read(c, http.MethodPost, p.Issuer+"/login/username", url.Values{"id": {id[1]}, "username": {subject},
-		"password": {password}})
+		"password": {Password}})
 	if back == "" {
 		p.t.Fatalf("the provider did not lead back:\n%s", page)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
 	"github.com/stipend/stipend/internal/identity"
+	"github.com/stipend/stipend/internal/testkit"
 	"github.com/stipend/stipend/internal/testkit/idp"
 	"github.com/stipend/stipend/internal/web/pagetest"
 	"github.com/stipend/stipend/internal/web/ui"
@@ -258,6 +259,33 @@ func TestTheSecondFactorFollowsSingleSignOn(t *testing.T) {
 			t.Error("the session does not count as one by the provider after the code")
 		}
 	})
+}
+
+// TestSSOInABrowser signs a member in by a provider at another origin: the content security policy lets the form lead
+// there and back, and nothing else is loaded from the provider.
+func TestSSOInABrowser(t *testing.T) {
+	t.Parallel()
+	testkit.NotQuick(t, "Chromium")
+	s := newSSOSite(t, pagetest.SQLite(t), idp.User{Subject: "1", Email: "admin@acme.example"})
+	s.verify()
+	for _, look := range []webtest.Look{{}, {Width: 320, NoScript: true}} {
+		p := webtest.Start(t).Open(s.URL+"/sign-in/sso?next=/settings/members", look)
+		if !look.NoScript {
+			p.Audit()
+		}
+		p.Fill("#email", "admin@acme.example")
+		p.Send("main button")
+		if at := webtest.Evaluate[string](p, "location.origin"); at != s.op.Issuer {
+			t.Fatalf("%s: at %s, want the provider %s:\n%s", look, at, s.op.Issuer, p.Text())
+		}
+		p.Fill("#username", "1")
+		p.Fill("#password", idp.Password)
+		p.Send("button")
+		if at := p.Path(); at != "/settings/members" || !strings.Contains(p.Text(), "admin@acme.example") {
+			t.Fatalf("%s: at %s:\n%s", look, at, p.Text())
+		}
+		p.Quiet(strings.TrimPrefix(s.op.Issuer, "http://"))
+	}
 }
 
 // TestSSOSettingsAreRefused checks the forms of the settings.
