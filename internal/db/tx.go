@@ -99,7 +99,12 @@ func (t *Tx) NewID(prefix string) string {
 
 // prepare prepares the transaction for a statement: it refuses a write in a read-only transaction, and writes the
 // buffered rows of the tables that the statement names.
-func (t *Tx) prepare(ctx context.Context, query string, writes bool) error {
+func (t *Tx) prepare(ctx context.Context, query string, args []any, writes bool) error {
+	if !t.flushing { // buffered rows are perhaps those of other functions
+		if err := guard(ctx, query, args); err != nil {
+			return err
+		}
+	}
 	if writes && t.readOnly {
 		return errReadOnly
 	}
@@ -114,7 +119,7 @@ func (t *Tx) prepare(ctx context.Context, query string, writes bool) error {
 
 // Exec executes a statement and returns the number of rows that it changed.
 func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	if err := t.prepare(ctx, query, true); err != nil {
+	if err := t.prepare(ctx, query, args, true); err != nil {
 		return 0, err
 	}
 	return t.conn.exec(ctx, query, args)
@@ -123,7 +128,7 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 // ExecOne executes a guarded statement. It returns [ErrConflict] if the statement does not change exactly one row. On
 // PostgreSQL the error may be returned by a later statement or the commit; the transaction never commits.
 func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
-	if err := t.prepare(ctx, query, true); err != nil {
+	if err := t.prepare(ctx, query, args, true); err != nil {
 		return err
 	}
 	return t.conn.execOne(ctx, query, args)
@@ -132,7 +137,7 @@ func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
 // Queue executes a statement without waiting for its result. On PostgreSQL it is sent with a later statement or the
 // commit, which returns its error.
 func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
-	if err := t.prepare(ctx, query, true); err != nil {
+	if err := t.prepare(ctx, query, args, true); err != nil {
 		return err
 	}
 	return t.conn.queue(ctx, query, args)
@@ -141,7 +146,7 @@ func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
 // Batch executes statements in order, in one round trip on PostgreSQL. Each sees the changes of those before it.
 func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
 	for _, s := range statements {
-		if err := t.prepare(ctx, s.Query, s.Row == nil || !t.readOnly && returnsChanges(s.Query)); err != nil {
+		if err := t.prepare(ctx, s.Query, s.Args, s.Row == nil || !t.readOnly && returnsChanges(s.Query)); err != nil {
 			return err
 		}
 	}
@@ -153,7 +158,7 @@ func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
 
 // Query executes a statement that returns rows. Close the rows before the next statement.
 func (t *Tx) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
-	if err := t.prepare(ctx, query, !t.readOnly && returnsChanges(query)); err != nil {
+	if err := t.prepare(ctx, query, args, !t.readOnly && returnsChanges(query)); err != nil {
 		return nil, err
 	}
 	return t.conn.query(ctx, query, args)
@@ -171,8 +176,13 @@ func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows []
 	if len(rows) == 0 {
 		return nil
 	}
-	if err := t.prepare(ctx, table, true); err != nil {
+	if err := t.prepare(ctx, table, nil, true); err != nil {
 		return err
+	}
+	if !t.flushing {
+		if err := guardInsert(ctx, table, columns, rows); err != nil {
+			return err
+		}
 	}
 	return t.conn.insert(ctx, table, columns, rows)
 }

@@ -122,6 +122,7 @@ func (r Reader) OfYear(ctx context.Context, tx *db.Tx, year int) ([]Payment, err
 
 // LoadOutputs sets the outputs of payments that a Reader returned, which it reads together for each company.
 func LoadOutputs(ctx context.Context, tx *db.Tx, all []Payment) error {
+	ctx = db.AcrossCompanies(ctx, "a person is paid by several companies; the payments were selected by person")
 	key := func(m *Payment) payout.PaymentKey { return payout.PaymentKey{PayrollID: m.payrollID, PaymentID: m.ID} }
 	of := map[string][]*Payment{}
 	for i := range all {

@@ -184,6 +184,9 @@ func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error)
 func (s *servedRoute) do(
 	ctx context.Context, c *request, w *responseWriter, asked any, key *keyedWrite,
 ) (out []byte, err error) {
+	if c.by.CompanyID != "" {
+		ctx = db.ForCompany(ctx, c.by.CompanyID)
+	}
 	h := s.rt.handler
 	if h.preprocess != nil {
 		if err := h.preprocess(ctx, c, asked); err != nil {

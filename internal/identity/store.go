@@ -179,6 +179,7 @@ func AdministratorsSince(ctx context.Context, tx *db.Tx, companyID string, since
 
 // Memberships returns the companies that a user is a member of, oldest first.
 func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
+	ctx = db.AcrossCompanies(ctx, "a person is a member of several companies; the statement names the person")
 	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id",
 		userID)
 	return db.Collect(rows, err, func(r *db.Rows) (Member, error) {
@@ -208,6 +209,7 @@ func upsertCommandLine(ctx context.Context, tx *db.Tx, scopes Scopes) error {
 // verified companies count.
 func nameTaken(ctx context.Context, tx *db.Tx, companyID, folded string, verified bool) (bool, error) {
 	var n int
+	ctx = db.AcrossCompanies(ctx, "names of apps are unique among all companies; only a number is read")
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM apps a JOIN companies c ON c.company_id = a.company_id
 		WHERE a.name_skeleton = $1 AND a.name_skeleton <> '' AND a.company_id <> $2 AND a.status = 'active'
 		AND (NOT $3 OR c.kyb_status = 'approved')`, folded, companyID, verified).Scan(&n)
@@ -227,6 +229,7 @@ func AppWithID(ctx context.Context, tx *db.Tx, appID string) (App, error) {
 func activeApp(ctx context.Context, tx *db.Tx, column, value string) (a App, err error) {
 	var scopes string
 	var created int64
+	ctx = db.AcrossCompanies(ctx, "an app of one company is used by others; the statement names the app")
 	err = tx.QueryRow(ctx, `SELECT company_id, app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at,
 		dpop FROM apps WHERE `+column+" = $1 AND status = 'active'", value).
 		Scan(&a.CompanyID, &a.ID, &a.Name, &a.ClientID, &a.secretDigest, &a.RedirectURI, &scopes, &created, &a.DPoP)
@@ -274,6 +277,7 @@ func GrantByID(ctx context.Context, tx *db.Tx, companyID, grantID string) (Grant
 	g := Grant{CompanyID: companyID, ID: grantID}
 	var scopes, allowed string
 	var expires int64
+	ctx = db.AcrossCompanies(ctx, "an app of one company is used by others; the statement names the grant")
 	err := tx.QueryRow(ctx, `SELECT g.app_id, g.user_id, g.scopes, a.scopes, g.expires_at
 		FROM app_grants g
 		JOIN apps a ON a.app_id = g.app_id
@@ -291,6 +295,7 @@ func GrantByID(ctx context.Context, tx *db.Tx, companyID, grantID string) (Grant
 // selectReach returns the owner, the name and the scopes of an app, which has no scopes if it is not active.
 func selectReach(ctx context.Context, tx *db.Tx, appID string) (owner, name string, scopes Scopes, err error) {
 	var text, status string
+	ctx = db.AcrossCompanies(ctx, "an app of one company is used by others; the statement names the app")
 	err = tx.QueryRow(ctx, "SELECT company_id, name, scopes, status FROM apps WHERE app_id = $1", appID).
 		Scan(&owner, &name, &text, &status)
 	if status == "active" {

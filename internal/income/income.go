@@ -286,6 +286,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id strin
 	if err != nil {
 		return Income{}, err
 	}
+	ctx = db.AcrossCompanies(ctx, "the income of a person belongs to no company; the statements name the person")
 	i, err := find(ctx, tx, u.ID, id)
 	if err != nil {
 		return i, err

@@ -96,6 +96,7 @@ func stopped(ctx context.Context, tx *db.Tx, userID string) ([]Income, error) {
 // Earned returns the incomes of a user that were fulfilled in [from, to), those that were received then and cancelled,
 // and, if open is set, those that have not ended.
 func Earned(ctx context.Context, tx *db.Tx, userID string, from, to time.Time, open bool) ([]Income, error) {
+	ctx = db.AcrossCompanies(ctx, "the income of a person belongs to no company; the statement names the person")
 	const arrived = `COALESCE((SELECT MAX(h.at) FROM history h WHERE h.company_id = incomes.user_id
 		AND h.object_id = incomes.income_id AND h.to_state = 'fulfilled'), 0)`
 	rows, err := tx.Query(ctx, "SELECT CASE WHEN state = 'fulfilled' THEN "+arrived+" ELSE 0 END, "+columns+` FROM incomes

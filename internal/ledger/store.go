@@ -26,6 +26,7 @@ func insertJournals(ctx context.Context, tx *db.Tx, journals, movements [][]any)
 // exchanges is not available. If it is negative, the operator has to add that amount before all liabilities can be
 // paid. Use [DebitOperator] to spend from a balance.
 func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
+	ctx = db.AcrossCompanies(ctx, "the operator's own funds are stored by company")
 	all := map[money.Asset]money.Amount{}
 	read := func(in string, args []any) error {
 		where := ""
@@ -68,6 +69,7 @@ const rollUpBatch = 5_000
 // rollUp locks the operator's balance of an asset, adds at most limit movements to it and returns their number. It
 // locks before it reads, so that no movement is counted twice.
 func rollUp(ctx context.Context, tx *db.Tx, a money.Asset, limit int) (int, error) {
+	ctx = db.AcrossCompanies(ctx, "the operator's own funds are stored by company")
 	if _, err := tx.Exec(ctx, `INSERT INTO operator_balances (asset, balance) VALUES ($1, 0)
 		ON CONFLICT (asset) DO UPDATE SET balance = operator_balances.balance`, string(a)); err != nil {
 		return 0, err

@@ -151,6 +151,7 @@ func CompaniesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error
 // companiesOf returns the companies that pay a user, or only those in which the user has a state. These are the only
 // queries across companies; an index by user serves them.
 func companiesOf(ctx context.Context, tx *db.Tx, userID, state string) ([]string, error) {
+	ctx = db.AcrossCompanies(ctx, "a person is paid by several companies; the statement names the person")
 	rows, err := tx.Query(ctx, `SELECT company_id FROM recipients
 		WHERE user_id = $1 AND user_id <> '' AND ($2 = '' OR status = $2) ORDER BY company_id`, userID, state)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })

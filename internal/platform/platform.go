@@ -110,8 +110,14 @@ type NewCompany struct {
 	FeeBps                        int64
 }
 
+// acrossConnected returns the context of what a platform does for companies that connected it.
+func acrossConnected(ctx context.Context) context.Context {
+	return db.AcrossCompanies(ctx, "a platform acts for other companies; each statement follows a check of the connection")
+}
+
 // Create creates a company that is connected to the principal's app, and invites its first owner.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, n NewCompany) (Company, error) {
+	ctx = acrossConnected(ctx)
 	owner, err := identity.CompanyByID(ctx, tx, by.CompanyID)
 	if err != nil {
 		return Company{}, err
@@ -210,6 +216,7 @@ func (s *Service) checkReturn(url string) error {
 
 // Get returns a company that the principal's app created, or apierr.NotFoundErr.
 func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (Company, error) {
+	ctx = acrossConnected(ctx)
 	c, err := find(ctx, tx, companyID)
 	if err == nil && (c.AppID != by.AppID || c.owner != by.CompanyID) {
 		err = apierr.NotFoundErr
@@ -237,12 +244,14 @@ type Filter struct {
 
 // List returns the companies that the principal's app created, newest first, and the number on all pages.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Company, int64, error) {
+	ctx = acrossConnected(ctx)
 	return list(ctx, tx, by, f)
 }
 
 // SetFee changes the fee of a platform on the payrolls that a connected company creates from now on.
 func (s *Service) SetFee(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, bps int64) (
 	Company, error) {
+	ctx = acrossConnected(ctx)
 	c, err := s.connected(ctx, tx, by, companyID)
 	if err != nil || c.PlatformFeeBps == bps {
 		return c, err
@@ -279,6 +288,7 @@ func percent(bps int64) string {
 // auth.ErrMember once the company has members.
 func (s *Service) Invite(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, email, tag string) (
 	auth.Invitation, error) {
+	ctx = acrossConnected(ctx)
 	c, err := s.connected(ctx, tx, by, companyID)
 	if err != nil {
 		return auth.Invitation{}, err
@@ -298,6 +308,7 @@ type Token struct {
 // the app if scopes is empty.
 func (s *Service) IssueToken(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, scopes string) (
 	Token, error) {
+	ctx = acrossConnected(ctx)
 	c, err := s.connected(ctx, tx, by, companyID)
 	if err != nil {
 		return Token{}, err
@@ -328,6 +339,7 @@ func (s *Service) IssueToken(ctx context.Context, tx *db.Tx, by identity.Princip
 // to that of the company.
 func (s *Service) Link(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, returnURL string) (
 	url string, expires time.Time, err error) {
+	ctx = acrossConnected(ctx)
 	c, err := s.connected(ctx, tx, by, companyID)
 	if err != nil {
 		return "", expires, err

@@ -337,6 +337,9 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, us
 
 // read returns an account with its balance and decrypted account numbers.
 func (s *Service) read(ctx context.Context, tx *db.Tx, a Account) (Account, error) {
+	if identity.IsUser(a.OwnerID) {
+		ctx = db.AcrossCompanies(ctx, "the account of a person belongs to no company; the statement names the person")
+	}
 	var err error
 	if a.Balance, err = ledger.Balance(ctx, tx, a.OwnerID, ledger.CompanyFunds, "", a.Currency); err != nil ||
 		a.sealed == "" {

@@ -204,9 +204,17 @@ func (s Source) where(tx *db.Tx) (condition string, args []any) {
 	return "company_id IN (" + connected + ") AND name NOT LIKE 'webhook.%'", []any{s.AppID, db.Micros(tx.Now())}
 }
 
+// reach returns the context of statements about events of a source.
+func (s Source) reach(ctx context.Context) context.Context {
+	if s.AppID == "" {
+		return ctx
+	}
+	return db.AcrossCompanies(ctx, "an app reads events of the companies that connected it; the statement names the app")
+}
+
 func selectByID(ctx context.Context, tx *db.Tx, from Source, id string) ([]StoredEvent, error) {
 	where, args := from.where(tx)
-	return queryEvents(ctx, tx, fmt.Sprintf("%s AND event_id = $%d", where, len(args)+1), append(args, id)...)
+	return queryEvents(from.reach(ctx), tx, fmt.Sprintf("%s AND event_id = $%d", where, len(args)+1), append(args, id)...)
 }
 
 func selectPosition(ctx context.Context, tx *db.Tx, from Source, id string) (position int64, err error) {
@@ -214,7 +222,8 @@ func selectPosition(ctx context.Context, tx *db.Tx, from Source, id string) (pos
 	if from.AppID != "" {
 		where, arg = "company_id IN (SELECT company_id FROM app_grants WHERE app_id = $2)", from.AppID
 	}
-	err = tx.QueryRow(ctx, "SELECT position FROM events WHERE event_id = $1 AND "+where, id, arg).Scan(&position)
+	err = tx.QueryRow(from.reach(ctx), "SELECT position FROM events WHERE event_id = $1 AND "+where, id, arg).
+		Scan(&position)
 	return position, err
 }
 
@@ -236,6 +245,7 @@ func selectByPosition(ctx context.Context, tx *db.Tx, positions []int64) (map[in
 
 func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, after int64, limit int) (
 	[]StoredEvent, error) {
+	ctx = Source{p.CompanyID, p.AppID}.reach(ctx)
 	last, err := settled(ctx, tx)
 	if err != nil {
 		return nil, err

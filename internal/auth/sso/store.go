@@ -76,6 +76,7 @@ func deleteDomain(ctx context.Context, tx *db.Tx, companyID, name string) error 
 // domainFree reports whether no other company has proved that a domain is its own.
 func domainFree(ctx context.Context, tx *db.Tx, companyID, name string) (bool, error) {
 	var n int64
+	ctx = db.AcrossCompanies(ctx, "a domain belongs to one company; only a number is read")
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM sso_domains WHERE domain = $1 AND verified_at > 0
 		AND company_id <> $2`, name, companyID).Scan(&n)
 	return n == 0, err

@@ -146,6 +146,10 @@ func (c *Request) admit(ctx context.Context, tx *db.Tx, rt Route, h handler) (Vi
 	if err := c.resumeForm(ctx, tx); err != nil {
 		return View{}, err
 	}
+	if rt.Access >= Member {
+		ctx = db.ForCompany(ctx, c.Session.Company.ID)
+		c.HTTP = c.HTTP.WithContext(db.ForCompany(c.HTTP.Context(), c.Session.Company.ID))
+	}
 	return h(ctx, tx, c)
 }
 

@@ -436,6 +436,7 @@ func scanDelivery(r *db.Rows) (d Delivery, err error) {
 }
 
 func selectDelivery(ctx context.Context, tx *db.Tx, e Endpoint, position int64) (Delivery, error) {
+	ctx = db.AcrossCompanies(ctx, "events of connected companies are joined to an endpoint of one; the statement names it")
 	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM "+deliveryTables+
 		" WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.position = $3", e.CompanyID, e.ID, position)
 	found, err := db.Collect(rows, err, scanDelivery)
@@ -450,6 +451,7 @@ func selectDelivery(ctx context.Context, tx *db.Tx, e Endpoint, position int64) 
 
 func selectDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, p DeliveriesParams, filter webhook.Filter,
 	before int64, limit int) ([]Delivery, error) {
+	ctx = db.AcrossCompanies(ctx, "events of connected companies are joined to an endpoint of one; the statement names it")
 	if before == 0 {
 		before = 1 << 62
 	}
