@@ -30,6 +30,7 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/oauth"
+	"github.com/stipend/stipend/internal/payee"
 	"github.com/stipend/stipend/internal/payee/destination"
 	"github.com/stipend/stipend/internal/platform"
 	"github.com/stipend/stipend/internal/sandbox"
@@ -245,21 +246,32 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 				Email: words[1], FirstName: "Free", LastName: "Agent", Country: "US"}})
 			set(name, u.ID)
 			return err
+		case "worker":
+			_, err := payee.AddWorker(ctx, tx, words[1], words[2], payee.Contractor)
+			set(name, words[2])
+			return err
 		case "app":
+			scopes := words[1:]
+			if len(scopes) == 0 {
+				scopes = []identity.Scope{identity.CompanyDetail}
+			}
 			a, secret, err := identity.CreateApp(ctx, tx, identity.Sandbox, identity.NewApp{CompanyID: d.seed.CompanyID,
-				Name: "Books", RedirectURI: d.seed.RedirectURI, Scopes: identity.NewScopes(identity.CompanyDetail)})
+				Name: "Books", RedirectURI: d.seed.RedirectURI, Scopes: identity.NewScopes(scopes...)})
 			set(name, a.ClientID)
 			set(name+"_secret", secret)
 			return err
 		case "code":
 			p := oauth.Params{ClientID: words[1], State: "s"}
+			consenting, company := sandbox.SeedID("usr", "admin"), d.seed.CompanyID
 			for _, word := range words[2:] {
 				switch name, value, _ := strings.Cut(word, "="); name {
 				case "verifier":
 					sum := sha256.Sum256([]byte(value))
 					p.Challenge, p.Method = base64.RawURLEncoding.EncodeToString(sum[:]), "S256"
 				case "scope":
-					p.Scope = value
+					p.Scope = strings.ReplaceAll(value, "+", " ")
+				case "user": // without a company
+					consenting, company = value, ""
 				case "redirect":
 					p.RedirectURI, p.ResponseType = value, "code"
 				}
@@ -268,11 +280,11 @@ func (d *scriptClient) set(t *testing.T, name, what string, set func(name, value
 			if err != nil {
 				return err
 			}
-			admin, err := identity.GetUser(ctx, tx, d.s.Sealer(), sandbox.SeedID("usr", "admin"))
+			u, err := identity.GetUser(ctx, tx, d.s.Sealer(), consenting)
 			if err != nil {
 				return err
 			}
-			code, err := oauth.Grant(ctx, tx, identity.Sandbox, admin, d.seed.CompanyID, r)
+			code, err := oauth.Grant(ctx, tx, identity.Sandbox, u, company, r)
 			set(name, code)
 			return err
 		case "text":

@@ -25,7 +25,7 @@ func webhooks(reg huma.Registry) map[string]*huma.PathItem {
 		summary, _, _ := strings.Cut(d.When, ". ")
 		items[d.Name] = &huma.PathItem{Post: &huma.Operation{
 			Method: http.MethodPost, OperationID: "on-" + strings.NewReplacer(".", "-", "_", "-").Replace(d.Name),
-			Summary: strings.TrimSuffix(summary, "."), Description: d.When, Tags: []string{tagOf("/api/webhooks")},
+			Summary: strings.TrimSuffix(summary, "."), Description: describeEvent(d), Tags: []string{tagOf("/api/webhooks")},
 			Security: []map[string][]string{},
 			RequestBody: &huma.RequestBody{
 				Required: true, Description: "The event, signed as docs/webhooks.md describes.",
@@ -39,13 +39,24 @@ func webhooks(reg huma.Registry) map[string]*huma.PathItem {
 	return items
 }
 
+// describeEvent returns when an event is sent, and the scopes by which apps receive that of a user.
+func describeEvent(d webhook.Declaration) string {
+	scopes := webhook.UserScopes(d.Name)
+	if scopes == nil {
+		return d.When
+	}
+	return d.When + " An app that a user has connected receives that of the user, with the scope `" +
+		strings.Join(scopes, "` or `") + "`."
+}
+
 func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 	data := *reg.Schema(d.Payload, true, schemaName(d.Payload, ""))
 	data.Description = "State of the object when the change was committed."
 	s := &huma.Schema{
-		Type:     huma.TypeObject,
-		Required: []string{"api_version", "company_id", "created", "data", "environment", "event", "id", "sequence"},
+		Type: huma.TypeObject,
+		Required: []string{"api_version", "company_id", "created", "data", "environment", "event", "id", "sequence",
+			"user_id"},
 		Properties: map[string]*huma.Schema{
 			"event": {Type: huma.TypeString, Enum: []any{d.Name}},
 			"data":  &data,
@@ -54,7 +65,8 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 			"created":     {Type: huma.TypeString, Format: "date-time"},
 			"environment": text(),
 			"api_version": text(),
-			"company_id":  text(),
+			"company_id":  {Type: huma.TypeString, Description: companyOfEvent},
+			"user_id":     {Type: huma.TypeString, Description: userOfEvent},
 			"sequence": {Type: huma.TypeInteger, Format: "int64",
 				Description: "Increases with each event of an object."},
 		},
@@ -70,7 +82,7 @@ func Documentation() (errors []docsite.Error, events []docsite.Event) {
 		if err != nil {
 			panic("httpapi: the example of " + d.Name + " cannot be written: " + err.Error())
 		}
-		events = append(events, docsite.Event{Name: d.Name, When: d.When, Example: string(example)})
+		events = append(events, docsite.Event{Name: d.Name, When: describeEvent(d), Example: string(example)})
 	}
 	for _, e := range explanations {
 		errors = append(errors, docsite.Error(e))
@@ -79,6 +91,12 @@ func Documentation() (errors []docsite.Error, events []docsite.Event) {
 }
 
 const exampleCompanyID = "com_06gf58g6w1v5s708fp7tx3xdw0"
+
+// Descriptions of whose an event is.
+const (
+	companyOfEvent = "Company whose event it is. Empty for an event of a user."
+	userOfEvent    = "User whose event it is, who has connected the app. Empty for an event of a company."
+)
 
 const exampleEventID = "evt_06gf58g6w2qkhv375vsd8b2pm4"
 
@@ -89,6 +107,7 @@ func eventExample(d webhook.Declaration) any {
 	}
 	return map[string]any{
 		"event": d.Name, "data": json.RawMessage(data), "id": exampleEventID, "created": "2026-09-30T14:05:00.000Z",
-		"environment": "production", "api_version": webhook.APIVersion, "company_id": exampleCompanyID, "sequence": 1,
+		"environment": "production", "api_version": webhook.APIVersion, "company_id": exampleCompanyID, "user_id": "",
+		"sequence": 1,
 	}
 }

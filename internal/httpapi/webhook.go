@@ -30,7 +30,7 @@ func (rawObject) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: 
 type (
 	eventList struct {
 		CompanyID string    `query:"company_id"`
-		Source    string    `query:"source" enum:"company,connections" default:"company" doc:"Or connected companies."`
+		Source    string    `query:"source" enum:"company,connections" default:"company" doc:"Or all who connected the app."`
 		Name      string    `query:"name" maxLength:"2000"`
 		ObjectID  string    `query:"object_id" maxLength:"64"`
 		From      time.Time `query:"from" doc:"Created at or after."`
@@ -53,7 +53,8 @@ type (
 		Created     string    `json:"created" format:"date-time"`
 		Environment string    `json:"environment"`
 		APIVersion  string    `json:"api_version"`
-		CompanyID   string    `json:"company_id" doc:"Company whose event it is."`
+		CompanyID   string    `json:"company_id" doc:"Company whose event it is. Empty for an event of a user."`
+		UserID      string    `json:"user_id" doc:"User whose event it is. Empty for an event of a company."`
 		Sequence    int64     `json:"sequence" doc:"The object's version, which increases with every event of the object."`
 	}
 
@@ -72,7 +73,7 @@ type (
 		URL         string   `json:"url" doc:"A public https address on port 443 or 8443."`
 		Description string   `json:"description,omitempty" maxLength:"200"`
 		Events      []string `json:"events,omitempty" maxItems:"50"`
-		Source      string   `json:"source,omitempty" enum:"company,connections" doc:"Or companies connected to the app."`
+		Source      string   `json:"source,omitempty" enum:"company,connections" doc:"Or all who connected the app."`
 	}
 
 	webhookPath struct {
@@ -207,7 +208,7 @@ type (
 	}
 )
 
-// fromConnections selects the events of the companies that have connected an app.
+// fromConnections selects the events of the companies and users who have connected an app.
 const fromConnections = "connections"
 
 func listEvents(ctx context.Context, tx *db.Tx, c *request, in *eventList) (*eventPage, error) {

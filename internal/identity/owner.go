@@ -11,7 +11,7 @@ import (
 // tenant in rows and in the ledger.
 type Owner struct {
 	ID        string // usr_… or com_…
-	CompanyID string // ID of the caller's company, which receives the events of the object
+	CompanyID string // the company itself, or the one that keeps the user's record; "" for a person with an account
 	User      User   // the zero User when the company itself is the owner
 	Company   Company
 }
@@ -28,7 +28,7 @@ func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID s
 		if o.User, err = ActingUser(ctx, tx, by, requestedUserID); err != nil {
 			return Owner{}, err
 		}
-		o.ID = o.User.ID
+		o.ID, o.CompanyID = o.User.ID, o.User.CompanyID
 	}
 	if o.CompanyID != "" {
 		o.Company, err = CompanyByID(ctx, tx, o.CompanyID)

@@ -213,13 +213,10 @@ func (i *Income) advance(ctx context.Context, tx *db.Tx, to payroll.State, reaso
 	return i.emit(tx, webhook.IncomeStatusUpdate, from, outputs)
 }
 
-// emit emits an event for the company that is notified, if there is one.
+// emit emits an event for the company that is notified, if there is one, and for the user.
 func (i *Income) emit(tx *db.Tx, event webhook.Type[webhook.IncomeData], from payroll.State,
 	outputs []payout.Output,
 ) error {
-	if i.CompanyID == "" {
-		return nil
-	}
 	fees, err := payroll.OutputFees(i.Fee, outputs)
 	if err != nil {
 		return err
@@ -236,7 +233,7 @@ func (i *Income) emit(tx *db.Tx, event webhook.Type[webhook.IncomeData], from pa
 			TxHash: o.TxID,
 		}
 	}
-	return webhook.Emit(tx, event.Event(i.CompanyID, i.ID, i.Version, d))
+	return webhook.Emit(tx, event.Event(i.CompanyID, i.ID, i.Version, d).And(i.UserID)...)
 }
 
 func (i *Income) post(tx *db.Tx, purpose string, lines ...ledger.Line) error {

@@ -66,7 +66,7 @@ var (
 type Invoice struct {
 	UserID    string
 	ID        string
-	CompanyID string // company that the user acted for, which gets the events
+	CompanyID string // company that keeps the user's record or is the payer, which gets the events; "" for none
 	PayerID   string
 	Number    string
 	Status    Status // as stored; see Shown
@@ -153,8 +153,11 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		return Invoice{}, err
 	}
 	v := Invoice{
-		UserID: user.ID, ID: tx.NewID("inv"), CompanyID: by.CompanyID, PayerID: to.ID, Status: Sent, Currency: to.Currency,
+		UserID: user.ID, ID: tx.NewID("inv"), CompanyID: user.CompanyID, PayerID: to.ID, Status: Sent, Currency: to.Currency,
 		Paid: money.Zero(to.Currency), Metadata: p.Metadata, Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
+	}
+	if to.IsCompany {
+		v.CompanyID = to.CompanyID
 	}
 	if p.Draft {
 		v.Status = Draft
@@ -626,18 +629,19 @@ func (v *Invoice) advance(ctx context.Context, tx *db.Tx, to Status, reason stri
 }
 
 func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from Status) error {
-	if v.CompanyID == "" { // events are for companies only
-		return nil
-	}
 	if from == v.Status {
 		from = "" // only the metadata changed
 	}
-	return webhook.Emit(tx, event.Event(v.CompanyID, v.ID, v.Version, webhook.InvoiceData{
+	e := event.Event(v.CompanyID, v.ID, v.Version, webhook.InvoiceData{
 		InvoiceID: v.ID, UserID: v.UserID, ExternalCompanyID: v.PayerID, Number: v.Number, Status: string(v.Status),
 		PreviousStatus: string(from),
 		Currency:       v.Currency, Total: v.Total, Paid: v.Paid, DueDate: v.DueDate, PayrollID: v.PayrollID,
 		SubpayrollID: v.PaymentID, Metadata: v.Metadata,
-	}))
+	})
+	if v.Bill() {
+		return webhook.Emit(tx, e) // the company's own record
+	}
+	return webhook.Emit(tx, e.And(v.UserID)...)
 }
 
 func (v *Invoice) place() identity.SealContext {

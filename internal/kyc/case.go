@@ -153,15 +153,12 @@ func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal
 	if len(missing) > 0 {
 		return user, incomplete(ErrDocuments, "/user_id", missing)
 	}
-	company := by.CompanyID
-	if company == "" {
-		company = user.CompanyID
-	}
-	c, err := s.open(ctx, tx, old, Case{SubjectID: user.ID, CompanyID: company, Kind: kindPerson, State: Initiated})
+	c, err := s.open(ctx, tx, old, Case{SubjectID: user.ID, CompanyID: user.CompanyID, Kind: kindPerson,
+		State: Initiated})
 	if err != nil {
 		return user, err
 	}
-	job.Enqueue(tx, job.New{CompanyID: company, Kind: JobSubmit, Payload: jobPayload{c.SubjectID, c.ID}})
+	job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobSubmit, Payload: jobPayload{c.SubjectID, c.ID}})
 	return user, nil
 }
 
@@ -403,13 +400,11 @@ func (s *Service) publish(ctx context.Context, tx *db.Tx, from State, c Case) er
 	if c.State == Approved {
 		payee.Payable(tx, c.SubjectID, c.SubjectID)
 	}
-	if c.CompanyID != "" {
-		if err := webhook.EmitNext(ctx, tx, webhook.UserKYCStatusUpdate.Event(c.CompanyID, c.SubjectID, 0,
-			webhook.UserVerificationData{
-				UserID: c.SubjectID, Status: public, Reasons: notNil(c.Reasons),
-			})); err != nil {
-			return err
-		}
+	if err := webhook.EmitNext(ctx, tx, webhook.UserKYCStatusUpdate.Event(c.CompanyID, c.SubjectID, 0,
+		webhook.UserVerificationData{
+			UserID: c.SubjectID, Status: public, Reasons: notNil(c.Reasons),
+		}).And(c.SubjectID)...); err != nil {
+		return err
 	}
 	return s.sendResult(ctx, tx, c)
 }
@@ -698,11 +693,8 @@ func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Pr
 		return user.ID, c.State.Public(), err
 	}
 	if c.State != Initiated && c.State != InReview {
-		company := by.CompanyID
-		if company == "" {
-			company = user.CompanyID
-		}
-		c, err = s.open(ctx, tx, c, Case{SubjectID: user.ID, CompanyID: company, Kind: kindPerson, State: Initiated})
+		c, err = s.open(ctx, tx, c, Case{SubjectID: user.ID, CompanyID: user.CompanyID, Kind: kindPerson,
+			State: Initiated})
 		if err != nil {
 			return "", "", err
 		}

@@ -71,6 +71,8 @@ type Payee struct {
 	Status  string
 	Country string
 	Email   string // "" when unknown
+	// CompanyID is the company that keeps the payee's record; "" for a person with an account. Only Owner sets it.
+	CompanyID string
 }
 
 // CreateParams are the details of a recipient without a login.
@@ -292,7 +294,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
 		if err == nil && r.UserID == "" {
-			return Payee{r.ID, r.UserID, r.Type, r.Role, r.Name, r.Status, r.Country, r.Email}, nil
+			return Payee{r.ID, r.UserID, r.Type, r.Role, r.Name, r.Status, r.Country, r.Email, r.CompanyID}, nil
 		}
 		if err != nil && !errors.Is(err, apierr.NotFoundErr) {
 			return Payee{}, err
@@ -306,7 +308,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 		return Payee{}, err
 	}
 	return Payee{ID: u.ID, UserID: u.ID, Kind: TypeUser, Name: u.Name(), Status: Pending, Country: u.Country,
-		Email: u.Email}, nil
+		Email: u.Email, CompanyID: u.CompanyID}, nil
 }
 
 // JobActivate is the kind of job that [HandleActivate] runs; its payload is a [JobPayload].

@@ -3,6 +3,7 @@ package payroll
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/money"
@@ -124,7 +125,25 @@ func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from St
 	if err := webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(p.CompanyID, m.ID, m.Version, d)); err != nil {
 		return err
 	}
+	if err := m.emitToPayee(tx, from, d); err != nil {
+		return err
+	}
 	return m.updateInvoice(ctx, tx, from, outputs)
+}
+
+// emitToPayee emits the event of a payee with an account: from the release on, because before it the payment is the
+// company's plan, and without what is the company's: the payroll, the metadata and the fees.
+func (m *Payment) emitToPayee(tx *db.Tx, from State, d webhook.PaymentData) error {
+	plan := func(s State) bool { return s == Pending || s == Received }
+	if plan(m.State) || m.State == Cancelled && plan(from) {
+		return nil
+	}
+	d.PayrollID, d.Metadata = "", nil
+	d.Payment.Outputs = slices.Clone(d.Payment.Outputs)
+	for i := range d.Payment.Outputs {
+		d.Payment.Outputs[i].Fees = money.Zero(d.Payment.Outputs[i].InputCurrency)
+	}
+	return webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event("", m.ID, m.Version, d).And(m.UserID)...)
 }
 
 // dataOf returns the payload of a payment's event.

@@ -18,19 +18,15 @@ const Returned = "returned"
 const JobTransfer = "transfer.changed"
 
 // Announce reports a transfer received on a funding account or on the operator's account (package bankreceipt): it
-// emits the event, and enqueues a JobTransfer if the owner is a user. A transfer to a user without a company has no
-// event.
+// emits the event, and enqueues a JobTransfer if the owner is a user.
 func Announce(tx *db.Tx, ownerID string, version int64, d webhook.TransferData) error {
 	if identity.IsUser(ownerID) {
 		d.UserID = ownerID
 		job.Enqueue(tx, job.New{CompanyID: ownerID, Kind: JobTransfer, Payload: d})
 	}
-	if d.CompanyID == "" {
-		return nil
-	}
 	event := webhook.TransferStatusUpdate
 	if d.PreviousStatus == "" {
 		event = webhook.TransferReceived
 	}
-	return webhook.Emit(tx, event.Event(d.CompanyID, d.TransferID, version, d))
+	return webhook.Emit(tx, event.Event(d.CompanyID, d.TransferID, version, d).And(d.UserID)...)
 }

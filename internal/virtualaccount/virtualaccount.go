@@ -614,8 +614,5 @@ func (a *Account) emit(tx *db.Tx, from State) error {
 	if a.OwnerID != a.CompanyID {
 		d.UserID = a.OwnerID
 	}
-	if a.CompanyID == "" {
-		return nil
-	}
-	return webhook.Emit(tx, webhook.UserFundingAccountStatus.Event(a.CompanyID, a.ID, a.Version, d))
+	return webhook.Emit(tx, webhook.UserFundingAccountStatus.Event(a.CompanyID, a.ID, a.Version, d).And(d.UserID)...)
 }

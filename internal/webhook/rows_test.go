@@ -10,6 +10,7 @@ import (
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/db/dbtest"
+	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/testkit"
 )
 
@@ -102,6 +103,62 @@ func TestEarlierEventsAreNotReadBySQLite(t *testing.T) {
 			}
 		}
 		return nil
+	})
+}
+
+// Storing and routing events of people does not read the consents of others, even before the database has statistics.
+func TestConsentsOfOthersAreNotRead(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		const others, most = 5000, 300
+		dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+			var rows [][]any
+			for i := range others {
+				id := fmt.Sprint(i)
+				rows = append(rows, []any{"", "gra_" + id, "app_1", "usr_" + id, identity.UserBankDetails, int64(1) << 60,
+					int64(0), int64(0)})
+			}
+			return tx.Insert(ctx, "app_grants", []string{"company_id", "grant_id", "app_id", "user_id", "scopes",
+				"expires_at", "revoked_at", "created_at"}, rows)
+		})
+		var users []string
+		for i := range 200 {
+			users = append(users, fmt.Sprint("usr_new_", i))
+		}
+		for range 7 { // PostgreSQL caches the plan at the sixth execution
+			dbtest.Write(t, d, func(ctx context.Context, tx *db.Tx) error {
+				var before, after int64
+				read := func(n *int64) error {
+					if d.Engine() != db.Postgres {
+						return nil
+					}
+					return tx.QueryRow(ctx, `SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables
+						WHERE relname = 'app_grants'`).Scan(n)
+				}
+				testkit.Check(t, read(&before))
+				found, err := selectReaders(ctx, tx, users)
+				testkit.Check(t, err)
+				connections, err := ConnectionsOf(ctx, tx, users...)
+				testkit.Check(t, errors.Join(err, read(&after)))
+				if len(found)+len(connections) != 0 || after-before > most {
+					t.Errorf("%d consents were read of others, %v, %v", after-before, found, connections)
+				}
+				return nil
+			})
+		}
+		if d.Engine() != db.SQLite {
+			return
+		}
+		dbtest.Read(t, d, func(ctx context.Context, tx *db.Tx) error {
+			rows, err := tx.Query(ctx, "EXPLAIN QUERY PLAN "+fmt.Sprintf(selectAmong, "VALUES ($2)"), int64(1), "usr_1")
+			plan, err := db.Collect(rows, err, func(r *db.Rows) (line string, err error) {
+				var id, parent, unused int64
+				return line, r.Scan(&id, &parent, &unused, &line)
+			})
+			if !slices.Contains(plan, "SEARCH g USING INDEX app_grants_of_user (user_id=?)") {
+				t.Errorf("%q", plan)
+			}
+			return err
+		})
 	})
 }
 

@@ -18,6 +18,10 @@ var eventRows = db.PreCommit(insertEvents)
 const eventColumns = "company_id, event_id, object_id, sequence, name, data, created_at"
 
 func insertEvents(ctx context.Context, tx *db.Tx, rows [][]any) error {
+	rows, err := withReaders(ctx, tx, rows)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
 	if tx.Engine() == db.SQLite {
 		last, err := reservePositions(ctx, tx, int64(len(rows)))
 		if err != nil {
@@ -163,11 +167,14 @@ func queryEvents(ctx context.Context, tx *db.Tx, where string, args ...any) ([]S
 	})
 }
 
-// connected selects the companies that have connected the app $1 at the time $2 with the scope to read their events.
+// connected selects the companies that have connected the app $1 at the time $2 with the scope to read their events,
+// and the users who have connected it without a company.
 const connected = `SELECT g.company_id FROM app_grants g
 	JOIN apps a ON a.app_id = g.app_id
 	LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
-	WHERE g.app_id = $1` + connects
+	WHERE g.app_id = $1` + connects + ` UNION ALL SELECT g.user_id FROM app_grants g
+	JOIN apps a ON a.app_id = g.app_id
+	WHERE g.app_id = $1` + userConnects
 
 // connects is the condition on a consent g, its app a and its member m, who is missing if the company was created by
 // the app's platform. $2 is the time.
@@ -177,7 +184,7 @@ const connects = ` AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'ac
 
 // selectConnections selects the apps of companies. It finds the consents by the first column of the primary key before
 // anything else, so that it takes the same time however many other companies have connected an app.
-func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all []Connection, err error) {
+func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all Connections, err error) {
 	for some, args := range db.BindKeys(companies, 3) {
 		rows, err := tx.Query(ctx, `WITH g AS MATERIALIZED (SELECT company_id, app_id, user_id, scopes, revoked_at, expires_at
 				FROM app_grants WHERE company_id <> $1 AND company_id IN `+some+`)
@@ -186,7 +193,7 @@ func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all 
 			LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
 			WHERE g.company_id <> $1`+connects, append([]any{"", db.Micros(tx.Now())}, args...)...)
 		found, err := db.Collect(rows, err, func(r *db.Rows) (c Connection, err error) {
-			return c, r.Scan(&c.CompanyID, &c.AppID)
+			return c, r.Scan(&c.SourceID, &c.AppID)
 		})
 		if err != nil {
 			return nil, err
@@ -201,7 +208,8 @@ func (s Source) where(tx *db.Tx) (condition string, args []any) {
 	if s.AppID == "" {
 		return "company_id = $1", []any{s.CompanyID}
 	}
-	return "company_id IN (" + connected + ") AND name NOT LIKE 'webhook.%'", []any{s.AppID, db.Micros(tx.Now())}
+	return "company_id IN (" + connected + ") AND name NOT LIKE 'webhook.%' AND " + allowed,
+		[]any{s.AppID, db.Micros(tx.Now())}
 }
 
 // reach returns the context of statements about events of a source.
@@ -220,7 +228,8 @@ func selectByID(ctx context.Context, tx *db.Tx, from Source, id string) ([]Store
 func selectPosition(ctx context.Context, tx *db.Tx, from Source, id string) (position int64, err error) {
 	where, arg := "company_id = $2", from.CompanyID
 	if from.AppID != "" {
-		where, arg = "company_id IN (SELECT company_id FROM app_grants WHERE app_id = $2)", from.AppID
+		where, arg = `company_id IN (SELECT CASE company_id WHEN '' THEN user_id ELSE company_id END FROM app_grants
+			WHERE app_id = $2)`, from.AppID
 	}
 	err = tx.QueryRow(from.reach(ctx), "SELECT position FROM events WHERE event_id = $1 AND "+where, id, arg).
 		Scan(&position)

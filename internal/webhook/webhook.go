@@ -1,5 +1,5 @@
-// Package webhook declares and stores events, which report changes of a company's objects. Package delivery sends
-// them to the company's endpoints.
+// Package webhook declares and stores events, which report changes of an object of a company or of a user. Package
+// delivery sends them to the endpoints of the company, and of the apps that the company or the user has connected.
 //
 // An event is a row that is committed together with the change that it reports. Its data is a snapshot of that time.
 // The events of an object have ascending sequences.
@@ -21,6 +21,7 @@ import (
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/db"
+	"github.com/stipend/stipend/internal/identity"
 )
 
 // Kept is the time for which an event can be read and sent again.
@@ -32,7 +33,8 @@ const APIVersion = "2.0"
 // NoticeNew is the in-process topic that is notified when events were committed.
 const NoticeNew = "webhook.new"
 
-// Emit stores events in this order. They are written directly before the commit.
+// Emit stores events in this order. They are written directly before the commit, those of users only if the user has
+// connected an app.
 func Emit(tx *db.Tx, events ...Event) error {
 	for _, e := range events {
 		if e.name == "" || e.Sequence < 1 {
@@ -48,19 +50,29 @@ func Emit(tx *db.Tx, events ...Event) error {
 	return nil
 }
 
-// EmitNext stores an event with the next sequence of its object. It is for objects without a version, which are
+// EmitNext stores events with the next sequences of their objects. It is for objects without a version, which are
 // stored in several rows: users, recipients, companies. The function that creates such an object may emit its first
 // event with sequence 1.
-func EmitNext(ctx context.Context, tx *db.Tx, e Event) (err error) {
-	if e.Sequence, err = nextSequence(ctx, tx, e.CompanyID, e.ObjectID); err != nil {
-		return err
+func EmitNext(ctx context.Context, tx *db.Tx, events ...Event) (err error) {
+	for _, e := range events {
+		if identity.IsUser(e.CompanyID) {
+			if found, err := selectReaders(ctx, tx, []string{e.CompanyID}); err != nil || !found[e.CompanyID] {
+				return err
+			}
+		}
+		if e.Sequence, err = nextSequence(ctx, tx, e.CompanyID, e.ObjectID); err != nil {
+			return err
+		}
+		if err := Emit(tx, e); err != nil {
+			return err
+		}
 	}
-	return Emit(tx, e)
+	return nil
 }
 
 // StoredEvent is an event that has been committed and so has a position.
 type StoredEvent struct {
-	CompanyID, ID, ObjectID, Name string
+	CompanyID, ID, ObjectID, Name string // the CompanyID of a user's event is the user's ID
 	Sequence, Position            int64
 	Data                          json.RawMessage
 	Created                       time.Time
@@ -68,6 +80,10 @@ type StoredEvent struct {
 
 // Body returns the JSON text that is sent: the same bytes at every attempt.
 func (e StoredEvent) Body(environment string) []byte {
+	companyID, userID := e.CompanyID, ""
+	if identity.IsUser(companyID) {
+		companyID, userID = "", companyID
+	}
 	text, err := json.Marshal(struct {
 		Event       string          `json:"event"`
 		Data        json.RawMessage `json:"data"`
@@ -76,9 +92,10 @@ func (e StoredEvent) Body(environment string) []byte {
 		Environment string          `json:"environment"`
 		APIVersion  string          `json:"api_version"`
 		CompanyID   string          `json:"company_id"`
+		UserID      string          `json:"user_id"`
 		Sequence    int64           `json:"sequence"`
-	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, e.CompanyID,
-		e.Sequence})
+	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, companyID,
+		userID, e.Sequence})
 	if err != nil {
 		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // the data was encoded by Emit
 	}
@@ -105,26 +122,14 @@ func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
 // Waiting reports whether Next would return anything.
 func Waiting(ctx context.Context, tx *db.Tx) (bool, error) { return anyWaiting(ctx, tx) }
 
-// Source selects the events of a company or, with an AppID, those of all companies that have connected the app.
+// Source selects the events of a company or, with an AppID, those of all companies and users who have connected the
+// app.
 type Source struct{ CompanyID, AppID string }
-
-// Connection is an app that receives the events of a company.
-type Connection struct{ CompanyID, AppID string }
-
-// Connections returns the apps that companies have connected with the scope to read their events, until they disconnect
-// or the member who connected the app no longer manages the company.
-func Connections(ctx context.Context, tx *db.Tx, companies ...string) ([]Connection, error) {
-	return selectConnections(ctx, tx, companies)
-}
-
-// ForApps reports whether the events of connected companies contain an event. Those of endpoints concern only their
-// company.
-func (e StoredEvent) ForApps() bool { return !strings.HasPrefix(e.Name, "webhook.") }
 
 // ListParams selects events of a source. Zero values select everything.
 type ListParams struct {
 	CompanyID string
-	AppID     string // selects the events of all companies that have connected the app, and not those of CompanyID
+	AppID     string // selects the events of all who have connected the app, and not those of CompanyID
 	Names     string // names and prefixes ("payroll.*"), separated by commas
 	ObjectID  string
 	From, To  time.Time // From is inclusive, To is exclusive
@@ -170,8 +175,8 @@ func Get(ctx context.Context, tx *db.Tx, from Source, id string) (StoredEvent, e
 	return events[0], nil
 }
 
-// Position returns the position of an event of a source, or an error if there is none. Events of companies that
-// disconnected the source's app since then have positions too, so that a reader can go on behind them.
+// Position returns the position of an event of a source, or an error if there is none. Events of companies and users
+// who disconnected the source's app since then have positions too, so that a reader can go on behind them.
 func Position(ctx context.Context, tx *db.Tx, from Source, id string) (int64, error) {
 	return selectPosition(ctx, tx, from, id)
 }

@@ -2463,7 +2463,7 @@ type EventItem = Event
 type EventListParams struct {
 	// ID of the company. Default: the company that the credential acts for. Any other is rejected.
 	CompanyID string
-	// Or connected companies. One of: company, connections.
+	// Or all who connected the app. One of: company, connections.
 	Source string
 	// Event names, or prefixes such as `payroll.*`, separated by commas.
 	Name string
@@ -7989,7 +7989,7 @@ type WebhookCreateParams struct {
 	Description string `json:"description,omitzero"`
 	// Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all.
 	Events []string `json:"events,omitzero"`
-	// Or companies connected to the app. One of: company, connections.
+	// Or all who connected the app. One of: company, connections.
 	Source string `json:"source,omitzero"`
 	// A public https address on port 443 or 8443.
 	URL string `json:"url"`

@@ -27,7 +27,8 @@ type Event struct {
 	Created     time.Time       `json:"created"`
 	Environment string          `json:"environment"` // sandbox or production
 	APIVersion  string          `json:"api_version"`
-	CompanyID   string          `json:"company_id"` // company whose event it is
+	CompanyID   string          `json:"company_id"` // company whose event it is, or ""
+	UserID      string          `json:"user_id"`    // user whose event it is, or ""
 	Sequence    int64           `json:"sequence"`   // increases with each event of the object
 	Data        json.RawMessage `json:"data"`       // decode it with Payload
 }

@@ -20,7 +20,7 @@ type ListenCmd struct {
 	Client
 	ForwardTo string `required:"" placeholder:"URL" help:"Where to send events, such as http://localhost:3000/hooks."`
 	Events    string `placeholder:"NAMES" help:"Names and prefixes: payroll.*,user.kyc_status_update. Default: all."`
-	Source    string `enum:"company,connections" default:"company" help:"Or connections: of all connected companies."`
+	Source    string `enum:"company,connections" default:"company" help:"Or connections: of all who connected the app."`
 	Secret    string `env:"STIPEND_WEBHOOK_SECRET" help:"Signing secret (whsec_…). Default: a new one, which is printed."`
 }
 

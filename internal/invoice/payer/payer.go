@@ -54,7 +54,7 @@ var (
 type Payer struct {
 	OwnerID   string
 	ID        string
-	CompanyID string // ID of the company that receives the events; "" for none
+	CompanyID string // ID of the company that keeps the user's record or is the payer, which gets the events; "" for none
 	IsCompany bool   // the payer is that company, which pays the invoices by its payrolls
 	Name      string
 	Email     string
@@ -105,10 +105,10 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		return Payer{}, err
 	}
 	if c.IsCompany {
-		if owner.User.ID == "" || p.CompanyID == "" {
+		if owner.User.ID == "" || by.CompanyID == "" {
 			return Payer{}, errNotOfUser.At("body", "/is_company")
 		}
-		p.IsCompany = true
+		p.IsCompany, p.CompanyID = true, by.CompanyID
 	}
 	if err := p.seal(s); err != nil {
 		return Payer{}, err
@@ -204,12 +204,8 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id st
 	return p.emit(tx, webhook.PayerStatusUpdate, Active)
 }
 
-// emit emits an event for the company for which the payer was created. It omits the details, which belong to the
-// owner.
+// emit emits an event for the payer's owner and company. It omits the details, which belong to the owner.
 func (p *Payer) emit(tx *db.Tx, event webhook.Type[webhook.PayerData], from Status) error {
-	if p.CompanyID == "" { // events are for companies only
-		return nil
-	}
 	d := webhook.PayerData{
 		ExternalCompanyID: p.ID, CompanyID: p.CompanyID, Name: p.Name, Type: p.Type, Currency: p.Currency,
 		Status: string(p.Status), PreviousStatus: string(from),
@@ -217,7 +213,7 @@ func (p *Payer) emit(tx *db.Tx, event webhook.Type[webhook.PayerData], from Stat
 	if p.OwnerID != p.CompanyID {
 		d.UserID = p.OwnerID
 	}
-	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d))
+	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d).And(d.UserID)...)
 }
 
 // apply validates the changes and applies them.

@@ -79,7 +79,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 			return err
 		}
 		if action == mail.Added || action == mail.Replaced {
-			entered(tx, by, d)
+			entered(tx, owner, d)
 		}
 		share := webhook.DestinationShare{DistributionID: d.ID, Symbol: d.Symbol}
 		if c.after != nil {
@@ -98,10 +98,9 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 			return err
 		}
 	}
-	if by.CompanyID != "" {
-		if err := webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(by.CompanyID, owner.ID, 0, e)); err != nil {
-			return err
-		}
+	if err := webhook.EmitNext(ctx, tx,
+		webhook.DistributionChanged.Event(owner.CompanyID, owner.ID, 0, e).And(owner.UserID)...); err != nil {
+		return err
 	}
 	if !mail.Valid(owner.Email) {
 		return nil

@@ -63,7 +63,7 @@ type AccountCheck struct {
 	// Until is the time before which nothing may be paid after a prenote, or zero.
 	Until     time.Time `json:"until,omitzero"`
 	Checked   time.Time `json:"checked"`    // time of the result, or of the request
-	CompanyID string    `json:"company_id"` // company that entered the data, or ""
+	CompanyID string    `json:"company_id"` // company that keeps the payee's record or made the payment, or ""
 	// Confirmed is when the owner confirmed the account despite the result, or zero. It counts for the owner's income,
 	// and not for payrolls, in which a member of the company confirms each payment.
 	Confirmed time.Time `json:"confirmed,omitzero"`
@@ -101,9 +101,9 @@ func (d Destination) Holder(s *identity.Sealer) (string, error) {
 }
 
 // entered enqueues the check of new bank data.
-func entered(tx *db.Tx, by identity.Principal, d Destination) {
+func entered(tx *db.Tx, owner payee.Payee, d Destination) {
 	if d.Kind == Fiat {
-		job.Enqueue(tx, job.New{CompanyID: by.CompanyID, Kind: JobEntered, Payload: Entered{d.OwnerID, d.ID}})
+		job.Enqueue(tx, job.New{CompanyID: owner.CompanyID, Kind: JobEntered, Payload: Entered{d.OwnerID, d.ID}})
 	}
 }
 
@@ -133,14 +133,13 @@ func RecordCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) 
 		owner.UserID = d.OwnerID
 	}
 	by := identity.Principal{CompanyID: c.CompanyID}
-	if err := errors.Join(payee.Moved(ctx, tx, by, owner, false, true), mailCheck(ctx, tx, d, c)); err != nil ||
-		c.CompanyID == "" {
+	if err := errors.Join(payee.Moved(ctx, tx, by, owner, false, true), mailCheck(ctx, tx, d, c)); err != nil {
 		return true, err
 	}
 	return true, webhook.EmitNext(ctx, tx, webhook.DistributionChecked.Event(c.CompanyID, owner.ID, 0,
 		webhook.AccountCheckData{RecipientID: owner.ID, UserID: owner.UserID, DistributionID: d.ID,
 			Symbol: string(d.Symbol), Method: string(c.Method), Result: string(c.Result), Code: c.Code,
-			Checked: c.Checked.Truncate(time.Millisecond)}))
+			Checked: c.Checked.Truncate(time.Millisecond)}).And(owner.UserID)...)
 }
 
 // mailCheck mails the payee that a bank did not confirm the account, once for the same account and result. A user whom

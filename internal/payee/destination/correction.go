@@ -185,6 +185,11 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 			return err
 		}
 	}
+	e.PayrollID, e.PayoutID = "", "" // the company's
+	if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event("", owner.ID, 0,
+		e).And(owner.UserID)...); err != nil {
+		return err
+	}
 	letter := mail.Message{CompanyID: a.CompanyID, Template: mail.CorrectionAsked}
 	about := mail.CorrectionAskedData{Destination: a.Was.label(), Members: c.Members, Own: owner.ID == a.CompanyID}
 	if mail.Valid(owner.Email) {
@@ -264,13 +269,13 @@ func Dispute(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	}
 	db.History(tx, by.CompanyID, d.ID, version, allocated(d), allocated(d),
 		"the owner says that the bank's correction is wrong: "+c.Code)
-	if company == "" || identity.IsUser(company) {
-		return d, nil
+	if identity.IsUser(company) {
+		company = ""
 	}
 	return d, webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionDisputed.Event(company, owner.ID, 0,
 		webhook.CorrectionData{RecipientID: owner.ID, UserID: owner.UserID, DistributionID: d.ID, CorrectionID: c.ID,
 			Symbol: string(d.Symbol), Code: c.Code, Reason: c.Reason, Members: c.Members,
-			Asked: c.Asked.Truncate(time.Millisecond)}))
+			Asked: c.Asked.Truncate(time.Millisecond)}).And(owner.UserID)...)
 }
 
 // Disputed reports whether one of the destinations has a correction that its owner says is wrong.

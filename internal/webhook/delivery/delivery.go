@@ -1,4 +1,4 @@
-// Package delivery sends events to the webhook endpoints of companies.
+// Package delivery sends events to the webhook endpoints of companies and of the apps that they and people connected.
 //
 // It owns the endpoints, their secrets and queues, the signatures, and the policy for addresses. An event is
 // delivered at least once. A delivery is a row that is pending until the receiver has answered 2xx or the schedule of
@@ -59,7 +59,7 @@ const (
 // Endpoint is a URL that receives events of a company.
 type Endpoint struct {
 	CompanyID, ID, URL, Description string
-	AppID                           string // if not empty, it receives the events of the companies that connected the app
+	AppID                           string // if not empty, it receives the events of all who connected the app
 	Events                          webhook.Filter
 	Status                          string
 	Reason                          string // reason why the endpoint is disabled
@@ -98,8 +98,8 @@ type Params struct {
 	URL         *string
 	Description *string
 	Events      *[]string
-	// Connections makes a new endpoint receive the events of the companies that have connected the principal's app, and
-	// not those of the principal's company.
+	// Connections makes a new endpoint receive the events of the companies and users who have connected the principal's
+	// app, and not those of the principal's company.
 	Connections bool
 }
 
@@ -353,7 +353,7 @@ func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	if ev.Name == webhook.WebhookTest.Name {
 		return ev.ObjectID == e.ID
 	}
-	return e.Events.Has(ev.Name) && (e.AppID == "" || ev.ForApps())
+	return e.Events.Has(ev.Name)
 }
 
 // secrets decrypts the valid secrets of the endpoint, the current one first.
@@ -386,7 +386,7 @@ const (
 // Delivery is the delivery of an event to an endpoint. It is identified by the event's ID.
 type Delivery struct {
 	EventID, Event, ObjectID string
-	SourceID                 string // the event's company
+	SourceID                 string // the event's company or user
 	State                    string
 	Attempts                 int64
 	Next                     time.Time // time of the next attempt; zero if there will be none

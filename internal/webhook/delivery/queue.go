@@ -218,8 +218,9 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 	slices.Sort(companies)
 	companies = slices.Compact(companies)
 	endpoints := map[string][]Endpoint{}
-	connected := map[string][]Endpoint{} // endpoints of apps, by the companies that have connected them
+	connected := map[string][]Endpoint{} // endpoints of apps, by the companies and users who have connected them
 	tested := map[string]Endpoint{}      // endpoints of apps of the events' companies, which may be tested
+	var connections webhook.Connections
 	for len(companies) > 0 {
 		some := companies[:min(len(companies), 100)]
 		companies = companies[len(some):]
@@ -234,12 +235,13 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 				tested[e.ID] = e
 			}
 		}
-		connections, err := webhook.Connections(ctx, tx, some...)
+		made, err := webhook.ConnectionsOf(ctx, tx, some...)
 		if err != nil {
 			return err
 		}
+		connections = append(connections, made...)
 		var apps []string
-		for _, c := range connections {
+		for _, c := range made {
 			apps = append(apps, c.AppID)
 		}
 		slices.Sort(apps)
@@ -247,10 +249,10 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 		if err != nil {
 			return err
 		}
-		for _, c := range connections {
+		for _, c := range made {
 			for _, e := range found {
 				if e.AppID == c.AppID && e.enabled() {
-					connected[c.CompanyID] = append(connected[c.CompanyID], e)
+					connected[c.SourceID] = append(connected[c.SourceID], e)
 				}
 			}
 		}
@@ -263,7 +265,8 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 			receivers = append(receivers, e)
 		}
 		for _, e := range receivers {
-			if !e.wants(ev) {
+			test := ev.Name == webhook.WebhookTest.Name
+			if !e.wants(ev) || e.AppID != "" && !test && !connections.Allow(e.AppID, ev) {
 				continue
 			}
 			rows = append(rows, deliveryRow(tx, e, ev))
@@ -353,7 +356,7 @@ type snapshot struct {
 	endpoint  Endpoint
 	secrets   []string
 	chains    [][]due         // the due deliveries of each object, in order
-	ended     []due           // due deliveries of companies that have disconnected the app
+	ended     []due           // due deliveries of companies and users who have disconnected the app
 	postponed map[int64]int64 // deliveries that wait for an earlier event of their object: next attempt by position
 }
 

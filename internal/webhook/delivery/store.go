@@ -77,7 +77,7 @@ func selectEndpoints(ctx context.Context, tx *db.Tx, companies ...string) ([]End
 	return db.Collect(rows, err, scanEndpoint(tx))
 }
 
-// selectAppEndpoints returns the endpoints that receive the events of the companies that have connected apps.
+// selectAppEndpoints returns the endpoints that receive the events of the companies and users who have connected apps.
 func selectAppEndpoints(ctx context.Context, tx *db.Tx, apps ...string) (all []Endpoint, err error) {
 	for in, args := range db.BindList(tx, apps, 1) {
 		rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE app_id <> '' AND app_id IN "+in+
@@ -279,8 +279,8 @@ type due struct {
 }
 
 // dueDeliveries returns the first due deliveries of an endpoint: by time of the next attempt, then in the order of the
-// events. Deliveries of deleted events are left out. Those of companies that have disconnected the app are returned
-// separately.
+// events. Deliveries of deleted events are left out. Those that the app may no longer receive, because the company or
+// user has disconnected it, are returned separately.
 func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (existing, ended []due, err error) {
 	rows, err := tx.Query(ctx, `SELECT position, event_id, source_id, tries, attempts FROM webhook_deliveries
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
@@ -300,7 +300,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (exist
 		}
 	}
 	slices.Sort(sources)
-	connections, err := webhook.Connections(ctx, tx, slices.Compact(sources)...)
+	connections, err := webhook.ConnectionsOf(ctx, tx, slices.Compact(sources)...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -311,8 +311,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (exist
 		test := d.event.Name == webhook.WebhookTest.Name
 		switch {
 		case !found || d.event.CompanyID != d.SourceID:
-		case e.AppID != "" && !test &&
-			!slices.Contains(connections, webhook.Connection{CompanyID: d.SourceID, AppID: e.AppID}):
+		case e.AppID != "" && !test && !connections.Allow(e.AppID, d.event):
 			ended = append(ended, d)
 		default:
 			d.ObjectID, d.Event = d.event.ObjectID, d.event.Name
@@ -322,7 +321,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (exist
 	return existing, ended, err
 }
 
-// cancelEnded cancels pending deliveries of companies that have disconnected the app.
+// cancelEnded cancels pending deliveries of companies and users who have disconnected the app.
 func cancelEnded(tx *db.Tx, q *queue, ended []due) {
 	for _, d := range ended {
 		addResult(tx, `UPDATE webhook_deliveries SET state = 'cancelled', next_at = 0, updated_at = $4

@@ -31,7 +31,9 @@ class Event:
     """sandbox or production"""
     api_version: str
     company_id: str
-    """Company whose event it is."""
+    """Company whose event it is, or ""."""
+    user_id: str
+    """User whose event it is, who connected the app, or ""."""
     sequence: int
     """Increases with each event of the object."""
     data: Union[EventData, dict[str, Any]]

@@ -2013,7 +2013,7 @@ class EventListParams(TypedDict, total=False):
     company_id: str
     """ID of the company. Default: the company that the credential acts for. Any other is rejected."""
     source: Literal["company", "connections"]
-    """Or connected companies."""
+    """Or all who connected the app."""
     name: str
     """Event names, or prefixes such as `payroll.*`, separated by commas."""
     object_id: str
@@ -6669,7 +6669,7 @@ class WebhookCreateParams(TypedDict, total=False):
     events: Sequence[str]
     """Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all."""
     source: Literal["company", "connections"]
-    """Or companies connected to the app."""
+    """Or all who connected the app."""
     url: Required[str]
     """A public https address on port 443 or 8443."""
 

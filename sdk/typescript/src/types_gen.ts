@@ -1842,7 +1842,7 @@ export type EventItem = Event;
 export interface EventListParams {
 	/** ID of the company. Default: the company that the credential acts for. Any other is rejected. */
 	company_id?: string;
-	/** Or connected companies. */
+	/** Or all who connected the app. */
 	source?: "company" | "connections";
 	/** Event names, or prefixes such as `payroll.*`, separated by commas. */
 	name?: string;
@@ -6323,7 +6323,7 @@ export interface WebhookCreateParams {
 	description?: string;
 	/** Event names, or prefixes such as `payroll.*`. Empty, or `*`, means all. */
 	events?: string[];
-	/** Or companies connected to the app. */
+	/** Or all who connected the app. */
 	source?: "company" | "connections";
 	/** A public https address on port 443 or 8443. */
 	url: string;

@@ -15,8 +15,10 @@ export type Event = {
 		created: string;
 		environment: "sandbox" | "production";
 		api_version: string;
-		/** Company whose event it is. */
+		/** Company whose event it is, or "". */
 		company_id: string;
+		/** User whose event it is, who connected the app, or "". */
+		user_id: string;
 		/** Increases with each event of the object. */
 		sequence: number;
 		data: EventTypes[Name];
