@@ -279,7 +279,8 @@ func TestDeliveriesAreSignedAndFiltered(t *testing.T) {
 		data, err := json.Marshal(webhook.PayrollCreated.Example)
 		testkit.Check(t, err)
 		want := fmt.Sprintf(`{"event":"payroll.created","data":%s,"id":%q,"created":"2026-01-15T12:00:00.000Z",`+
-			`"environment":"sandbox","api_version":"2.0","company_id":%q,"user_id":"","sequence":1}`, data, listed[0].ID, w.by.CompanyID)
+			`"environment":"sandbox","api_version":"2.0","company_id":%q,"user_id":"","sequence":1}`, data, listed[0].ID,
+			w.by.CompanyID)
 		for _, g := range all.all() {
 			if g.event.ID == listed[0].ID && string(g.body) != want {
 				t.Errorf("sent   %s\nwanted %s", g.body, want)
