@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/stipend/stipend/internal/db"
@@ -18,6 +19,9 @@ var eventRows = db.PreCommit(insertEvents)
 const eventColumns = "company_id, event_id, object_id, sequence, name, data, created_at"
 
 func insertEvents(ctx context.Context, tx *db.Tx, rows [][]any) error {
+	if slices.ContainsFunc(rows, ofUser) {
+		ctx = ofPeople(ctx)
+	}
 	rows, err := withReaders(ctx, tx, rows)
 	if err != nil || len(rows) == 0 {
 		return err

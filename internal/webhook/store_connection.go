@@ -54,6 +54,17 @@ func selectUserConnections(ctx context.Context, tx *db.Tx, users []string) (all 
 	return all, tx.Batch(ctx, statements)
 }
 
+// ofPeople returns the context of statements about events of people, which the request of a company may cause.
+func ofPeople(ctx context.Context) context.Context {
+	return db.AcrossCompanies(ctx, "events of a person belong to no company; the statements name the person")
+}
+
+// ofUser reports whether a row of an event is of a user.
+func ofUser(row []any) bool {
+	id, _ := row[0].(string)
+	return identity.IsUser(id)
+}
+
 // withReaders returns rows of events without those of users who have connected no app.
 func withReaders(ctx context.Context, tx *db.Tx, rows [][]any) ([][]any, error) {
 	var users []string

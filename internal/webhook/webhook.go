@@ -55,7 +55,9 @@ func Emit(tx *db.Tx, events ...Event) error {
 // event with sequence 1.
 func EmitNext(ctx context.Context, tx *db.Tx, events ...Event) (err error) {
 	for _, e := range events {
+		ctx := ctx
 		if identity.IsUser(e.CompanyID) {
+			ctx = ofPeople(ctx)
 			if found, err := selectReaders(ctx, tx, []string{e.CompanyID}); err != nil || !found[e.CompanyID] {
 				return err
 			}
