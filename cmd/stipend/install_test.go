@@ -235,7 +235,8 @@ func TestInstallFromTheArchive(t *testing.T) {
 	_, tlsPort := free(t)
 	site, err := os.ReadFile(filepath.Join(o.dir, name, "deploy/nginx.conf"))
 	testkit.Check(t, err)
-	o.write("nginx.conf", "daemon off; master_process off; error_log stderr; pid nginx.pid; events {}\nhttp {\naccess_log off;\n"+
+	o.write("nginx.conf", "daemon off; master_process off; error_log stderr; pid nginx.pid; events {}\n"+
+		"http {\naccess_log off;\n"+
 		"client_body_temp_path tmp; proxy_temp_path tmp; fastcgi_temp_path tmp; uwsgi_temp_path tmp; scgi_temp_path tmp;\n"+
 		strings.NewReplacer("listen 443", "listen 127.0.0.1:"+tlsPort, "pay.example.com;", "localhost;",
 			"/etc/ssl/certs/pay.example.com.pem", o.dir+"/tls.pem", "/etc/ssl/private/pay.example.com.key", o.dir+"/tls.key",
