@@ -256,6 +256,7 @@ const lockQuery = "UPDATE claims SET version = version WHERE company_id = $1 AND
 
 // findAny reads a claim of any company, for the payer, who knows only its ID.
 func findAny(ctx context.Context, tx *db.Tx, id string) (*Claim, error) {
+	ctx = db.AcrossCompanies(ctx, "a payer knows only the secret ID of the claim, which names one claim")
 	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE claim_id = $1", id))
 }
 

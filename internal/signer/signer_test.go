@@ -80,7 +80,8 @@ func (f *fixture) open() {
 	}))
 	l := testkit.Must(signer.Listen("unix:"+filepath.Join(f.dir, "s"), signer.TLSFiles{}))
 	done := make(chan error, 1)
-	go func() { done <- service.Serve(f.Context(), l) }()
+	ctx := f.Context() // within a fuzz target, that of the fuzz test cannot be read
+	go func() { done <- service.Serve(ctx, l) }()
 	f.stop = func() {
 		_ = l.Close()
 		if err := <-done; err != nil && !errors.Is(err, net.ErrClosed) {

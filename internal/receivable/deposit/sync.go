@@ -51,19 +51,40 @@ func Heal(ctx context.Context, d *db.DB, log *slog.Logger, chains ...string) err
 	}
 	var failed error
 	for _, p := range wrong {
-		waits := false
+		healed := false
 		failed = errors.Join(failed, d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
-			if waits, err = job.Waits(ctx, tx, chain.OutputJob(p.companyID, p.chain, p.at)); err != nil || waits {
-				return err
-			}
-			return syncAll(ctx, tx, []place{p})
+			healed, err = heal(ctx, tx, p)
+			return err
 		}))
-		if !waits {
+		if healed {
 			log.WarnContext(ctx, "a deposit contradicted its output and was updated", "company_id", p.companyID, "chain",
 				p.chain, "txid", p.at.TxID, "vout", p.at.Vout)
 		}
 	}
 	return failed
+}
+
+// heal updates the deposit of an output unless its job waits, and reports whether it changed the deposit.
+func heal(ctx context.Context, tx *db.Tx, p place) (changed bool, err error) {
+	if waits, err := job.Waits(ctx, tx, chain.OutputJob(p.companyID, p.chain, p.at)); err != nil || waits {
+		return false, err
+	}
+	version := func() (int64, error) {
+		d, err := find(ctx, tx, p.companyID, p.chain, p.at)
+		if errors.Is(err, db.ErrNoRows) {
+			return 0, nil
+		}
+		return d.Version, err
+	}
+	before, err := version()
+	if err != nil {
+		return false, err
+	}
+	if err := syncAll(ctx, tx, []place{p}); err != nil {
+		return false, err
+	}
+	after, err := version()
+	return after != before, err
 }
 
 // place identifies the output of a deposit.

@@ -57,6 +57,18 @@ func (t Table) List() bool {
 	return len(t.Heads) > 0 && t.Heads[0].Class != ""
 }
 
+// TakesFocus reports whether the container of the table takes the keyboard's focus, to be scrolled: in a list, the
+// links of the rows take it, if there are any.
+func (t Table) TakesFocus() bool {
+	linked := func(row []Cell) bool { return slices.ContainsFunc(row, Cell.takesFocus) }
+	return !t.List() || !slices.ContainsFunc(t.Rows, linked)
+}
+
+// takesFocus reports whether the cell has a link, a button or a box to tick.
+func (c Cell) takesFocus() bool {
+	return c.Path != "" || c.Copy != "" || c.Kind == "tick" || slices.ContainsFunc(c.Lines, Cell.takesFocus)
+}
+
 // WithoutColumn returns the table without a column.
 func (t Table) WithoutColumn(i int) Table {
 	t.Heads = slices.Delete(t.Heads, i, i+1)
