@@ -77,7 +77,7 @@ func TestCheckout(t *testing.T) {
 			t.Errorf("other pages may be embedded by %q", got)
 		}
 		p.silent(p.says(p.Get(path+"?embed=1"), "0.00200000"), "<header>")
-		p.says(p.Get(path+"?lang=es"), "Pagar a "+company, "0,00200000\u00a0BTC", "Esperando su pago")
+		p.says(p.Get(path+"?lang=es"), "Pagar a "+company, "0,00200000\u00a0BTC", "Esperando tu pago")
 		p.Get(path + "?lang=en")
 		for _, missing := range []string{"/pay/clm_00000000000000000000000000", "/pay/nonsense", "/pay/" + id + "x", "/pay/" +
 			id + "%00", "/pay/%ff", path + "?lang=%00"} {

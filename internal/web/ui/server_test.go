@@ -152,7 +152,7 @@ func TestFormShowsItsProblems(t *testing.T) {
 				t.Errorf("%d, no %s in\n%s", got.Status, want, got.Text)
 			}
 		}
-		if got := h.Do("POST", "/test?lang=es", `test_day=`); !strings.Contains(got.Text, "Rellena este campo.") {
+		if got := h.Do("POST", "/test?lang=es", `test_day=`); !strings.Contains(got.Text, "Completa este campo.") {
 			t.Errorf("not in the reader's language:\n%s", got.Text)
 		}
 		if got := h.Do("POST", "/test?lang=es", `test_day=wrong`); !strings.Contains(
