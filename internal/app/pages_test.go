@@ -96,7 +96,7 @@ func TestOverviewAndPayrolls(t *testing.T) {
 		o.silent(o.Get("/payrolls?status=fulfilled"), made.PayrollID)
 		o.silent(o.Get("/payrolls?until=2020-01-01"), made.PayrollID)
 		o.says(o.Get("/payrolls?status=nonsense&page=-1&since=x"), made.PayrollID, other.PayrollID)
-		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "Attend des fonds")
+		o.says(o.Get("/payrolls?lang=fr"), "1\u202f656,40\u00a0USD", "En attente de fonds")
 		o.says(o.Get("/payrolls?lang=es"), "1656,40\u00a0USD")
 		o.Get("/payrolls?lang=en")
 
