@@ -313,7 +313,7 @@ func TestClaimPagesInABrowser(t *testing.T) {
 	p := b.Open(base+"/claims", webtest.Look{Width: 390})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Audit()
 	logo := filepath.Join(t.TempDir(), "logo.png")
 	var file bytes.Buffer

@@ -140,7 +140,7 @@ func TestDirectDebitPagesInABrowser(t *testing.T) {
 	p := b.Open(base+"/wallets/direct-debits", webtest.Look{Width: 320})
 	p.Fill("#email", o.d.seed.Admin.Email)
 	p.Fill("#password", o.d.seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Audit()
 	b.Check(base + "/wallets/direct-debits")
 	b.Check(base + "/wallets/direct-debits/" + debit.DebitID)

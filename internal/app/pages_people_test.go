@@ -431,7 +431,7 @@ func TestPeoplePagesInABrowser(t *testing.T) {
 	p := b.Open(base+"/recipients", webtest.Look{NoScript: true, Width: 320})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Do(chromedp.Navigate(base + "/invitations"))
 	p.Fill("#email", "joan@example.com")
 	p.Send("main form[method=post] button")
@@ -498,7 +498,7 @@ func TestVerificationInABrowser(t *testing.T) {
 	p := b.Open(base+at, webtest.Look{NoScript: true, Width: 320})
 	p.Fill("#email", o.d.seed.Admin.Email)
 	p.Fill("#password", o.d.seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	const send = "form[enctype='multipart/form-data'] button"
 	p.Send(send)
 	if !strings.Contains(p.Text(), "Choose an image") {

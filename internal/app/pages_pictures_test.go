@@ -71,7 +71,7 @@ func TestPicturesOfEveryPage(t *testing.T) {
 	p := b.Open(base+"/sign-in", webtest.Look{Width: 1440})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	o.payee(payee, "joan@payee.example", webtest.Look{Width: 1440})
 	held := o.d.payTwo("4000.00")
 	o.d.deposit(held.PayrollID, "exact", "")

@@ -164,7 +164,7 @@ func TestProposalPagesInABrowser(t *testing.T) {
 	p := b.Open(base+run, webtest.Look{NoScript: true, Width: 320})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	if p.Path() != run || !strings.Contains(p.Text(), "Bonus for the release") {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}

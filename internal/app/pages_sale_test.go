@@ -106,7 +106,7 @@ func TestPointOfSaleInABrowser(t *testing.T) {
 	p := b.Open(base+salesPath, webtest.Look{Width: 390})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Audit()
 	until := func(script string) {
 		t.Helper()

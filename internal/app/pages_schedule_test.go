@@ -88,7 +88,7 @@ func TestSchedulePagesInABrowser(t *testing.T) {
 	phone := b.Open(o.s.Ready().BaseURL+at, webtest.Look{Width: 390})
 	phone.Fill("#email", admin.Email)
 	phone.Fill("#password", admin.Password)
-	phone.Send("main button")
+	phone.Send("form:has(#password) button")
 	phone.Audit()
 	for _, path := range []string{at, "/schedules", run} {
 		wide := b.Open(o.s.Ready().BaseURL+path, webtest.Look{Width: 1440})

@@ -187,7 +187,7 @@ func TestCompanyPagesInABrowser(t *testing.T) {
 	p := b.Open(base+"/overview", webtest.Look{NoScript: true})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	if p.Path() != "/overview" {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}
@@ -398,7 +398,7 @@ func TestPayrollInABrowser(t *testing.T) {
 	p := b.Open(base+"/payrolls/new", webtest.Look{NoScript: true, Width: 320})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Fill("[id='amount."+seed.Workers[0].UserID+"']", "600.00")
 	p.Fill("[id='amount."+seed.Workers[1].UserID+"']", "50")
 	p.Send("main form[method=post] button")

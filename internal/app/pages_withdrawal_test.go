@@ -149,7 +149,7 @@ func TestWithdrawalPagesInABrowser(t *testing.T) {
 	p := b.Open(base+"/wallets/withdrawals", webtest.Look{Width: 320})
 	p.Fill("#email", seed.Admin.Email)
 	p.Fill("#password", seed.Admin.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Fill("#amount", "0.001")
 	p.Send(`form[action$="/check"] button`)
 	p.Audit()

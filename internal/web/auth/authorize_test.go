@@ -307,7 +307,7 @@ func TestConsentInABrowser(t *testing.T) {
 	p := b.Open(address, webtest.Look{Width: 320, NoScript: true})
 	p.Fill("#email", "admin@acme.example")
 	p.Fill("#password", pagetest.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	if p.Path() != "/authorize" || !strings.Contains(p.Text(), "It can move money") {
 		t.Fatalf("at %s:\n%s", p.Path(), p.Text())
 	}

@@ -312,7 +312,7 @@ func TestFactorPagesInABrowser(t *testing.T) {
 	p := b.Open(x.URL+"/settings/api", webtest.Look{NoScript: true})
 	p.Fill("#email", "admin@acme.example")
 	p.Fill("#password", pagetest.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	b.Check(x.URL + "/account/factor")
 	p = b.Open(x.URL+"/account/factor?next=/settings/api", webtest.Look{NoScript: true})
 	p.Send("main button")

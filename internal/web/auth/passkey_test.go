@@ -25,7 +25,7 @@ func TestPasskeysInABrowser(t *testing.T) {
 	p.Authenticator()
 	p.Fill("#email", "admin@acme.example")
 	p.Fill("#password", pagetest.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	p.Do(chromedp.Navigate(x.URL + "/account/passkeys"))
 	p.Audit()
 	p.Send(`form[action="/account/passkeys/begin"] button`)

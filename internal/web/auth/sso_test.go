@@ -416,7 +416,7 @@ func TestSSOPagesInABrowser(t *testing.T) {
 	p := b.Open(s.URL+"/sign-in", webtest.Look{Width: 320})
 	p.Fill("#email", "admin@acme.example")
 	p.Fill("#password", pagetest.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	for _, verified := range []bool{false, true} {
 		if verified {
 			s.verify()

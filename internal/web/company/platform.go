@@ -45,7 +45,8 @@ func connectedPlatform(ctx context.Context, tx *db.Tx, c *ui.Request) (platformP
 	if err != nil {
 		return platformPage{}, err
 	}
-	owner, err := identity.CompanyByID(ctx, tx, of.Platform())
+	owner, err := identity.CompanyByID(db.AcrossCompanies(ctx, "the platform's own name; the company is connected to it"),
+		tx, of.Platform())
 	p := platformPage{Name: app.Name, Company: owner.Name, Since: ui.FormatDay(of.Created), App: app, Of: of,
 		Groups: c.ScopeGroups(app.Scopes & identity.GrantableScopes()),
 		Fee:    c.FormatNumber(money.New(money.USD, of.PlatformFeeBps).String()) + "\u00a0%"} // hundredths of a percent

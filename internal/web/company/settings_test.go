@@ -405,7 +405,7 @@ func TestSettingsInABrowser(t *testing.T) {
 	p := b.Open(x.URL+"/settings/api", webtest.Look{NoScript: true})
 	p.Fill("#email", "admin@acme.example")
 	p.Fill("#password", pagetest.Password)
-	p.Send("main button")
+	p.Send("form:has(#password) button")
 	b.Check(x.URL + "/settings/api")
 	b.Check(x.URL + "/settings/webhooks")
 	v := x.SignIn("admin")
