@@ -232,7 +232,7 @@ func TestARequestForADestinationInABrowser(t *testing.T) {
 	b := webtest.Start(t)
 	p := b.Open(a.URL+link, webtest.Look{Width: 390, NoScript: true})
 	p.Send("main a.btn")
-	p.Send("main form button")
+	p.Send("main a.choice")
 	if p.Path() != link+"/destinations/new" {
 		t.Errorf("at %s", p.Path())
 	}
