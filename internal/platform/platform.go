@@ -365,7 +365,7 @@ func Find(ctx context.Context, tx *db.Tx, token string) (Company, error) {
 	if digest == "" {
 		return Company{}, apierr.NotFoundErr
 	}
-	ctx = db.AcrossCompanies(ctx, "a link is opened by members of other companies, too; its secret token names one company")
+	ctx = db.AcrossCompanies(ctx, "members of other companies open links, too; the secret token names one company")
 	id, err := selectLink(ctx, tx, digest)
 	if err != nil {
 		return Company{}, err
