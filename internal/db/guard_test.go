@@ -170,7 +170,8 @@ func BenchmarkGuard(b *testing.B) {
 	const query = `SELECT p.payroll_id, p.state, m.payment_id, m.amount FROM payrolls p
 		JOIN payments m ON m.company_id = p.company_id AND m.payroll_id = p.payroll_id
 		WHERE p.company_id = $1 AND p.state = $2 ORDER BY p.created_at DESC LIMIT 100`
-	ctx := db.ForCompany(context.WithValue(b.Context(), struct{}{}, 1), "com_1")
+	type key struct{}
+	ctx := db.ForCompany(context.WithValue(b.Context(), key{}, 1), "com_1")
 	b.Run("check", func(b *testing.B) {
 		for b.Loop() {
 			testkit.Check(b, db.Guard(ctx, query, []any{"com_1", "pending"}))

@@ -416,12 +416,10 @@ func (t *statementText) inUsing(i int) bool {
 }
 
 // bind binds a node to the placeholder at a word.
-func (t *statementText) bind(n, i int) bool {
-	_, placeholder, _ := t.operand(i)
-	if placeholder > 0 {
+func (t *statementText) bind(n, i int) {
+	if _, placeholder, _ := t.operand(i); placeholder > 0 {
 		t.bound[n] = append(t.bound[n], placeholder)
 	}
-	return placeholder > 0
 }
 
 // end returns the index of the parenthesis that closes the one at a word.

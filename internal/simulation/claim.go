@@ -29,7 +29,7 @@ func (c *client) claim(key string) {
 	}
 	c.w.model.add(o)
 	var made claimed
-	c.must(&made, http.MethodPost, "/api/merchant/claim/create", key, map[string]any{
+	c.must(&made, "/api/merchant/claim/create", key, map[string]any{
 		"payer_id": sandbox.DefaultSeed().PayerID, "amount": json.Number(fmt.Sprint(o.cents / 100)),
 		"denomination_currency": "USD", "funding_currency": "BTC",
 	})
@@ -57,7 +57,7 @@ func (c *client) refund(o *order) {
 		Amount json.Number `json:"amount"`
 	}
 	for attempt := 0; ; attempt++ {
-		status := c.must(&offer, http.MethodPost, "/api/merchant/claim/refund", fmt.Sprintf("%s-refund-%d", o.key, attempt),
+		status := c.must(&offer, "/api/merchant/claim/refund", fmt.Sprintf("%s-refund-%d", o.key, attempt),
 			map[string]any{"claim_id": o.id}, http.StatusConflict, http.StatusUnprocessableEntity)
 		if status == http.StatusOK {
 			break
@@ -75,7 +75,7 @@ func (c *client) refund(o *order) {
 		return
 	}
 	for {
-		r, ok := c.call(http.MethodPost, link.Path, "", entered)
+		r, ok := c.call(link.Path, "", entered)
 		switch {
 		case ok && (r.status == http.StatusSeeOther || r.status == http.StatusNotFound):
 			// A link that was used is not found: an earlier attempt arrived, and its answer was lost.

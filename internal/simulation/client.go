@@ -88,18 +88,18 @@ type response struct {
 	body   []byte
 }
 
-// call sends a request. It returns false if no answer arrived, whether or not the request did.
-func (c *client) call(method, path, key string, body any) (response, bool) {
+// call posts a request. It returns false if no answer arrived, whether or not the request did.
+func (c *client) call(path, key string, body any) (response, bool) {
 	w := c.w
 	c.calls++
-	label := c.name + " " + strconv.Itoa(c.calls) + " " + method + " " + path
+	label := c.name + " " + strconv.Itoa(c.calls) + " " + path
 	text := encode(body)
 	request := func(label string) (response, bool) {
 		p := w.reachable(c.rng)
 		if p == nil {
 			return response{}, false
 		}
-		return w.serve(p, label, method, path, key, text)
+		return w.serve(p, label, path, key, text)
 	}
 	switch w.park(label, atRequest, nil) {
 	case killed:
@@ -110,7 +110,7 @@ func (c *client) call(method, path, key string, body any) (response, bool) {
 		at := label + " again"
 		p := w.reachable(c.rng)
 		if p != nil {
-			w.spawn(p, at, func() { w.serve(p, at, method, path, key, text) })
+			w.spawn(p, at, func() { w.serve(p, at, path, key, text) })
 		}
 	}
 	r, ok := request(label)
@@ -136,8 +136,8 @@ func (w *World) reachable(rng *rand.Rand) *process {
 	return nil
 }
 
-// serve lets a process answer a request. It returns false if the process was killed before it answered.
-func (w *World) serve(p *process, label, method, path, key string, body content) (response, bool) {
+// serve lets a process answer a posted request. It returns false if the process was killed before it answered.
+func (w *World) serve(p *process, label, path, key string, body content) (response, bool) {
 	w.mu.Lock()
 	if p.dead || p.assembly == nil {
 		w.mu.Unlock()
@@ -146,7 +146,7 @@ func (w *World) serve(p *process, label, method, path, key string, body content)
 	p.tasks++
 	handler, ctx := p.assembly.Handler, p.context(label)
 	w.mu.Unlock()
-	r := request(ctx, method, path, key, body)
+	r := request(ctx, http.MethodPost, path, key, body)
 	rec := httptest.NewRecorder()
 	handler.ServeHTTP(rec, r)
 	w.mu.Lock()
@@ -168,14 +168,14 @@ func request(ctx context.Context, method, path, key string, body content) *http.
 	return r
 }
 
-// must sends a request until it is answered with the status 200, and decodes the answer into v. A status in give ends
+// must posts a request until it is answered with the status 200, and decodes the answer into v. A status in give ends
 // the attempts.
-func (c *client) must(v any, method, path, key string, body any, give ...int) int {
+func (c *client) must(v any, path, key string, body any, give ...int) int {
 	for {
-		r, ok := c.call(method, path, key, body)
+		r, ok := c.call(path, key, body)
 		if ok && r.status == http.StatusOK {
 			if err := json.Unmarshal(r.body, v); err != nil {
-				c.w.model.violation("%s %s answers what is not JSON: %v", method, path, err)
+				c.w.model.violation("%s answers what is not JSON: %v", path, err)
 			}
 			return r.status
 		}
@@ -185,7 +185,7 @@ func (c *client) must(v any, method, path, key string, body any, give ...int) in
 			}
 		}
 		if ok && r.status != http.StatusServiceUnavailable && r.status != http.StatusTooManyRequests {
-			c.w.model.violation("%s: %s %s answers %d: %s", c.name, method, path, r.status, r.body)
+			c.w.model.violation("%s: %s answers %d: %s", c.name, path, r.status, r.body)
 			c.pause(time.Minute)
 		}
 		c.pause(time.Duration(1+c.rng.IntN(5)) * time.Second)
@@ -240,7 +240,7 @@ func (c *client) payroll(key string) {
 		body["funding_currency"], body["funding_network"] = "USDC", evmName
 	}
 	var made created
-	c.must(&made, http.MethodPost, "/api/company/payroll/create", key, body)
+	c.must(&made, "/api/company/payroll/create", key, body)
 	c.w.mu.Lock()
 	o.id, o.address, o.due = made.ID, made.Quote.Details.Address, units(made.Quote.Amount, o.currency)
 	c.w.mu.Unlock()
@@ -326,7 +326,7 @@ func (c *client) replace(o *order, txid string, amount int64) {
 func (c *client) refresh(o *order) {
 	var answer struct{}
 	path, body := o.request("/quote/refresh")
-	c.must(&answer, http.MethodPost, path, o.key+"-refresh", body, http.StatusConflict)
+	c.must(&answer, path, o.key+"-refresh", body, http.StatusConflict)
 }
 
 // request returns the path and the body of a request about an order.
@@ -343,7 +343,7 @@ func (c *client) cancel(o *order) {
 		Status string `json:"status"`
 	}
 	path, body := o.request("/cancel")
-	status := c.must(&answer, http.MethodPost, path, o.key+"-cancel", body, http.StatusConflict)
+	status := c.must(&answer, path, o.key+"-cancel", body, http.StatusConflict)
 	c.w.mu.Lock()
 	o.cancelled = status == http.StatusOK
 	c.w.mu.Unlock()

@@ -123,7 +123,7 @@ type payroll struct {
 // mustPay reports whether an order has been paid in full and was not cancelled. Nothing is promised for a claim that is
 // paid too late: the merchant decides.
 func (o *order) mustPay() bool {
-	return o.paid >= o.due && !o.cancelled && !(o.claim && o.behavior == "late")
+	return o.paid >= o.due && !o.cancelled && (!o.claim || o.behavior != "late")
 }
 
 // open returns what has not ended. The scheduler calls it while no work runs.

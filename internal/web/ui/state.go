@@ -93,9 +93,9 @@ func (c *Request) StateCell(prefix, value string) Cell {
 }
 
 // WithText returns a copy of the cell with its text replaced.
-func (s Cell) WithText(text string) Cell {
-	s.Text = text
-	return s
+func (c Cell) WithText(text string) Cell {
+	c.Text = text
+	return c
 }
 
 // StateGroup is the badges of all states of one kind.
