@@ -61,7 +61,7 @@ func TestClaimPages(t *testing.T) {
 		ends := []string{"amount", "5", "denomination_currency", "USD", "payer_id", "c", "expires_in", "3600", "redirect_url"}
 		if got := o.Submit(page, "/claims/new", append(ends, "https://shop.invalid/x")...); got.Status !=
 			http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="redirect_url-problem"`) ||
-			!strings.Contains(got.Text, "The website is not in the settings of claims") ||
+			!strings.Contains(got.Text, "This website isn’t listed in your claim settings") ||
 			!strings.Contains(got.Text, `value="https://shop.invalid/x"`) ||
 			!strings.Contains(got.Text, `value="3600" selected`) {
 			t.Errorf("a page that is not the merchant's: %d\n%s", got.Status, got.Text)
@@ -186,7 +186,7 @@ func TestClaimPages(t *testing.T) {
 		if got := o.Get(statement + "/statement.pdf"); !strings.HasPrefix(got.Text, "%PDF") {
 			t.Errorf("the PDF: %d", got.Status)
 		}
-		o.says(o.Get("/wallets"), "Settlement of claims")
+		o.says(o.Get("/wallets"), "Claim settlement")
 
 		if got := o.Submit(o.Get(other), other+"/cancel"); got.Location() != other {
 			t.Errorf("%d\n%s", got.Status, got.Text)

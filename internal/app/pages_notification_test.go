@@ -55,8 +55,8 @@ func TestMembersAreNotified(t *testing.T) {
 		at := strings.TrimSuffix(o.Submit(preview, "/payrolls").Location(), "/fund")
 		id := strings.TrimPrefix(at, "/payrolls/")
 		o.d.advance(15 * time.Minute) // half of the quote's validity
-		page = o.notified(o.Visitor, "ends in about 15 minutes")
-		if got := o.Submit(page, pathOf(t, page, "ends in about")); got.Location() != at+"/fund" {
+		page = o.notified(o.Visitor, "expires in about 15 minutes")
+		if got := o.Submit(page, pathOf(t, page, "expires in about")); got.Location() != at+"/fund" {
 			t.Errorf("the notification of the quote leads to %q", got.Location())
 		}
 		o.d.deposit(id, "exact", "")

@@ -200,7 +200,7 @@ func TestFlowsOfAPayeeInABrowser(t *testing.T) {
 			q.set("d.iban", "DE08370400440000993002")
 			q.Send(add)
 			q.waits("/account/destinations", "The bank didn’t confirm EUR ••••3002")
-			q.shows("Income to this account waits.")
+			q.shows("Payments to this account are on hold.")
 			q.Send("form[action$='/confirm'] button")
 			if text := q.Text(); strings.Contains(text, "didn’t confirm") || !strings.Contains(text, "EUR ••••3002") {
 				t.Errorf("after the account was confirmed:\n%s", text)
@@ -434,7 +434,7 @@ func TestFlowsOfSchedulesAndReportsInABrowser(t *testing.T) {
 			p.shows("Wages", "Weekly", "Active")
 			p.at(at)
 			p.Send(run(10) + "button")
-			p.shows("Skipped", "Plan again")
+			p.shows("Skipped", "Undo skip")
 			p.Send(run(10) + "button")
 			p.shows("Planned")
 			p.Send(run(17) + "a")

@@ -219,7 +219,7 @@ func TestRecipientPages(t *testing.T) {
 				seed.CompanyID, strings.TrimPrefix(at, "/recipients/"))
 			return err
 		}))
-		o.silent(o.says(o.Get(at), "Under review", "Payments to this person wait until the review has ended."),
+		o.silent(o.says(o.Get(at), "Under review", "Payments to this person are on hold until the review ends."),
 			at+"/reactivate", at+"/deactivate")
 		testkit.Check(t, o.s.DB().Write(t.Context(), func(ctx context.Context, tx *db.Tx) error {
 			_, err := tx.Exec(ctx, "DELETE FROM screening_hits WHERE hit_id = 'hit_1'")

@@ -42,7 +42,7 @@ func TestSchedulePagesInABrowser(t *testing.T) {
 	o.says(o.Get("/schedules"), "Wages &lt;b&gt;", "Weekly", start, "Active")
 	page := o.says(o.Get(at), "Ada Lovelace", "600.00\u00a0USD", "Planned", start)
 	run := at + "/runs/" + start
-	o.says(o.Follow(o.Submit(page, run, "act", "skip")), "Skipped", "Plan again")
+	o.says(o.Follow(o.Submit(page, run, "act", "skip")), "Skipped", "Undo skip")
 	o.says(o.Follow(o.Submit(o.Get(at), run, "act", "plan")), "Planned")
 	amounts := o.says(o.Get(run), `value="600.00"`, "Ada Lovelace")
 	if got := o.Submit(amounts, run, "amount.0", "12.345", "act", "this"); got.Status != http.StatusUnprocessableEntity ||

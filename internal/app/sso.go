@@ -14,8 +14,8 @@ import (
 // ssoTimeout limits each request to an OpenID provider.
 const ssoTimeout = 10 * time.Second
 
-// sso returns the sign-in by the OpenID providers of companies. Companies name them, so requests to them are restricted
-// as those of webhooks are.
+// sso returns the service that signs members in through their companies' OpenID providers. Companies choose the URLs of
+// their providers, so requests to them are restricted like those to webhooks.
 func (s *Service) sso() (*sso.Service, error) {
 	return sso.New(sso.Service{
 		Client: &sso.Client{HTTP: s.policy.Client(ssoTimeout, nil), Now: time.Now}, Sealer: s.sealer,

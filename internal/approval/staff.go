@@ -59,8 +59,8 @@ func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve b
 	return r, answer(ctx, tx, r, state, staffID)
 }
 
-// ReleaseLimit is the amount above which no payment leaves without the approval of two members of staff. The zero
-// ReleaseLimit requires it for every amount.
+// ReleaseLimit is the amount above which a payment needs the approval of two members of staff. With the zero
+// ReleaseLimit, every payment needs it.
 type ReleaseLimit struct {
 	limit    money.Amount
 	set      bool

@@ -62,7 +62,7 @@ func debtOf(ctx context.Context, tx *db.Tx, r approval.Request) (d ledger.Debt, 
 	return d, x, nil
 }
 
-// writeOff performs an approved request.
+// writeOff performs an approved request to write off a debt.
 func writeOff(ctx context.Context, tx *db.Tx, r approval.Request) error {
 	d, x, err := debtOf(ctx, tx, r)
 	if err != nil {

@@ -175,7 +175,7 @@ func UnfreezeCompany(ctx context.Context, tx *db.Tx, companyID string) error {
 	return resumePayments(ctx, tx, companyID)
 }
 
-// resumePayments ends the holds of holdPayments.
+// resumePayments ends the holds that holdPayments placed.
 func resumePayments(ctx context.Context, tx *db.Tx, companyID string) error {
 	for _, resume := range []func(context.Context, *db.Tx, string) error{
 		payroll.Unfreeze, withdrawal.Unfreeze, claim.Unfreeze,

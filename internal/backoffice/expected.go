@@ -12,7 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// Directions of bank payments that are open: expected and not reported by the bank, or reported and not expected.
+// Directions of open bank payments. A payment is open if it was expected but the bank has not reported it, or if the
+// bank reported it but it was not expected.
 const (
 	Incoming  = "incoming"  // transfers that fund payrolls and have not arrived in full
 	Debits    = "debits"    // direct debits that the bank has and has not credited

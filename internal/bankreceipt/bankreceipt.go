@@ -553,7 +553,8 @@ func (s *Summary) amountDiffers(it *item, t Transfer) {
 		t.Amount.Asset()))
 }
 
-// applyReversal returns the credit that an item reverses. An unknown credit or another amount is a problem for staff.
+// applyReversal reverses the credit that an item takes back, and returns the credit's subject in reconciliation. If the
+// credit is unknown or has another amount, it adds a problem for staff instead.
 func (it *item) applyReversal(ctx context.Context, tx *db.Tx, s *Summary) (id string, err error) {
 	t, err := it.findReversed(ctx, tx)
 	switch {

@@ -588,7 +588,7 @@ func findSettlement(ctx context.Context, tx *db.Tx, companyID, id string) (Settl
 	return x, err
 }
 
-// settled reports whether the settlement of a currency that was due has been made.
+// settled reports whether the settlement that was due in a currency has been made.
 func settled(ctx context.Context, tx *db.Tx, due Settings, earned money.Asset) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM settlements

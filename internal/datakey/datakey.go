@@ -38,7 +38,7 @@ const (
 	jobPages = 10  // pages without a change in one transaction
 )
 
-// DefaultRate is how many rows are read in a second.
+// DefaultRate is the default number of rows that are read per second.
 const DefaultRate = 2000
 
 // Errors of a rotation that cannot start.

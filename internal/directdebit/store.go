@@ -355,7 +355,7 @@ func heldBy(ctx context.Context, tx *db.Tx, companyID string) (map[money.Asset]m
 	return held, err
 }
 
-// releasedEarly returns the sum of what was released of a company's debits whose holds have not ended.
+// releasedEarly returns the total that was already released from a company's debits whose holds have not ended.
 func releasedEarly(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset) (money.Amount, error) {
 	var units int64
 	err := tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(released), 0) AS BIGINT) FROM direct_debits

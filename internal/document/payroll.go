@@ -7,7 +7,8 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// PayrollName returns what people call a payroll: the company's reference, else its pay period, else its date.
+// PayrollName returns the name that documents show for a payroll: the company's reference, else its pay period, else
+// its date.
 func (w *Writer) PayrollName(p payroll.Payroll) string {
 	return cmp.Or(p.ExternalID, w.Period(p.Period), w.Text("payroll.of", w.FormatDate(p.CreatedAt)))
 }

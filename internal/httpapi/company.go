@@ -210,8 +210,8 @@ func listMembers(ctx context.Context, tx *db.Tx, c *request, _ *memberList) (*me
 	return out, err
 }
 
-// changeMembers changes the members of the company in the name of the person whose access token this is, and returns
-// the members after it.
+// changeMembers changes the members of the company on behalf of the person who holds the access token, and returns the
+// changed members.
 func changeMembers(ctx context.Context, tx *db.Tx, c *request, change func(auth.Actor) error) (*memberAll, error) {
 	if c.by.Kind != identity.KindOAuth {
 		return nil, auth.ErrRole.Detailf("Only a person can change members. Use an access token that the person granted " +

@@ -140,7 +140,7 @@ func inline(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	return &c
 }
 
-// locateUser completes identity.ErrUserRequired with the place of user_id in this operation.
+// locateUser adds to identity.ErrUserRequired where this operation expects user_id: in the query or in the body.
 func (in *input) locateUser(err error) error {
 	f, ok := apierr.As(err)
 	if !ok || len(f.Fields) > 0 || !errors.Is(err, identity.ErrUserRequired) {

@@ -130,7 +130,7 @@ var (
 		"The recipient (to) in the header PAYMENT-SIGNATURE is not an address. Sign the payTo of the terms.")
 )
 
-// pay answers a request for a claim or payment link by x402.
+// pay handles an x402 request to pay a claim or a payment link.
 func pay(ctx context.Context, _ *db.Tx, c *request, in *paymentInput) (*paymentAnswer, error) {
 	var p *paymentPayload
 	if in.Signature != "" {

@@ -438,8 +438,8 @@ func TokenProvenAt(ctx context.Context, tx *db.Tx, by Principal) (time.Time, err
 	return db.Time(at), nil
 }
 
-// RequireProven returns ErrNotProven unless the person whose access token this is has presented a second factor with it
-// within FreshFactor.
+// RequireProven returns ErrNotProven unless the person who holds this access token has presented a second factor with
+// it within FreshFactor.
 func RequireProven(ctx context.Context, tx *db.Tx, by Principal) error {
 	proven, err := TokenProvenAt(ctx, tx, by)
 	if err == nil && tx.Now().Sub(proven) >= FreshFactor {

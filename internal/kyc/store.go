@@ -353,8 +353,8 @@ func companyOfOwner(ctx context.Context, tx *db.Tx, ownerID string) (companyID s
 	return companyID, err
 }
 
-// Ended returns closed companies, and beneficial owners of them, with documents that were not erased, by ID from the
-// one after an ID on.
+// Ended returns the IDs of companies that were closed by a time, and of their beneficial owners, whose documents were
+// not erased. The IDs are in order and follow the given one.
 func Ended(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT s.subject_id FROM subjects s WHERE s.erased_at = 0 AND s.subject_id > $2
 			AND (s.subject_id IN (SELECT c.company_id FROM companies c WHERE c.closed_at > 0 AND c.closed_at <= $1)

@@ -17,9 +17,9 @@ import (
 // enoughSats is an amount that Bitcoin nodes relay to an address of any type.
 const enoughSats = 1_000
 
-// exchange subtracts the amounts that a payment's outputs need from the capacity, and returns ReasonConversion if it
-// does not suffice. A debt to the payee from an earlier release was already sold to the operator; exchanging it ends
-// the debt.
+// exchange subtracts the amounts that a payment's outputs need from the capacity, and returns ReasonConversion if the
+// capacity is too small. If an earlier release of the payment already sold its amount to the operator, the operator
+// owes the payee that amount, and the exchange ends this debt.
 func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount

@@ -216,7 +216,7 @@ func (f *funding) post(ctx context.Context, tx *db.Tx, r *receipt, what string, 
 	return f.p.saveReceipt(ctx, tx, r)
 }
 
-// sum adds up a part of all receipts.
+// sum adds up the amount that part returns for each receipt.
 func (f *funding) sum(part func(receipt) money.Amount) (money.Amount, error) {
 	total := money.Zero(f.p.FundingCurrency)
 	var err error

@@ -51,7 +51,7 @@ func (s *Service) PlanOwed(ctx context.Context, tx *db.Tx, o Owed) (outputs []pa
 	return r.outputs, r.lines.convert, r.lines.problems[0], nil
 }
 
-// Estimated is what a destination would receive.
+// Estimated is the amount that a destination would receive.
 type Estimated struct {
 	Share
 	Receives money.Amount

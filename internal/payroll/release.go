@@ -531,7 +531,7 @@ func RetryConversions(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// exchanged returns the assets into which a release exchanges, each once.
+// exchanged returns the assets that a release must exchange money into, without duplicates.
 func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var assets []money.Asset

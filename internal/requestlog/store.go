@@ -62,8 +62,8 @@ type Filter struct {
 	Limit int
 }
 
-// How a request may have ended: as it was meant, with a status from 400 or from 500 on, or with the answer of an
-// earlier one.
+// Outcomes of a request: it succeeded, was refused with a 4xx status, failed with a 5xx status, or received the stored
+// response to an earlier request.
 const (
 	Succeeded = "succeeded"
 	Refused   = "refused"

@@ -313,7 +313,7 @@ func canonical(address string) string {
 	return address
 }
 
-// MatchAddress returns the entries with an address, in any currency.
+// MatchAddress returns the entries that list the address, in any currency.
 func (l *List) MatchAddress(address string) []Match {
 	var found []Match
 	for _, i := range l.address[canonical(address)] {

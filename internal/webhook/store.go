@@ -52,8 +52,8 @@ func insertEvent(tx *db.Tx, id string, e Event, data string) {
 	eventRows.Add(tx, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
 }
 
-// positionLock is the first key of the advisory locks that PostgreSQL transactions hold from before they take positions
-// until they end. The second key is the lower half of the last position that was taken before. The locks are shared, so
+// positionLock is the first key of PostgreSQL advisory locks. A transaction holds one from before it takes positions
+// until it ends. The second key is the lower half of the last position that was taken before. The locks are shared, so
 // no transaction waits for them.
 const positionLock int32 = 7_020_265
 

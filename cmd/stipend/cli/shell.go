@@ -47,7 +47,7 @@ func (cmd CompletionCmd) Run(std Streams) error {
 	return err
 }
 
-// CompleteCmd prints the words that can follow others, each with its help after a tab.
+// CompleteCmd prints the words that can come next on a command line, each with its help after a tab.
 type CompleteCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }

@@ -36,8 +36,8 @@ type Chain interface {
 	Reorg(ctx context.Context, depth int) error
 }
 
-// AccountChain is an EVM network that a test controls. Its payments are of one asset, and their outputs are numbered
-// from 0. One that has a method PaysOne cannot pay several outputs with one transaction.
+// AccountChain is an EVM network that a test controls. All its payments are in one asset, and their outputs are
+// numbered from 0. A network with a method PaysOne cannot pay several outputs with one transaction.
 type AccountChain interface {
 	Chain
 	// Deriver returns the addresses of a new key, so that tests on the same chain do not share addresses.
@@ -118,7 +118,7 @@ func Spend(
 	return raw, txid
 }
 
-// source is a source with the keys of a wallet, for the cases of Run.
+// source is the source under test, with the chain behind it and the keys of a wallet. The test cases of Run use it.
 type source struct {
 	*testing.T
 	chain.Source

@@ -84,7 +84,7 @@ func parts(shares []Share) (map[string]part, error) {
 	return wanted, nil
 }
 
-// CheckShares returns the error that SetAllocations would return for the numbers.
+// CheckShares returns the error that SetAllocations would return for these shares.
 func CheckShares(shares []Share) error {
 	_, err := parts(shares)
 	return err

@@ -284,8 +284,8 @@ func lockOwn(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id 
 	return owner, version, d, err
 }
 
-// Delete removes a destination that takes no part of the payments. It returns ErrNotZero for another one and
-// apierr.NotFoundErr for an unknown destination.
+// Delete removes a destination whose share of the payments is 0. It returns ErrNotZero if the share is not 0, and
+// apierr.NotFoundErr if the destination is unknown.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {

@@ -268,7 +268,7 @@ func (r *Rail) conclude(ctx context.Context, tx *db.Tx, p prenote, state, result
 	return err
 }
 
-// sendPrenotes sends the prenotes of an account by an API, and asks about those that were sent.
+// sendPrenotes sends an account's new prenotes through the bank's API, and asks the bank about those already sent.
 func (r *Rail) sendPrenotes(ctx context.Context, d *db.DB, a Account, api Prenoter) error {
 	var all []prenote
 	paused := ""

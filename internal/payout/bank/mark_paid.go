@@ -14,7 +14,8 @@ import (
 var (
 	ErrNotQueued = errors.New("this output is not queued for payout by bank; only queued outputs can be marked as paid")
 	ErrKnown     = errors.New("the outcome of this payment is known to the database")
-	// ErrOtherCurrency is returned for an account that could pay only after an exchange, whose price is not known.
+	// ErrOtherCurrency is returned if the account and the output have different currencies. The payment would need an
+	// exchange, and its price is not known.
 	ErrOtherCurrency = errors.New("the account is in another currency than the output")
 )
 

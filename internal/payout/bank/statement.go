@@ -115,7 +115,7 @@ func (r *Rail) readStatements(ctx context.Context, d *db.DB) error {
 	return errors.Join(failed...)
 }
 
-// readStatement reads the statement of the next day of an account that is over. It reports whether there was one.
+// readStatement reads an account's statement for the next day that has ended. It reports whether it read one.
 func (r *Rail) readStatement(ctx context.Context, d *db.DB, a Account) (bool, error) {
 	var now, from time.Time
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {

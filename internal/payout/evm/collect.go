@@ -18,7 +18,7 @@ const (
 	// SettleTime is how long an authorization must still be valid for its transfer to be sent.
 	SettleTime = 10 * time.Second
 
-	// collectRetry is the interval between attempts to send a transfer while the node or the hot wallet cannot.
+	// collectRetry is the interval between attempts to send a transfer that the node or the hot wallet cannot send yet.
 	collectRetry = 2 * time.Second
 	// maxCollectShare is the network fee, in basis points of the amount, above which a transfer is not sent.
 	maxCollectShare = 1000

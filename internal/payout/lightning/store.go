@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Payment is one payment of an output.
+// Payment is a Lightning payment that pays an output.
 type Payment struct {
 	CompanyID, ID string
 	OutputID      string

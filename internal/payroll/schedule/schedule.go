@@ -119,7 +119,7 @@ type Run struct {
 	Version   int64
 }
 
-// Params describes a schedule to create. Empty members have the defaults of a payroll.
+// Params describes a schedule to create. Empty fields have the defaults of a payroll.
 type Params struct {
 	CompanyID, Name    string
 	Frequency          Frequency

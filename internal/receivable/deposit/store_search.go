@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// At returns a company's deposits of a transaction or at an address, newest first.
+// At returns a company's deposits that were made by a transaction or to an address, newest first.
 func At(ctx context.Context, tx *db.Tx, companyID, txid, address string, limit int) ([]Deposit, error) {
 	return search(ctx, tx, "company_id = $1 AND (txid = $2 AND txid <> '' OR address = $3 AND address <> '')", limit,
 		companyID, txid, address)

@@ -205,7 +205,7 @@ func mempoolIDs(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, scanID)
 }
 
-// faucetCoins returns unspent coins of a script, largest first, whose sum pays total and a change output.
+// faucetCoins returns unspent coins of a script, largest first, that together cover total and a change output.
 func faucetCoins(ctx context.Context, tx *db.Tx, script string, total int64) ([]chain.WalletCoin, error) {
 	rows, err := tx.Query(ctx, `SELECT o.txid, o.vout, o.amount FROM sim_outputs o JOIN sim_txs t ON t.txid = o.txid
 		WHERE o.script = $1 AND o.spent_by = '' AND o.amount > 0 ORDER BY CASE WHEN t.state = 'mined' THEN 0 ELSE 1 END,

@@ -273,7 +273,7 @@ func TestViewerCannotGrantCompanyScopes(t *testing.T) {
 		v := x.SignIn("viewer")
 		page := v.Get(authorizePath(company))
 		if strings.Contains(page.Text, `value="allow"`) || !strings.Contains(page.Text, `value="deny"`) ||
-			!strings.Contains(page.Text, "your role doesn’t let you allow it") {
+			!strings.Contains(page.Text, "your role doesn’t let you authorize it") {
 			t.Errorf("%s", page.Text)
 		}
 		if got := v.Submit(page, "/authorize", "decision", "allow", "company_id", x.Company.ID); got.Status != 403 ||

@@ -120,11 +120,11 @@ func TestMembersSignInByTheirCompanysProvider(t *testing.T) {
 		_, got = s.signIn("eve@acme.example", "3")
 		s.refused(got, "You are not a member of this company")
 		_, got = s.signIn("admin@acme.example", "4") // the account has an address of another domain
-		s.refused(got, "did not succeed")
+		s.refused(got, "Single sign-on failed")
 		_, got = s.signIn("admin@acme.example", "5") // another account has the address now
 		s.refused(got, "Another account at your provider")
 		_, got = s.signIn("owner@acme.example", "6")
-		s.refused(got, "does not say that your email address is verified")
+		s.refused(got, "hasn’t confirmed that your email address is verified")
 		if n := s.Count("SELECT COUNT(*) FROM sso_identities"); n != 2 {
 			t.Errorf("%d accounts at the provider are stored", n)
 		}
@@ -132,9 +132,9 @@ func TestMembersSignInByTheirCompanysProvider(t *testing.T) {
 		// A browser that did not begin the sign-in cannot end it.
 		begun := s.begin(v, "admin@acme.example")
 		back := s.op.SignIn(begun.Location(), "1")
-		s.refused(webtest.NewVisitor(t, s.URL).Get(back), "did not succeed")
+		s.refused(webtest.NewVisitor(t, s.URL).Get(back), "Single sign-on failed")
 		foreign := strings.Replace(back, s.Company.ID, s.Other.ID, 1)
-		s.refused(v.Get(foreign), "did not succeed")
+		s.refused(v.Get(foreign), "Single sign-on failed")
 
 		// An administrator forgets the old account.
 		got = s.admin.Submit(s.admin.Get("/settings/sso"), "/settings/sso/members/"+s.Users["admin"].ID+"/unlink")

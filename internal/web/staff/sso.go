@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-// codePath is the page on which staff enter the code of their authenticator after the operator's provider.
+// codePath is the page on which staff enter their authenticator's code, after they sign in at the operator's provider.
 const codePath = ui.StaffSSOPath + "/code"
 
 // errStaffSSO is returned for a password if the operator permits the provider only.

@@ -453,8 +453,8 @@ func (p *Page) audit(options string) {
 	p.Quiet()
 }
 
-// Quiet fails the test if the page requested hosts other than its own and others, violated the content security policy,
-// or had script errors.
+// Quiet fails the test if the page sent requests to hosts other than its own and those in others, violated the content
+// security policy, or had script errors.
 func (p *Page) Quiet(others ...string) {
 	p.t.Helper()
 	own := Evaluate[string](p, "location.host")
