@@ -134,7 +134,7 @@ func TestMailsArriveBySMTP(t *testing.T) {
 
 	for _, wanted := range []struct{ to, subject string }{
 		{invited, "invites you to get paid"},
-		{"", "Ihre Identität ist bestätigt"}, // of a user in Germany
+		{"", "Ihre Identität ist verifiziert"}, // of a user in Germany
 		{"ada@example.com", "A payout destination was added"},
 		{"", "was disabled"},
 		{seed.Admin.Email, "was connected to your account"},
