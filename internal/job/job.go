@@ -147,6 +147,7 @@ const (
 	defaultTimeout = 10 * time.Minute
 	leaseMargin    = 30 * time.Second // time that a lease lasts beyond the interval of periodic work
 	renewEvery     = leaseMargin / 3
+	releaseTimeout = 5 * time.Second
 )
 
 // due is the topic of the in-process notices that wake the runners.
@@ -554,6 +555,11 @@ func (r *Runner) runPeriodic(ctx context.Context, p Periodic, advanced <-chan st
 // runLeased runs p once if this runner gets its lease, and renews the lease until p ends or its time limit is
 // reached. The lease outlives the run by the interval, so that no other instance runs p in between.
 func (r *Runner) runLeased(ctx context.Context, p Periodic) (err error) {
+	defer func() {
+		if ctx.Err() != nil { // another process can then run at once what ends here unfinished
+			err = errors.Join(err, release(ctx, r.d, "periodic."+p.Name, r.holder))
+		}
+	}()
 	renew := func() (bool, error) {
 		return Lease(ctx, r.d, "periodic."+p.Name, r.holder, p.Every+leaseMargin)
 	}
@@ -593,4 +599,14 @@ func Lease(ctx context.Context, d *db.DB, name, holder string, length time.Durat
 		return err
 	})
 	return held, err
+}
+
+// release ends the named lease if holder has it, so that another process need not wait until it expires. It is called
+// when ctx has ended.
+func release(ctx context.Context, d *db.DB, name, holder string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		return dropLease(ctx, tx, name, holder)
+	})
 }

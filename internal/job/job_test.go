@@ -563,3 +563,29 @@ func TestLeaseOfPeriodicWorkIsRenewed(t *testing.T) {
 		close(end)
 	})
 }
+
+// Periodic work that ends because its process stops leaves no lease: the next process runs the work at once.
+func TestStoppedPeriodicWorkRunsAtOnceInTheNextProcess(t *testing.T) {
+	dbtest.Run(t, func(t *testing.T, d *db.DB) {
+		began := make(chan bool)
+		p := job.Periodic{Name: "sweep", Every: time.Hour, Run: func(ctx context.Context) error {
+			began <- true
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan bool)
+		go func() {
+			newRunner(d, nil, p).Run(ctx)
+			close(stopped)
+		}()
+		<-began
+		stop()
+		<-stopped
+		ran := false
+		p.Run = func(context.Context) error { ran = true; return nil }
+		if err := newRunner(d, nil).RunLeased(t.Context(), p); err != nil || !ran {
+			t.Errorf("the next process did not run the work: %v", err)
+		}
+	})
+}

@@ -18,7 +18,8 @@ type Leader struct {
 	Report func(error)   // called with each error of the lease and of the work
 }
 
-// Run calls work whenever l holds the lease, until ctx ends. The context of work ends when the lease is lost.
+// Run calls work whenever l holds the lease, until ctx ends. The context of work ends when the lease is lost. When ctx
+// has ended and work has returned, Run gives the lease up.
 func (l Leader) Run(ctx context.Context, work func(context.Context) error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -32,7 +33,11 @@ func (l Leader) Run(ctx context.Context, work func(context.Context) error) {
 		if err == nil && held {
 			err = l.lead(ctx, work)
 		}
-		if err != nil && ctx.Err() == nil {
+		if held && ctx.Err() != nil {
+			if err := release(ctx, l.DB, l.Name, l.Holder); err != nil {
+				l.Report(err)
+			}
+		} else if err != nil && ctx.Err() == nil {
 			l.Report(err)
 		}
 		pause.Reset(l.Pause)

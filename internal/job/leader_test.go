@@ -53,5 +53,8 @@ func TestLeaderWorksWhileItHoldsTheLease(t *testing.T) {
 		<-begun
 		stop()
 		<-done
+		if held, err := job.Lease(t.Context(), d, "leader", "b", time.Hour); err != nil || !held {
+			t.Errorf("a leader that ended kept its lease: %v", err)
+		}
 	})
 }

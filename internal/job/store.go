@@ -143,3 +143,8 @@ func takeLease(ctx context.Context, tx *db.Tx, name, holder string, length time.
 		name, holder, db.Micros(tx.Now().Add(length)), db.Micros(tx.Now()))
 	return n == 1, err
 }
+
+func dropLease(ctx context.Context, tx *db.Tx, name, holder string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM leases WHERE name = $1 AND holder = $2`, name, holder)
+	return err
+}
