@@ -115,7 +115,7 @@ func (s *servedRoute) decodeAndDo(c *request, w *responseWriter, r *http.Request
 ) {
 	v, err := s.in.read(r, body)
 	if err != nil {
-		return nil, err
+		return nil, s.withHandlerProblems(r.Context(), c, r, body, err)
 	}
 	if s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
 		return nil, s.denyOtherCompany(r.Context(), c.by, s.template, w.requestID)

@@ -1,0 +1,133 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stipend/stipend/internal/apierr"
+	"github.com/stipend/stipend/internal/db"
+)
+
+// errTried rolls back the transaction of a request that is executed only to find its problems.
+var errTried = errors.New("httpapi: the request has problems")
+
+// withHandlerProblems adds to the problems that the decoder found in items of a body the problems that the handler
+// finds in the rest of it, so that the caller can correct all of them at once. It executes the write without those
+// items, and rolls it back. It returns malformed unchanged if it has nothing to add.
+func (s *servedRoute) withHandlerProblems(
+	ctx context.Context, c *request, r *http.Request, body []byte, malformed error,
+) error {
+	f, ok := apierr.As(malformed)
+	if !ok || f.Kind != apierr.Invalid || s.rt.kind != write || s.rt.handler.preprocess != nil ||
+		len(f.Fields) == apierr.MaxFields {
+		return malformed
+	}
+	valid := validItems{problems: f.Fields, was: map[jsontext.Pointer]jsontext.Pointer{}}
+	rest := valid.of(bytes.TrimSpace(body), "", "")
+	if rest == nil {
+		return malformed
+	}
+	v, err := s.in.read(r, rest)
+	if err != nil || s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
+		return malformed
+	}
+	if c.by.CompanyID != "" {
+		ctx = db.ForCompany(ctx, c.by.CompanyID)
+	}
+	var found *apierr.Fault
+	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
+		if _, err := s.rt.handler.run(ctx, tx, c, v.Interface()); err != nil {
+			found, _ = apierr.As(err)
+		}
+		return errTried
+	})
+	if !errors.Is(err, errTried) || found == nil || found.Kind != apierr.Invalid {
+		return malformed
+	}
+	var all apierr.List
+	for _, p := range f.Fields {
+		all.AddField(p)
+	}
+	for _, p := range found.Fields {
+		if p.Pointer, ok = valid.original(p.Pointer); ok {
+			all.AddField(p)
+		}
+	}
+	return all.Err()
+}
+
+// validItems reduces a body to the items of its arrays in which the decoder found no problem.
+type validItems struct {
+	problems []apierr.Field
+	was      map[jsontext.Pointer]jsontext.Pointer // original places of the items of arrays that lost some
+}
+
+// of returns a value without the items that have problems, or nil if it is not valid without them: it has problems
+// elsewhere, or an array loses all its items. was is the original place of the value.
+func (r *validItems) of(v jsontext.Value, at, was jsontext.Pointer) jsontext.Value {
+	has := func(within jsontext.Pointer) bool {
+		return slices.ContainsFunc(r.problems, func(p apierr.Field) bool {
+			return p.In != "body" || within.Contains(jsontext.Pointer(p.Pointer))
+		})
+	}
+	if !has(was) {
+		return v
+	}
+	switch v.Kind() {
+	case '{':
+		var members map[string]jsontext.Value
+		if json.Unmarshal(v, &members) != nil {
+			return nil
+		}
+		for name, member := range members {
+			if members[name] = r.of(member, at.AppendToken(name), was.AppendToken(name)); members[name] == nil {
+				return nil
+			}
+		}
+		v, err := json.Marshal(members)
+		if err != nil {
+			return nil
+		}
+		return v
+	case '[':
+		var items, kept []jsontext.Value
+		if json.Unmarshal(v, &items) != nil {
+			return nil
+		}
+		for i, item := range items {
+			if from := was.AppendToken(strconv.Itoa(i)); !has(from) {
+				r.was[at.AppendToken(strconv.Itoa(len(kept)))] = from
+				kept = append(kept, item)
+			}
+		}
+		v, err := json.Marshal(kept)
+		if err != nil || len(kept) == 0 {
+			return nil
+		}
+		return v
+	}
+	return nil
+}
+
+// original returns the place in the original body of a place in the reduced one. It reports false for an array that
+// lost items, whose problems may be due to that.
+func (r *validItems) original(pointer string) (string, bool) {
+	at := jsontext.Pointer(pointer)
+	if _, shortened := r.was[at.AppendToken("0")]; shortened {
+		return "", false
+	}
+	for item := at; item != ""; item = item.Parent() {
+		if was, moved := r.was[item]; moved {
+			return string(was) + strings.TrimPrefix(pointer, string(item)), true
+		}
+	}
+	return pointer, true
+}
