@@ -189,6 +189,21 @@ func TestServeAnswersAndStops(t *testing.T) {
 			t.Errorf("%s answers\n%s\nwant %s", path, body, want)
 		}
 	}
+	for accept, want := range map[string]string{
+		"application/json": `"code":"not_found"`, "text/html, application/json": "<code>not_found</code>",
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.Ready().BaseURL+"/nowhere", nil)
+		testkit.Check(t, err)
+		req.Header.Set("Accept", accept)
+		res, err := http.DefaultClient.Do(req)
+		testkit.Check(t, err)
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		testkit.Check(t, err)
+		if res.StatusCode != http.StatusNotFound || !strings.Contains(string(body), want) {
+			t.Errorf("an unknown path answers a client that accepts %s with %d %s", accept, res.StatusCode, body)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Wait(ctx); err != nil {

@@ -73,13 +73,12 @@ func TestReconciliationWithTheBank(t *testing.T) {
 			"Idempotency-Key", freshKey()), &debit)
 		is := func(status string) {
 			t.Helper()
-			eventually(t, time.Minute, "the debit is "+status, func() bool {
+			d.advanceUntil(time.Hour, "the debit is "+status, func() bool { // the bank processes files by the hour
 				d.decode(d.ok("GET", "/api/wallets/direct-debits/"+debit.Debit, ""), &debit)
 				return debit.Status == status
 			})
 		}
 		d.sendDebit(debit.Debit)
-		d.advance(time.Hour) // the bank processes the file
 		is("collected")
 		closes()
 		d.ok("POST", "/api/sandbox/direct-debit-return", `{"debit_id":"`+debit.Debit+`","reason":"R01"}`)

@@ -52,7 +52,10 @@ func (e ended) still(ctx context.Context, tx *db.Tx) (bool, error) {
 	return len(ids) == 1 && ids[0] == e.id, err
 }
 
-const endedPage = 500
+const (
+	endedPage = 500
+	eraseLock = 0x657261736564 // number of the advisory lock under which ended relations are erased
+)
 
 // eachEnded calls f with each of them.
 func eachEnded(ctx context.Context, read func(func(context.Context, *db.Tx) error) error, kept time.Duration,
@@ -99,6 +102,9 @@ func eraseEnded(ctx context.Context, d *db.DB, kept time.Duration) (erased, reta
 		func(e ended) error {
 			var still bool
 			err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
+				if err := tx.Lock(ctx, eraseLock); err != nil {
+					return err
+				}
 				if still, err = e.still(ctx, tx); err != nil || !still {
 					return err
 				}

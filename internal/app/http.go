@@ -126,7 +126,7 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 		return nil, err
 	}
 	return s.tracing.requests(proxies,
-		httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), compress(web.New(pages))))), nil
+		httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), web.New(pages), compress))), nil
 }
 
 // serveMetrics serves metrics, /healthz and /readyz at an address of their own, if one is configured, so that clients
@@ -167,8 +167,12 @@ var apiPrefixes = []string{
 }
 
 // route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go to
-// the API, whose 404 is JSON. The API answers requests for hosts that are not ours: it refuses them.
-func route(hosts []string, api, pages http.Handler) http.Handler {
+// the API, whose 404 is JSON, and so do paths without a page if the client expects JSON. The API answers requests for
+// hosts that are not ours: it refuses them.
+func route(
+	hosts []string, api http.Handler, pages *ui.Server, compress func(http.Handler) http.HandlerFunc,
+) http.Handler {
+	compressed := compress(pages)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
 			// A proxy may see the end of this body elsewhere, so a further request on the connection could be a forged
@@ -176,12 +180,18 @@ func route(hosts []string, api, pages http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		first, _, _ := strings.Cut(strings.ToLower(path.Clean("/" + r.URL.Path)[1:]), "/")
-		if slices.Contains(apiPrefixes, first) || !httpapi.Serves(hosts, r) {
+		if slices.Contains(apiPrefixes, first) || !httpapi.Serves(hosts, r) || expectsJSON(r) && !pages.Serves(r) {
 			api.ServeHTTP(w, r)
 			return
 		}
-		pages.ServeHTTP(w, r)
+		compressed.ServeHTTP(w, r)
 	})
+}
+
+// expectsJSON reports whether a client asks for JSON and not for a page.
+func expectsJSON(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
 }
 
 // hosts returns the host names of the public addresses, none if there is no public address.

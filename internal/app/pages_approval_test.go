@@ -91,7 +91,7 @@ func TestANewDestinationIsConfirmed(t *testing.T) {
 			return len(v.Payments) == 1 &&
 				v.Payments[0].Status == "on_hold"
 		})
-		page := o.says(o.Get("/payrolls/"+made.PayrollID), "The destination of Una Nonce is new", "pay 75.00", elsewhere)
+		page := o.says(o.Get("/payrolls/"+made.PayrollID), "Una Nonce has a new destination", "pay 75.00", elsewhere)
 		if changed(made.PayrollID) == nil || changed(first) != nil {
 			t.Errorf("changed at %v, and before at %v", changed(made.PayrollID), changed(first))
 		}

@@ -104,22 +104,31 @@ func TestDirectDebitPages(t *testing.T) {
 	})
 }
 
-// sendDebit advances the clock by 6 hours four times a second, past the nights, until a direct debit is sent.
+// sendDebit advances the clock past the nights until a direct debit is sent.
 func (d *apiClient) sendDebit(id string) {
 	d.Helper()
-	step := time.NewTicker(250 * time.Millisecond)
-	defer step.Stop()
-	eventually(d.T, time.Minute, "the debit is sent", func() bool {
+	d.advanceUntil(6*time.Hour, "the debit is sent", func() bool {
 		var debit struct{ Reference string }
 		d.decode(d.ok("GET", "/api/wallets/direct-debits/"+id, ""), &debit)
+		return debit.Reference != ""
+	})
+}
+
+// advanceUntil advances the clock by a step, four times a second, until ok returns true.
+func (d *apiClient) advanceUntil(step time.Duration, what string, ok func() bool) {
+	d.Helper()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	eventually(d.T, time.Minute, what, func() bool {
+		if ok() {
+			return true
+		}
 		select {
-		case <-step.C:
-			if debit.Reference == "" {
-				d.advance(6 * time.Hour)
-			}
+		case <-tick.C:
+			d.advance(step)
 		default:
 		}
-		return debit.Reference != ""
+		return false
 	})
 }
 

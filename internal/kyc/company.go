@@ -149,6 +149,9 @@ func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if p, err = p.check(tx.Now()); err != nil {
 		return company, err
 	}
+	if company.KYBStatus == identity.KYBApproved && (p.Name != company.Name || p.Country != company.Country) {
+		return company, ErrState.Detailf("The company is verified. Its name and country cannot change.")
+	}
 	key, err := s.openSubject(ctx, tx, company.ID)
 	if err != nil {
 		return company, err

@@ -3,7 +3,6 @@
 package web
 
 import (
-	"net/http"
 	"slices"
 
 	"github.com/stipend/stipend/internal/web/auth"
@@ -20,5 +19,5 @@ func Routes() []ui.Route {
 	return slices.Concat(auth.Routes, company.Routes, payee.Routes, merchant.Routes, staff.Routes, docs.Routes)
 }
 
-// New returns a handler that serves all pages and the files under /static/, and answers 404 for any other path.
-func New(d ui.Deps) http.Handler { return ui.New(d, Routes()) }
+// New returns a server of all pages and the files under /static/, and answers 404 for any other path.
+func New(d ui.Deps) *ui.Server { return ui.New(d, Routes()) }

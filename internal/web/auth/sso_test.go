@@ -164,7 +164,7 @@ func TestMembersSignInByTheirCompanysProvider(t *testing.T) {
 				t.Errorf("the security log has no %s", want)
 			}
 		}
-		s.CheckCompanyMails("office@acme.example", "Single sign-on of Acme was changed", "domain acme.example verified")
+		s.CheckCompanyMails("office@acme.example", "Single sign-on for Acme was changed", "domain acme.example verified")
 		if logs := s.Logs.String(); strings.Contains(logs, idp.ClientSecret) || strings.Contains(logs, "@acme.example") {
 			t.Errorf("the log contains secrets or addresses:\n%s", logs)
 		}

@@ -279,6 +279,18 @@ func (v View) policy() string {
 		"; frame-ancestors " + frames + "; base-uri 'none'" + connect
 }
 
+// Serves reports whether a page or a file has the path of a request.
+func (s *Server) Serves(r *http.Request) bool {
+	probe := *r
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		probe.Method = method
+		if _, pattern := s.mux.Handler(&probe); pattern != "/" {
+			return true
+		}
+	}
+	return false
+}
+
 // ServeHTTP assigns a request ID, sets the security headers, recovers from panics, checks the origin and writes the
 // log line.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
