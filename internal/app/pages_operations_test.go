@@ -296,7 +296,7 @@ func suspenseIsDecided(o *companyBrowser, first, second *staffBrowser) {
 	o.d.fulfilled(made.PayrollID)
 
 	first.sends(o.T, queue, next("7.00"), http.StatusSeeOther, "answer", "back", "reason", "a mistake")
-	o.says(first.Get(queue), "Nothing here")
+	o.says(first.Get(queue), "All clear")
 
 	first.sends(o.T, queue, next("900.00"), http.StatusSeeOther, "answer", "credit", "reason", "they wrote", "to",
 		o.d.seed.CompanyID)
@@ -315,7 +315,7 @@ func suspenseIsDecided(o *companyBrowser, first, second *staffBrowser) {
 	if got, err := o.d.balanceIn(ledger.CompanyFunds, "", money.USD).Sub(had); err != nil || got.Units() != 900_00 {
 		o.Errorf("the company has %s USD more", got)
 	}
-	o.says(first.Get(queue), "Nothing here")
+	o.says(first.Get(queue), "All clear")
 	o.says(first.Get(at+"/acts"), "Return a transfer", "Requested to credit a transfer", "Approved crediting a transfer",
 		made.PayrollID+": they called")
 	o.says(first.Get(at+"/position"), "Limits", "BTC", "Total value: ")
@@ -559,7 +559,7 @@ func coinsAreDecided(o *companyBrowser, first, second *staffBrowser) {
 	first.sends(o.T, queue, path, http.StatusUnprocessableEntity, "answer", "back", "reason", "they called", "to", to)
 	first.sends(o.T, queue, path, http.StatusSeeOther, "answer", "credit", "reason", "they called", "to",
 		o.d.seed.CompanyID)
-	o.says(first.Get(queue), "Nothing here")
+	o.says(first.Get(queue), "All clear")
 
 	first.sends(o.T, queue, come(to, money.ETH, 40_400_000), http.StatusSeeOther, "answer", "credit", "reason",
 		"the other payroll", "to", ether.PayrollID)
@@ -584,7 +584,7 @@ func coinsAreDecided(o *companyBrowser, first, second *staffBrowser) {
 	eventually(o.T, 60*time.Second, "the deposit is sent back", func() bool { return got() == 400_000_000 })
 	eventually(o.T, 60*time.Second, "the queue is empty", func() bool {
 		return strings.Contains(first.Get(queue).Text,
-			"Nothing here")
+			"All clear")
 	})
 	o.says(first.Get(at+"/acts"), "Approved returning a deposit", "Credit a deposit")
 	o.d.checkLedgerBalances()

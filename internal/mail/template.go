@@ -7,12 +7,15 @@ import (
 	"fmt"
 	htmltemplate "html/template"
 	"reflect"
+	"regexp"
 	"strings"
 	"text/template"
 	"time"
 	"unicode"
 
 	"golang.org/x/text/language"
+
+	formats "github.com/stipend/stipend/internal/web/ui/texts"
 )
 
 // The texts of the mails: one file per language with templates of plain text. The two layouts add the markup, and
@@ -94,6 +97,7 @@ func (x *Mailer) render(m row, unverified bool) (Content, error) {
 	}
 	_, i, _ := matcher.Match(language.Make(m.language))
 	c := catalogs[languages[i]]
+	formatAmounts(data.Elem(), languages[i].String())
 	w := c.Mails[m.template]
 	f := filler{data: data.Elem().Interface(), name: x.Name}
 	f.subject = f.line(w.Subject)
@@ -129,6 +133,24 @@ func (x *Mailer) render(m row, unverified bool) (Content, error) {
 		return Content{}, err
 	}
 	return Content{p.Subject, text.String(), html.String()}, nil
+}
+
+// plainAmount matches an amount as the data of mails has it, such as "1200.00 USD".
+var plainAmount = regexp.MustCompile(`^-?\d+(\.\d+)? [A-Z]{3,5}$`)
+
+// formatAmounts writes the amounts in a mail's data as the language does.
+func formatAmounts(data reflect.Value, tag string) {
+	reader := formats.Reader{Language: formats.Language{Tag: tag}}
+	for i := range data.NumField() {
+		v := data.Field(i)
+		if v.Kind() != reflect.String {
+			continue
+		}
+		v.SetString(plainAmount.ReplaceAllStringFunc(v.String(), func(amount string) string {
+			number, currency, _ := strings.Cut(amount, " ")
+			return reader.FormatNumber(number) + " " + currency
+		}))
+	}
 }
 
 // open returns the data of a mail as JSON, decrypted if it is encrypted.

@@ -316,9 +316,10 @@ func claimCrumbs(c *ui.Request) []ui.Cell {
 const settlementsPath = claimsPath + "/settlements"
 
 type settlementsPage struct {
-	Earned ui.Table
-	Fields []ui.Field // for a settlement; empty if there is nothing to settle
-	List   ui.Table
+	Earned  []string   // what can be settled, in each currency
+	Nothing ui.Empty   // shown if there is nothing to settle
+	Fields  []ui.Field // for a settlement; empty if there is nothing to settle
+	List    ui.Table
 }
 
 // showSettlements lists what claims earned, the settlements, and the form for a new one.
@@ -332,15 +333,15 @@ func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 		return ui.View{}, err
 	}
 	p := settlementsPage{
-		Earned: ui.Table{Caption: c.Text("settlements.earned"), Empty: c.Empty("settlements.nothing"),
-			Heads: c.Columns("wallet.currency|a", "payment.amount#|b")},
-		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.Empty("settlements.none"),
-			Heads: c.Columns("settlement.id|a", "settlement.to|c", "settlement.earned#|hide", "payment.amount#|b",
-				"step.at#|d"), Pager: c.Pager(c.Page(), total)},
+		Nothing: c.EmptyStep("coins", "settlements.nothing", c.Session.Manages(), "claims.new", claimsPath+"/new"),
+		List: ui.Table{Caption: c.Text("settlements.title"), Empty: c.EmptyStep("banknote", "settlements.none",
+			c.Session.Administers(), "settlements.schedule", claimsPath+"/settings"),
+			Heads: c.Columns("settlement.id|a", "settlement.to|c", "settlement.net#|b", "step.at#|d"),
+			Pager: c.Pager(c.Page(), total)},
 	}
 	var currencies []ui.Option
 	for _, a := range earned {
-		p.Earned.Rows = append(p.Earned.Rows, []ui.Cell{{Text: string(a.Asset())}, c.AmountCell(a)})
+		p.Earned = append(p.Earned, c.FormatMoney(a))
 		currencies = append(currencies, ui.Option{Value: string(a.Asset()), Label: string(a.Asset())})
 	}
 	if len(currencies) > 0 && c.Session.Administers() {
@@ -349,10 +350,13 @@ func showSettlements(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 			c.Field(ui.Field{Name: "amount", Label: c.Text("settlement.amount"), MaxLength: 40, InputMode: "decimal"})}
 	}
 	for _, x := range all {
-		p.List.Rows = append(p.List.Rows, []ui.Cell{c.LinkCell(x.ID, settlementPath(x.ID)), settledTo(c, x),
-			c.AmountCell(x.Earned), c.AmountCell(x.Amount), c.TimeCell(x.CreatedAt)})
+		name := c.LinkCell(c.Text("settlements.of", c.FormatMoney(x.Earned)), settlementPath(x.ID))
+		name.Lines = []ui.Cell{{Text: x.ID, Kind: "id"}}
+		p.List.Rows = append(p.List.Rows, []ui.Cell{name, settledTo(c, x), c.AmountCell(x.Amount),
+			c.TimeCell(x.CreatedAt)})
 	}
-	return ui.View{Template: "settlements", Title: c.Text("settlements.title"), Crumbs: claimCrumbs(c), Data: p}, nil
+	return ui.View{Template: "settlements", Title: c.Text("settlements.title"),
+		Lead: c.Text("settlements.lead"), Crumbs: claimCrumbs(c), Data: p}, nil
 }
 
 // settleClaims settles what claims earned in a currency, or a part of it.

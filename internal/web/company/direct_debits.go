@@ -182,18 +182,21 @@ type mandateForm struct {
 	Scheme, SchemeName, Text, Language string
 }
 
+// debitCrumbs returns the links to the pages above those of direct debits.
+func debitCrumbs(c *ui.Request) []ui.Cell {
+	return []ui.Cell{c.LinkCell(c.Text("wallets.title"), "/wallets"), c.LinkCell(c.Text("debits.title"), debitsPath)}
+}
+
 // showNewMandate asks for the scheme of a mandate, then for its account, and shows the text to accept.
 func showNewMandate(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error) {
 	scheme, title := bank.DebitScheme(formOrQuery(c, "scheme")), c.Text("mandate.new")
 	if scheme == "" {
 		p := mandateForm{}
-		var options []ui.Option
 		for _, s := range c.Debits.Schemes("") {
-			options = append(options, ui.Option{Value: string(s), Label: c.Word("mandate.scheme", string(s))})
+			p.Ways = append(p.Ways, destinationChoice{Icon: "landmark", Currency: c.Word("mandate.scheme", string(s)),
+				Why: c.Word("mandate.why", string(s)), Path: c.URL(mandatesPath + "/new?scheme=" + string(s))})
 		}
-		p.Choose = []ui.Field{{Name: "scheme", Label: c.Text("mandate.scheme"), Type: "select", Options: options,
-			Hint: c.Text("mandate.scheme.hint")}}
-		return ui.View{Template: "mandate_new", Title: title, Data: p}, nil
+		return ui.View{Template: "mandate_new", Title: title, Crumbs: debitCrumbs(c), Data: p}, nil
 	}
 	language := c.Language.Tag
 	text, err := c.Debits.Text(scheme, language)
@@ -214,6 +217,7 @@ func showNewMandate(_ context.Context, _ *db.Tx, c *ui.Request) (ui.View, error)
 		v.Template, v.Data = "mandate_new", mandateForm{p, string(scheme), c.Word("mandate.scheme", string(scheme)), text,
 			language}
 	}
+	v.Crumbs = debitCrumbs(c)
 	return v, err
 }
 

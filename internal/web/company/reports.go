@@ -181,9 +181,10 @@ type accountsPage struct {
 	Changes  bool
 }
 
+// accountRow is the inputs of an account. Code has no name if the account has no code.
 type accountRow struct {
-	Label  string
-	Fields []ui.Field
+	Label      string
+	Code, Name ui.Field
 }
 
 // showJournalAccounts renders the codes and names of the journal's accounts.
@@ -193,15 +194,15 @@ func showJournalAccounts(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 	c.Labels = map[string]string{}
 	for i, a := range all {
 		row := accountRow{Label: c.Text("reports.account." + a.Key)}
-		add := func(kind, value string, limit int) {
-			name, label := kind+"_"+strconv.Itoa(i), c.Text("reports."+kind)
-			c.Labels[name] = row.Label + ": " + label
-			row.Fields = append(row.Fields, c.Field(ui.Field{Name: name, Label: label, Value: value, MaxLength: limit}))
+		input := func(kind, value string, limit int) ui.Field {
+			name, label := kind+"_"+strconv.Itoa(i), row.Label+": "+c.Text("reports."+kind)
+			c.Labels[name] = label
+			return c.Field(ui.Field{Name: name, Label: label, Value: value, MaxLength: limit})
 		}
 		if a.Key != accounting.TaxRate {
-			add("code", a.Code, 40)
+			row.Code = input("code", a.Code, 40)
 		}
-		add("name", a.Name, 100)
+		row.Name = input("name", a.Name, 100)
 		p.Accounts = append(p.Accounts, row)
 	}
 	return ui.View{Template: "reports_accounts", Title: c.Text("reports.accounts"), Lead: c.Text("reports.accounts.lead"),

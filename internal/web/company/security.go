@@ -3,6 +3,7 @@ package company
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/securitylog"
@@ -33,24 +34,61 @@ func showSecurityLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, er
 	for i, category := range securitylog.Categories {
 		categories[i] = string(category)
 	}
-	t := ui.Table{Caption: c.Text("security.title"), Empty: c.Empty("security.none"), Heads: c.Columns("request.at|d",
+	t := ui.Table{Caption: c.Text("security.title"), Heads: c.Columns("request.at|d",
 		"security.who|a", "security.what|c", "security.from|e", "request.outcome|b")}
 	for i, e := range all {
 		what := ui.Cell{Text: c.Word("security.category", string(e.Category)), Lines: []ui.Cell{ui.CodeCell(e.Path)}}
-		from := ui.Cell{Text: e.Address, Lines: []ui.Cell{{Text: e.Agent}}}
-		outcome := ui.Cell{Text: c.Text("request.outcome.succeeded")}
-		if e.Outcome != "" {
-			outcome = ui.Cell{Text: e.Outcome, Warn: true}
+		from := ui.Cell{Text: e.Address}
+		if browser := browserOf(e.Agent); browser != "" {
+			from = ui.Cell{Text: browser, Lines: []ui.Cell{{Text: e.Address}}}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(e.At), {Text: names[i]}, what, from, outcome})
+		outcome := ui.Cell{Text: c.Text("request.outcome.succeeded"), Tone: "green", Icon: "check"}
+		if e.Outcome != "" {
+			outcome = ui.Cell{Text: c.Text("security.failed"), Tone: "red", Icon: "circle-x",
+				Lines: []ui.Cell{ui.CodeCell(e.Outcome)}}
+		}
+		person := ui.Cell{}
+		if names[i] != "" {
+			person = ui.Cell{Text: names[i], Kind: "person"}
+		}
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(e.At), person, what, from, outcome})
 	}
-	return ui.View{Template: "security", Title: c.Text("security.title"), Data: struct {
+	filters := c.FilterBar(securityPath,
+		c.Filter(ui.Field{Name: "area", Type: "select", Options: c.Choices("security.category", categories...)}))
+	t.Empty = c.EmptyList(filters, c.EmptyStep("shield-check", "security.none", false, "", ""))
+	return ui.View{Template: "security", Title: c.Text("security.title"), Lead: c.Text("security.lead"), Data: struct {
 		Filters ui.Filters
 		Table   ui.Table
 		Pager   ui.Pager
-	}{
-		c.FilterBar(securityPath,
-			c.Filter(ui.Field{Name: "area", Type: "select", Options: c.Choices("security.category", categories...)})),
-		t, c.Pager(f.Page, total),
-	}}, nil
+	}{filters, t, c.Pager(f.Page, total)}}, nil
+}
+
+// browsers and systems are what a User-Agent header contains, and the name of the browser or system. The first match
+// counts, because most browsers name others as well.
+var (
+	browsers = [][2]string{{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"Chrome/", "Chrome"},
+		{"Safari/", "Safari"}, {"curl/", "curl"}}
+	systems = [][2]string{{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"Windows", "Windows"},
+		{"Mac OS X", "macOS"}, {"CrOS", "ChromeOS"}, {"Linux", "Linux"}}
+)
+
+// browserOf returns the name of the browser and the system that a User-Agent header claims, such as "Firefox, Windows",
+// or the start of a header that names neither.
+func browserOf(agent string) string {
+	var names []string
+	for _, known := range [][][2]string{browsers, systems} {
+		for _, one := range known {
+			if strings.Contains(agent, one[0]) {
+				names = append(names, one[1])
+				break
+			}
+		}
+	}
+	if len(names) > 0 {
+		return strings.Join(names, ", ")
+	}
+	if first, _, more := strings.Cut(agent, " "); more {
+		return first
+	}
+	return agent
 }

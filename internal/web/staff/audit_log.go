@@ -23,6 +23,19 @@ func companyName(ctx context.Context, tx *db.Tx, id string) (string, error) {
 	return company.Name, err
 }
 
+// companyCell returns a link to a company, by its name, above its ID. It is empty without an ID.
+func companyCell(ctx context.Context, tx *db.Tx, c *ui.Request, id string) (ui.Cell, error) {
+	if id == "" {
+		return ui.Cell{}, nil
+	}
+	name, err := companyName(ctx, tx, id)
+	cell := c.LinkCell(cmp.Or(name, id), companiesPath+"/"+id)
+	if name != "" {
+		cell.Lines = []ui.Cell{ui.CodeCell(id)}
+	}
+	return cell, err
+}
+
 // showAuditLog lists the actions of staff.
 func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	f := backoffice.AuditFilter{Text: c.Query("q"), Action: c.Query("action"), From: c.QueryDate("since"),
@@ -38,7 +51,7 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("operations.acts"), Empty: c.Empty("operations.empty"),
+	t := ui.Table{Caption: c.Text("operations.acts"),
 		Heads: c.Columns("step.at|b", "operations.who|c", "security.what|a", "operations.object|e", "step.why|e")}
 	for _, a := range all {
 		who := ui.Cell{Text: cmp.Or(a.Name, c.Text("operations.machine"))}
@@ -57,15 +70,17 @@ func showAuditLog(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 		}
 		why := ui.Cell{Text: a.Reason}
 		if a.Code != "" {
-			why.Lines = []ui.Cell{{Text: c.Word("operations.code", a.Code)}}
+			why.Lines = []ui.Cell{c.StateCell("operations.code", a.Code)}
 		}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(a.At), who, {Text: c.Word("operations.act", a.Action)}, object, why})
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(a.At), who, {Text: c.Word("operations.act", a.Action),
+			Kind: "strong"}, object, why})
 	}
-	return ui.View{Template: "operations_list", Title: c.Text("operations.acts"), Data: listPage{
-		Filters: c.FilterBar(auditPath, search(c, "operations.acts.text"),
-			c.Filter(ui.Field{Name: "action", Label: c.Text("security.what"), Type: "select",
-				Options: c.Choices("operations.act", actions...)}),
-			c.Filter(ui.Field{Name: "since", Type: "date"}),
-			c.Filter(ui.Field{Name: "until", Type: "date"})),
-		Table: t, Pager: c.Pager(f.Page, total)}}, nil
+	filters := c.FilterBar(auditPath, search(c, "operations.acts.text"),
+		c.Filter(ui.Field{Name: "action", Label: c.Text("security.what"), Type: "select",
+			Options: c.Choices("operations.act", actions...)}),
+		c.Filter(ui.Field{Name: "since", Type: "date"}),
+		c.Filter(ui.Field{Name: "until", Type: "date"}))
+	t.Empty = c.EmptyList(filters, c.Empty("operations.empty"))
+	return ui.View{Template: "operations_list", Title: c.Text("operations.acts"), Lead: c.Text("operations.acts.lead"),
+		Data: listPage{Filters: filters, Table: t, Pager: c.Pager(f.Page, total)}}, nil
 }

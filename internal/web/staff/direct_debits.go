@@ -6,7 +6,6 @@ import (
 	"github.com/stipend/stipend/internal/backoffice"
 	"github.com/stipend/stipend/internal/db"
 	"github.com/stipend/stipend/internal/directdebit"
-	"github.com/stipend/stipend/internal/identity"
 	"github.com/stipend/stipend/internal/money"
 	"github.com/stipend/stipend/internal/web/ui"
 )
@@ -19,7 +18,11 @@ type debitsPage struct {
 	Limits, Debits ui.Table
 }
 
-type mandateRow struct{ ID, CompanyID, Company, Account, State string }
+// mandateRow is a mandate that waits for a decision. Why is the reason of the bank for a suspension, or "".
+type mandateRow struct {
+	ID, CompanyID, Account, Why string
+	Company, State              ui.Cell
+}
 
 // showDebits renders the mandates that wait for a decision, the risk limits, and the newest direct debits.
 func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
@@ -29,15 +32,16 @@ func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	}
 	var p debitsPage
 	for _, m := range waiting {
-		company, err := identity.CompanyByID(ctx, tx, m.CompanyID)
+		company, err := companyCell(ctx, tx, c, m.CompanyID)
 		if err != nil {
 			return ui.View{}, err
 		}
-		state := c.Word("mandate.state", string(m.State))
+		row := mandateRow{ID: m.ID, CompanyID: m.CompanyID, Account: m.Hint(), Company: company,
+			State: c.StateCell("mandate.state", string(m.State))}
 		if m.State == directdebit.MandateSuspended {
-			state += " (" + m.Reason + ")"
+			row.Why = m.Reason
 		}
-		p.Mandates = append(p.Mandates, mandateRow{m.ID, m.CompanyID, company.Name, m.Hint(), state})
+		p.Mandates = append(p.Mandates, row)
 	}
 	for name, text := range map[string]string{"company_id": "operations.freeze.company",
 		"currency": "destination.currency", "amount": "payment.amount"} {
@@ -56,14 +60,17 @@ func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 	if err != nil {
 		return ui.View{}, err
 	}
-	p.Limits = ui.Table{Caption: c.Text("operations.debits.limits"), Empty: c.Empty("operations.empty"),
+	p.Limits = ui.Table{Caption: c.Text("operations.debits.limits"), Empty: c.Empty("operations.debits.unlimited"),
 		Heads: c.Columns("operations.company|a", "operations.debits.limit#|b", "operations.debits.used#|l")}
 	for _, l := range limits {
-		p.Limits.Rows = append(p.Limits.Rows, []ui.Cell{ui.CodeCell(l.CompanyID), c.AmountCell(l.Limit),
-			c.AmountCell(l.Used)})
+		company, err := companyCell(ctx, tx, c, l.CompanyID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Limits.Rows = append(p.Limits.Rows, []ui.Cell{company, c.AmountCell(l.Limit), c.AmountCell(l.Used)})
 	}
 	all, err := directdebit.Recent(ctx, tx, backoffice.MostItems)
-	p.Debits = ui.Table{Caption: c.Text("debits.title"), Empty: c.Empty("operations.empty"), Heads: c.Columns(
+	p.Debits = ui.Table{Caption: c.Text("operations.debits.recent"), Empty: c.Empty("operations.empty"), Heads: c.Columns(
 		"debit.id|a", "operations.company|e", "payroll.status|c", "debit.due|d", "debit.available#|hide",
 		"payment.amount#|b")}
 	for _, d := range all {
@@ -75,10 +82,15 @@ func showDebits(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) 
 		if reference := d.Reference(); reference != "" {
 			object.Lines = []ui.Cell{ui.CodeCell(reference)}
 		}
-		p.Debits.Rows = append(p.Debits.Rows, []ui.Cell{object, ui.CodeCell(d.CompanyID), state, {Text: d.DueOn},
+		company, err := companyCell(ctx, tx, c, d.CompanyID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Debits.Rows = append(p.Debits.Rows, []ui.Cell{object, company, state, {Text: d.DueOn},
 			c.AmountCell(d.Released), c.AmountCell(d.Amount)})
 	}
-	return ui.View{Template: "operations_debits", Title: c.Text("operations.debits.title"), Data: p}, err
+	return ui.View{Template: "operations_debits", Title: c.Text("operations.debits.title"),
+		Lead: c.Text("operations.debits.lead"), Data: p}, err
 }
 
 // decideMandate confirms or refuses a mandate.

@@ -9,9 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/web/ui"
 )
 
-type jobsPage struct {
-	Table ui.Table
-	IDs   []string
+// deadJob is a job that failed too often.
+type deadJob struct {
+	ID, Kind, Error, Attempts string
+	Since, Company            ui.Cell
 }
 
 // showJobs lists the dead jobs.
@@ -20,18 +21,20 @@ func showJobs(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := jobsPage{Table: ui.Table{Caption: c.Text("operations.jobs"), Empty: c.Empty("operations.empty"),
-		Heads: c.Columns("operations.since|d", "operations.object|a", "operations.company|e",
-			"operations.jobs.attempts#|b", "step.why|c")}}
+	p := struct {
+		Jobs  []deadJob
+		Empty ui.Empty
+	}{Empty: c.EmptyStep("circle-check", "operations.jobs.none", true, "operations.queue.back", ui.StaffPath)}
 	for _, j := range dead {
-		id := ui.CodeCell(j.ID)
-		id.Lines = []ui.Cell{ui.CodeCell(j.Kind)}
-		p.Table.Rows = append(p.Table.Rows, []ui.Cell{
-			c.TimeCell(j.Since), id, ui.CodeCell(j.CompanyID), {Text: c.FormatCount(int64(j.Attempt)), Kind: "number"},
-			{Text: j.LastError}})
-		p.IDs = append(p.IDs, j.ID)
+		company, err := companyCell(ctx, tx, c, j.CompanyID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Jobs = append(p.Jobs, deadJob{ID: j.ID, Kind: j.Kind, Error: j.LastError,
+			Attempts: c.FormatCount(int64(j.Attempt)), Since: c.TimeCell(j.Since), Company: company})
 	}
-	return ui.View{Template: "operations_jobs", Title: c.Text("operations.jobs"), Data: p}, nil
+	return ui.View{Template: "operations_jobs", Title: c.Text("operations.jobs"), Lead: c.Text("operations.jobs.lead"),
+		Data: p}, nil
 }
 
 // retryJob retries a dead job.

@@ -52,9 +52,10 @@ func showMails(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	})
 	shown := []mailRow{}
 	for _, m := range all[:min(len(all), maxMails)] {
-		shown = append(shown, mailRow{m, ui.FormatDay(m.Created), linkIn(m.Text)})
+		shown = append(shown, mailRow{m, c.FormatTime(m.Created), linkIn(m.Text)})
 	}
-	return ui.View{Template: "mails", Title: c.Text("mails.title"), Data: shown}, nil
+	return ui.View{Template: "mails", Title: c.Text("mails.title"), Lead: c.Text("mails.lead"),
+		Data: shown}, nil
 }
 
 var address = regexp.MustCompile(`(?m)^https?://\S+$`)

@@ -75,10 +75,7 @@ func showOperations(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		if err != nil {
 			return ui.View{}, err
 		}
-		count, oldest, worth := c.FormatCount(int64(len(items))), ui.Cell{}, ui.Cell{Kind: "number"}
-		if len(items) >= backoffice.MostItems {
-			count = "≥ " + count
-		}
+		count, oldest, worth := countOf(c, items), ui.Cell{}, ui.Cell{Kind: "number"}
 		if len(items) > 0 {
 			oldest = c.TimeCell(items[0].Since)
 		}

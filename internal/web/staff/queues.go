@@ -17,10 +17,18 @@ import (
 )
 
 type queuePage struct {
-	Name  string
-	Items ui.Table
-	Do    []queueItem // items that staff can decide here
-	Acts  bool
+	Name    string
+	Queues  []queueTab // all that the reader may see
+	Figures []ui.Cell  // labels in Text and values in ID
+	Items   ui.Table
+	Do      []queueItem // items that staff can decide here
+	Acts    bool
+}
+
+// queueTab is a link to a queue. Count is the number of its items, "" for none.
+type queueTab struct {
+	Name, Path, Count string
+	Current           bool
 }
 
 type queueItem struct {
@@ -37,16 +45,26 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 		return ui.View{}, backoffice.ErrRole
 	}
 	items, err := backoffice.Queue(ctx, tx, name)
-	if err == nil {
-		_, err = sortItems(ctx, tx, c, items)
+	if err != nil {
+		return ui.View{}, err
 	}
+	worth, err := sortItems(ctx, tx, c, items)
 	if err != nil {
 		return ui.View{}, err
 	}
 	p := queuePage{Name: name, Acts: c.Staff.MayAct(c.Time),
-		Items: ui.Table{Caption: c.Text("operations.queue." + name), Empty: c.Empty("operations.empty"),
-			Heads: c.Columns("operations.since|d", "operations.object|a", "operations.company|e", "payment.amount#|b",
-				"step.why|c")}}
+		Items: ui.Table{Caption: c.Text("operations.queue." + name), Heads: c.Columns("operations.since|d",
+			"operations.object|a", "operations.company|e", "payment.amount#|b", "step.why|c")}}
+	p.Items.Empty = c.EmptyStep("circle-check", "operations.queue.clear", true, "operations.queue.back", ui.StaffPath)
+	if p.Queues, err = queueTabs(ctx, tx, c, name); err != nil {
+		return ui.View{}, err
+	}
+	if len(items) > 0 {
+		oldest := slices.MinFunc(items, func(a, b backoffice.Item) int { return a.Since.Compare(b.Since) })
+		p.Figures = []ui.Cell{{Text: c.Text("operations.count"), ID: countOf(c, items)},
+			{Text: c.Text("operations.worth"), ID: c.FormatNumber(worth.String())},
+			{Text: c.Text("operations.oldest"), ID: c.FormatTime(oldest.Since)}}
+	}
 	p.Items.Heads = c.Sortable(p.Items.Heads, byAge, "", "", byWorth, "")
 	for _, i := range items {
 		why := ui.Cell{Text: c.Word("reason", i.Reason)}
@@ -69,7 +87,8 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			why = ui.Cell{Text: i.Match.Entry, Lines: []ui.Cell{{Text: c.Text("operations.score",
 				c.FormatCount(int64(i.Match.Score)))}}}
 		}
-		company := ui.Cell{Text: i.Company, Lines: []ui.Cell{ui.CodeCell(i.CompanyID)}}
+		company := c.LinkCell(i.Company, companiesPath+"/"+i.CompanyID)
+		company.Lines = []ui.Cell{ui.CodeCell(i.CompanyID)}
 		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(i.Since), object, company, amount, why})
 		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
 		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
@@ -83,7 +102,38 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			})
 		}
 	}
-	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name), Data: p}, nil
+	return ui.View{Template: "operations_queue", Title: c.Text("operations.queue." + name),
+		Lead: c.Text("operations.queue." + name + ".why"), Crumbs: []ui.Cell{c.LinkCell(c.Text("operations.title"),
+			ui.StaffPath)}, Data: p}, nil
+}
+
+// queueTabs returns the queues that the reader may see, with the numbers of their items.
+func queueTabs(ctx context.Context, tx *db.Tx, c *ui.Request, current string) (all []queueTab, err error) {
+	for _, name := range backoffice.Queues {
+		if !c.Staff.Member.MayRead(name) {
+			continue
+		}
+		items, err := backoffice.Queue(ctx, tx, name)
+		if err != nil {
+			return nil, err
+		}
+		tab := queueTab{Name: c.Text("operations.queue." + name), Path: c.URL(ui.StaffPath + "/queues/" + name),
+			Current: name == current}
+		if len(items) > 0 {
+			tab.Count = countOf(c, items)
+		}
+		all = append(all, tab)
+	}
+	return all, nil
+}
+
+// countOf returns the number of a queue's items, and says if there are more than the queue shows.
+func countOf(c *ui.Request, items []backoffice.Item) string {
+	count := c.FormatCount(int64(len(items)))
+	if len(items) >= backoffice.MostItems {
+		return "≥ " + count
+	}
+	return count
 }
 
 // Keys of the columns by which a queue is sorted.

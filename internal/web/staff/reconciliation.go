@@ -14,12 +14,16 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := struct{ Differences, Reports, Rest ui.Table }{
+	p := struct {
+		Differences, Reports, Rest ui.Table
+		Found                      string // how many differences the latest run found; "" for none
+		Latest                     ui.Cell
+	}{
 		Differences: ui.Table{Caption: c.Text("reconciliation.differences"), Empty: c.Empty("reconciliation.clean"),
 			Heads: c.Columns("step.what|a", "operations.object|e", "reconciliation.books|l", "reconciliation.world|l")},
 		Reports: ui.Table{Caption: c.Text("reconciliation.reports"), Empty: c.Empty("operations.empty"),
 			Heads: c.Columns("step.at|a", "reconciliation.height#|l", "reconciliation.coins#|l", "reconciliation.total#|l",
-				"reconciliation.count#|l")},
+				"reconciliation.count|c")},
 		Rest: ui.Table{Caption: c.Text("reconciliation.rest"), Empty: c.Empty("operations.empty"),
 			Heads: c.Columns("operations.object|e")},
 	}
@@ -27,9 +31,13 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 		p.Reports.Rows = append(p.Reports.Rows, []ui.Cell{
 			c.TimeCell(r.At), {Text: c.FormatCount(r.Height), Kind: "number"}, {Text: c.FormatCount(r.Coins), Kind: "number"},
 			{Text: r.Total, Kind: "number"},
-			{Text: c.FormatCount(int64(len(r.Differences))), Kind: "number", Warn: !r.Clean()}})
+			found(c, r)})
 		if i > 0 {
 			continue
+		}
+		p.Latest = c.TimeCell(r.At)
+		if !r.Clean() {
+			p.Found = found(c, r).Text
 		}
 		for _, d := range r.Differences {
 			p.Differences.Rows = append(p.Differences.Rows,
@@ -43,5 +51,16 @@ func showReconciliation(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View,
 	if len(all) == 0 {
 		p.Differences.Empty = c.Empty("reconciliation.never")
 	}
-	return ui.View{Template: "reconciliation", Title: c.Text("reconciliation.title"), Data: p}, nil
+	return ui.View{Template: "reconciliation", Title: c.Text("reconciliation.title"),
+		Lead: c.Text("reconciliation.lead"), Data: p}, nil
+}
+
+// found returns a badge with the number of differences that a run found.
+func found(c *ui.Request, r backoffice.Report) ui.Cell {
+	if r.Clean() {
+		return ui.Cell{Text: c.Text("reconciliation.clean"), Tone: "green", Icon: "check"}
+	}
+	n := int64(len(r.Differences))
+	return ui.Cell{Text: c.Plural("reconciliation.found", n, c.FormatCount(n)), Tone: "red",
+		Icon: "triangle-alert"}
 }

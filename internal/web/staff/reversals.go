@@ -23,14 +23,19 @@ func showReversals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	p := reversalPage{Acts: c.Staff.MayAct(c.Time), Items: ui.Table{Caption: c.Text("reversals.title"),
-		Empty: c.Empty("reversals.none"), Heads: c.Columns("operations.since|d", "reversals.payment|a",
-			"operations.company|e", "payment.amount#|b", "reversals.kind|e", "reversals.state|c")}}
+		Empty: c.EmptyStep("undo-2", "reversals.none", false, "", ""),
+		Heads: c.Columns("operations.since|d", "reversals.payment|a", "operations.company|e",
+			"payment.amount#|b", "reversals.kind|e", "reversals.state|c")}}
 	for _, v := range all {
-		state := ui.Cell{Text: c.Word("reversals.state", v.State)}
+		state := c.StateCell("reversals.state", v.State)
 		if v.Code != "" {
 			state.Lines = []ui.Cell{ui.CodeCell(v.Code)}
 		}
-		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(v.At), ui.CodeCell(v.Payment), ui.CodeCell(v.CompanyID),
+		company, err := companyCell(ctx, tx, c, v.CompanyID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(v.At), ui.CodeCell(v.Payment), company,
 			c.AmountCell(v.Amount), {Text: c.Word("reversals.kind", v.Reason)}, state})
 	}
 	var kinds []ui.Option
@@ -42,7 +47,8 @@ func showReversals(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		c.Field(ui.Field{Name: "kind", Label: c.Text("reversals.kind"), Type: "select", Options: kinds}),
 		c.Field(ui.Field{Name: "reason", Label: c.Text("operations.reason"), Required: true, MaxLength: 500}),
 	}
-	return ui.View{Template: "reversals", Title: c.Text("reversals.title"), Data: p}, nil
+	return ui.View{Template: "reversals", Title: c.Text("reversals.title"), Lead: c.Text("reversals.lead"),
+		Data: p}, nil
 }
 
 // requestReversal requests the reversal of an ACH payment.

@@ -23,7 +23,7 @@ func showTravelRule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 	if err != nil {
 		return ui.View{}, err
 	}
-	t := ui.Table{Caption: c.Text("operations.travel_rule"), Empty: c.Empty("operations.empty"),
+	t := ui.Table{Caption: c.Text("operations.travel_rule"),
 		Heads: c.Columns("operations.since|d", "operations.object|a", "operations.company|e", "field.hosting|c",
 			"payment.amount#|b")}
 	for _, r := range all {
@@ -31,12 +31,17 @@ func showTravelRule(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, err
 		object.Lines = []ui.Cell{ui.CodeCell(r.ObjectID), ui.CodeCell(r.OutputID)}
 		amount := c.AmountCell(r.Amount)
 		amount.Lines = []ui.Cell{c.AmountCell(r.Value)}
-		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(r.Created), object, ui.CodeCell(r.CompanyID),
+		company, err := companyCell(ctx, tx, c, r.CompanyID)
+		if err != nil {
+			return ui.View{}, err
+		}
+		t.Rows = append(t.Rows, []ui.Cell{c.TimeCell(r.Created), object, company,
 			{Text: c.Word("hosting", string(r.Document.Hosting))}, amount})
 	}
+	filters := c.FilterBar(travelRulePath, search(c, "operations.travel_rule.text"))
+	t.Empty = c.EmptyList(filters, c.EmptyStep("scroll-text", "operations.travel_rule.none", false, "", ""))
 	return ui.View{Template: "operations_list", Title: c.Text("operations.travel_rule"), Data: listPage{
-		Lead:    c.Text("operations.travel_rule.lead"),
-		Filters: c.FilterBar(travelRulePath, search(c, "operations.travel_rule.text")), Table: t}}, nil
+		Lead: c.Text("operations.travel_rule.lead"), Filters: filters, Table: t}}, nil
 }
 
 // personFacts describes a person of a record.

@@ -63,6 +63,8 @@ var looks = map[string]map[string]look{
 		"completed": done, "failed": failed, "returned": returned, "declined": ended, "cancelled": ended},
 	"debit.state": {"scheduled": waits, "submitting": sending, "submitted": sending, "collected": held, "available": done,
 		"failed": failed, "returned": returned, "cancelled": ended},
+	"reversals.state": {"approved": waits, "ordered": sending, "collected": done, "returned": failed, "refused": failed,
+		"expired": expired},
 	"mandate.state": {"pending": reviewed, "active": done, "suspended": {"red", "circle-pause"}, "revoked": ended,
 		"ended": ended},
 	"operations.asset":  {"offered": done, "stop_new": held, "stop_all": {"red", "ban"}},
