@@ -17,11 +17,12 @@ type escrow struct {
 	held     money.Amount // the full escrow, in the funding asset
 	total    money.Amount // the amount that the escrow covers, in the payroll's currency
 	rate     money.Rate   // the rate at which the escrow was credited; zero if there were several
-	released bool         // an earlier release paid out the escrow; unpaid payees are owed the payroll's currency
+	released bool         // an earlier release emptied the escrow; unpaid amounts are owed in the payroll's currency
 }
 
-// worth returns the value of a part of the payroll in the funding asset, rounded down. It uses the rate at which the
-// money was credited. If it was credited at several rates, the part of the payroll is worth the same part of the money.
+// worth returns the value, in the funding asset, of a part of the payroll's total, rounded down. It uses the rate at
+// which the escrow was credited. If there were several rates, it returns the same share of the escrow as the part is
+// of the total.
 func (e escrow) worth(part money.Amount) (money.Amount, error) {
 	switch {
 	case e.held.Asset() == e.total.Asset():
@@ -70,13 +71,14 @@ type allocator struct {
 	exchanges positions
 }
 
-// allocate plans how escrow is paid out to payments. prices has the current price between the payroll's currency and
-// each other asset that is paid out and is not the funding asset. capacity limits the amounts that the operator can
+// allocate plans how escrow is paid out to payments. prices has, for each other asset that is paid out and is not the
+// funding asset, its current price in the payroll's currency. capacity limits the amounts that the operator can
 // exchange into each asset. newID returns IDs for outputs.
 //
-// Amounts paid in the funding asset are taken from escrow without an exchange. Everything else, including fees, is
-// sold for the payroll's currency. The fraction of a unit that no conversion can represent is posted as rounding, so
-// that each asset balances. A payment that exceeds the capacity remains owed to its payee in the payroll's currency.
+// Outputs in the funding asset are paid from the escrow without an exchange. The rest of the escrow, which covers all
+// other outputs and the fees, is exchanged into the payroll's currency. The fraction of a unit that no conversion can
+// represent is posted as rounding, so that the lines of each asset balance. A payment that exceeds the capacity
+// remains owed to its payee in the payroll's currency.
 func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[money.Asset]money.Rate,
 	capacity *treasury.Capacity, newID func() string) (allocation, error) {
 	d := &allocator{
@@ -96,7 +98,8 @@ func allocate(e escrow, payments []entitlement, fees money.Amount, prices map[mo
 	return d.made, err
 }
 
-// pay plans one payment's outputs. Amounts in another asset than the funding asset are first owed to the payee.
+// pay plans the outputs of one payment. Outputs in another asset than the funding asset are paid from a debt to the
+// payee.
 func (d *allocator) pay(index int, p entitlement) error {
 	outputs, problem, err := p.outputs(index, d.from, d.prices)
 	if err == nil && problem == "" {
@@ -151,8 +154,8 @@ func (d *allocator) convertTo(out plannedOutput, paymentID string) error {
 	return d.exchanges.exchange(out.share.Amount, out.amount)
 }
 
-// empty debits the full escrow: the amounts paid without an exchange, the price of the rest and of the fees, and the
-// rounding.
+// empty completes the lines of the release. It debits the full escrow, credits the fees, and exchanges the part that
+// is not paid out in the funding asset. Any fraction that remains is credited as rounding.
 func (d *allocator) empty(fees money.Amount) error {
 	sold, err := d.sold.Add(fees)
 	if err != nil {
@@ -194,8 +197,8 @@ func (d *allocator) empty(fees money.Amount) error {
 	return nil
 }
 
-// outputs returns the amounts of a payment's destinations. A share that is too small for its rail is added to the
-// payment's largest share; if that is too small as well, the payment needs action.
+// outputs returns the planned outputs of a payment. A share that is too small for its rail is added to the payment's
+// largest share. If the largest share is itself too small, outputs returns the problem [ReasonTooSmall].
 func (p entitlement) outputs(index int, e escrow, rates map[money.Asset]money.Rate) ([]plannedOutput, string, error) {
 	if len(p.shares) == 0 {
 		return nil, p.problem, nil

@@ -40,13 +40,14 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID s
 
 func (p *Payroll) awaitsApproval() bool { return p.State == OnHold && p.HoldReason == ReasonApproval }
 
-// errChanged is returned for an approval of something else than what would be paid.
+// errChanged is returned if the payments differ from the ones that the member saw when approving or confirming.
 var errChanged = apierr.New(apierr.Conflict, "payroll_changed",
 	"A payee, a destination or an amount has changed since this page was loaded. Check the payments again.")
 
-// Approve records a member's approval of a payroll that waits for it, and releases the payroll once it has enough.
-// shown is the result of [Service.Content] when the member saw the payees, amounts and destinations. If they changed
-// since then, it returns an error. A repeated approval has no effect. The caller has checked a recent second factor.
+// Approve records a member's approval of a payroll that waits for it, and releases the payroll once it has enough
+// approvals. The argument shown is the result of [Service.Content] at the time the member saw the payees, amounts and
+// destinations. If they have changed since then, Approve returns an error. A repeated approval has no effect. The
+// caller must have checked a recent second factor.
 func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, shown string) (Payroll,
 	error) {
 	if err := approval.LockLimit(ctx, tx, by.CompanyID); err != nil {
@@ -83,14 +84,15 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return *p, p.step(ctx, tx, OnHold, webhook.PayrollStatusUpdate, ReasonApproved)
 }
 
-// Content returns a digest of what an approval of a payroll refers to: the payee, the amount and the destinations of
-// each payment.
+// Content returns a digest of what members approve when they approve a payroll: the payee, the amount and the
+// destinations of each payment.
 func (s *Service) Content(ctx context.Context, tx *db.Tx, p Payroll) (string, error) {
 	contents, err := p.contents(ctx, tx)
 	return digest(contents), err
 }
 
-// BindRelease stores what a request of staff to release a payroll refers to, unless an approval did so before.
+// BindRelease stores the digests of a payroll's payments when staff are asked to release the payroll. If an approval
+// has stored digests before, they are kept.
 func BindRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	p, err := find(ctx, tx, companyID, payrollID)
 	if err != nil {
@@ -149,8 +151,8 @@ func digest(all []approved) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Decline cancels a payroll that waits for an approval: nobody is paid, and the money returns to the company's
-// balance, as Cancel returns it.
+// Decline cancels a payroll that waits for an approval. Nobody is paid, and the money returns to the company's
+// balance as described at [Service.Cancel].
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := awaiting(ctx, tx, by, payrollID)
 	if err != nil {

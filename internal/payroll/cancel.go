@@ -14,17 +14,17 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, one that waits
-// for an approval, or one funded in its own currency that waits for its pay date. Money that the payroll has received,
-// including late money, is credited to the company's balance, and so is money that arrives later. Money that counted at
-// the rate of a quote that has ended is settled at the present rate (see reprice), and so are the amounts that payees
-// receive exactly. Canceling twice has no effect. It
-// returns payout.ErrProcessing for a payroll that is being paid.
+// Cancel cancels a payroll before its release: one that is not fully funded, one paid from the balance, one that
+// waits for an approval, or one funded in its own currency that waits for its pay date. Money that the payroll has
+// received, including late money, is credited to the company's balance, and so is money that arrives later. Money
+// that was counted at the rate of an expired quote is settled at the present rate (see reprice). The same applies to
+// the cost of fixed receive amounts. Canceling twice has no effect. Cancel returns payout.ErrProcessing for a payroll
+// that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll, error) {
 	p, err := findOwn(ctx, tx, by, payrollID)
 	if err == nil && (p.State == Pending || p.State == ExpiredUnfunded) {
 		if err = s.cancelDebit(ctx, tx, by, p); err == nil {
-			p, err = find(ctx, tx, p.CompanyID, p.ID) // the debit may have funded it meanwhile
+			p, err = find(ctx, tx, p.CompanyID, p.ID) // the debit may have funded the payroll meanwhile
 		}
 	}
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
-// freeAll credits the money that a payroll has received to the company's balance, except what the operator gained on
-// it, and ends its quote.
+// freeAll credits the money that a payroll has received to the company's balance, less the operator's gain on the
+// money, and ends the payroll's quote.
 func (s *Service) freeAll(ctx context.Context, tx *db.Tx, f *funding) error {
 	gain, err := s.repriceReceipts(ctx, tx, f)
 	if err != nil {
@@ -123,7 +123,8 @@ func (s *Service) withdraw(ctx context.Context, tx *db.Tx, p *Payroll, reason st
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }
 
-// freeBalance returns the escrow of a payroll paid from the balance, except what the operator gained on it.
+// freeBalance returns the escrow of a payroll paid from the balance to the company's balance, less the operator's
+// gain on it.
 func (s *Service) freeBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	gain := money.Zero(p.FundingCurrency)
 	if !tx.Now().Before(p.CreatedAt.Add(s.QuoteValidity)) {
@@ -147,7 +148,7 @@ func (s *Service) freeBalance(ctx context.Context, tx *db.Tx, p *Payroll) error 
 // the rate at which it was accepted late, and returns the sum.
 func (s *Service) repriceReceipts(ctx context.Context, tx *db.Tx, f *funding) (money.Amount, error) {
 	gain, left := money.Zero(f.p.FundingCurrency), f.p.Total
-	var present money.Amount // see presentValue, once it is needed
+	var present money.Amount // set when first needed; see presentValue
 	for i := range f.receipts {
 		r := &f.receipts[i]
 		if !r.active || r.escrow.IsZero() || r.rate.IsZero() {
@@ -169,7 +170,7 @@ func (s *Service) repriceReceipts(ctx context.Context, tx *db.Tx, f *funding) (m
 				return gain, err
 			}
 		}
-		// The receipt paid for its part of what is received exactly.
+		// The receipt paid for its share of the fixed receive amounts.
 		if value, err = value.Fraction(present.Units(), f.p.Total.Units(), money.Ceil); err != nil {
 			return gain, err
 		}
@@ -183,10 +184,10 @@ func (s *Service) repriceReceipts(ctx context.Context, tx *db.Tx, f *funding) (m
 	return gain, nil
 }
 
-// reprice returns the operator's gain on an amount held at an earlier rate for a value: the part that the value does
-// not cost at the present rate, at least 0. On cancellation the operator, who has carried the price risk since the
-// quote, keeps it. Otherwise a company could pay a part of a payroll or keep it from being approved, wait for the
-// market, and cancel when its money is worth more.
+// reprice returns the operator's gain, at least 0, on an amount that was held to cover a value at an earlier rate:
+// the part of the amount that is not needed to buy the value at the present rate. The operator has carried the price
+// risk since the quote and keeps this gain on a cancellation. Otherwise a company could pay a part of a payroll, or
+// keep the payroll from being approved, wait for the market, and cancel when its money is worth more.
 func (s *Service) reprice(ctx context.Context, tx *db.Tx, value, held money.Amount) (money.Amount, error) {
 	none := money.Zero(held.Asset())
 	_, cost, err := s.balanceDue(ctx, tx, value, held.Asset())
@@ -196,8 +197,9 @@ func (s *Service) reprice(ctx context.Context, tx *db.Tx, value, held money.Amou
 	return held.Sub(cost)
 }
 
-// presentValue returns a payroll's total, in which each amount that a payee receives exactly counts with what it costs
-// now if that is less than what was set. Otherwise a company could fix a price, and cancel when it has fallen.
+// presentValue returns a payroll's total at present prices: a payment with a fixed receive amount counts with its
+// present cost if that is below the cost that was set. Otherwise a company could fix a price, and cancel when the
+// price has fallen.
 func (s *Service) presentValue(ctx context.Context, tx *db.Tx, p *Payroll) (money.Amount, error) {
 	payments, err := p.payments(ctx, tx, "")
 	if err != nil || len(received(payments)) == 0 {
@@ -230,8 +232,9 @@ func (p *Payroll) postGain(tx *db.Tx, gain money.Amount) error {
 	})
 }
 
-// Expire changes a payroll without any funding for thirty days to expired_unfunded (job payroll.expire). While any
-// money is seen or posted, the payroll keeps waiting. Its address stays watched.
+// Expire changes a payroll to expired_unfunded if it has received no money within [UnfundedAfter] (job
+// payroll.expire). A payroll stays pending while any money for it is seen or posted, its quote is valid, or its
+// direct debit is in progress. The address of an expired payroll stays watched.
 func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in idPayload
 	if err := j.Decode(&in); err != nil {

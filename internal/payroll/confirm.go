@@ -10,10 +10,11 @@ import (
 )
 
 // ConfirmDestination releases a payment that waits because its payee's destination changed recently. The member
-// confirms having asked the payee over another channel; the page has asked for a second factor. A later change starts
-// another wait. The argument shown is the PaymentContent that the member saw; if the payment or its destinations
-// changed since then, ConfirmDestination returns errChanged. It returns ErrNotFound, approval.ErrApprover, or ErrState
-// if the payment does not wait for this.
+// thereby confirms having asked the payee over another channel; the page has asked the member for a second factor. A
+// later change of the destination makes the payment wait again. The argument shown is the PaymentContent that the
+// member saw; if the payment or its destinations have changed since then, ConfirmDestination returns errChanged. It
+// returns ErrNotFound if there is no such payment, approval.ErrApprover if the member may not approve payments, and
+// ErrState if the payment does not wait for a confirmation.
 func (s *Service) ConfirmDestination(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID,
 	paymentID, shown string) (Payroll, error) {
 	p, err := find(ctx, tx, by.CompanyID, payrollID)

@@ -18,8 +18,8 @@ import (
 const enoughSats = 1_000
 
 // exchange subtracts the amounts that a payment's outputs need from the capacity, and returns ReasonConversion if the
-// capacity is too small. If an earlier release of the payment already sold its amount to the operator, the operator
-// owes the payee that amount, and the exchange ends this debt.
+// capacity is too small. If an earlier release sold the payment's amount to the operator, the operator owes it to the
+// payee. The exchange ends this debt, which frees capacity.
 func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (problem string, err error) {
 	currency, funding := e.total.Asset(), e.held.Asset()
 	var need []money.Amount
@@ -36,7 +36,7 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 			}
 			if rest, err := out.amount.Sub(worth); err != nil {
 				return "", err
-			} else if rest.Sign() > 0 { // what is received costs more than was funded for it
+			} else if rest.Sign() > 0 { // the fixed receive amount costs more than was funded for it
 				need = append(need, rest)
 			}
 		case asset != currency:
@@ -48,7 +48,7 @@ func (e escrow) exchange(outputs []plannedOutput, capacity *treasury.Capacity) (
 			}
 		case funding == currency: // the output is paid without an exchange
 		case e.released:
-			need = append(need, money.Zero(currency)) // the capacity already counts the debt to the payee
+			need = append(need, money.Zero(currency)) // the capacity already accounts for the debt to the payee
 		default:
 			need = append(need, out.amount)
 		}
@@ -84,7 +84,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 func tooSmall(d destination.Destination, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
 	if d.Rail == destination.RailLightning {
-		return x.Units() < 1 // the rail knows the least amount of an address once its server has answered
+		return x.Units() < 1 // the minimum of an address is known only after its server has answered
 	}
 	if x.Asset() == money.BTC && x.Units() >= least && x.Units() < enoughSats {
 		if script, err := bitcoin.AddressScript(d.Address, d.Network); err == nil {
@@ -94,7 +94,7 @@ func tooSmall(d destination.Destination, x money.Amount) bool {
 	return x.Units() < least
 }
 
-// positions has the sum of all conversions through the trading account of each asset.
+// positions holds the net amount of each asset that the exchanges of a release sell or buy.
 type positions map[money.Asset]money.Amount
 
 // exchange records a sale of from for to.

@@ -30,7 +30,7 @@ type idPayload struct {
 	PayrollID string `json:"payroll_id"`
 }
 
-// work reads the rows that the plan needs, with one query per table, and makes the plan. It adds problems of the
+// work reads the rows that the plan needs, with one query per table, and makes the plan. It adds the problems of the
 // request to list.
 func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p *CreateParams,
 	list *apierr.List) (plan, identity.Company, error) {
@@ -84,7 +84,7 @@ func (s *Service) work(ctx context.Context, tx *db.Tx, by identity.Principal, p 
 	return t, company, s.checkExchange(ctx, tx, t, list)
 }
 
-// checkExchange adds to list each item whose exchange is not possible now with the operator's funds. The release
+// checkExchange adds to list each item that needs an exchange for which the operator owns too little now. The release
 // checks again; this check keeps companies from funding payments that would have to wait.
 func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *apierr.List) error {
 	entitlements := make([]entitlement, len(t.items))
@@ -117,7 +117,7 @@ func (s *Service) checkExchange(ctx context.Context, tx *db.Tx, t plan, list *ap
 					return err
 				}
 			} else if asset != t.currency {
-				out.amount = money.Zero(asset) // an output that is paid from the funding, or has no limit, needs no capacity
+				out.amount = money.Zero(asset) // paid from the funding, or without a limit: needs no capacity
 			}
 			outputs = append(outputs, out)
 		}
@@ -200,8 +200,8 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, err
 }
 
-// checkPaid returns ErrPaid, with each item, if another payroll than own pays an external payment ID of the plan. If
-// two transactions create such payrolls at the same time, a unique index makes the second one run again.
+// checkPaid returns ErrPaid, listing the items, if a payroll other than own already pays an external payment ID of
+// the plan. If two transactions create such payrolls at the same time, a unique index makes the second one run again.
 func (t *plan) checkPaid(ctx context.Context, tx *db.Tx, own string) error {
 	var ids []string
 	for i := range t.items {
@@ -226,7 +226,7 @@ func (t *plan) checkPaid(ctx context.Context, tx *db.Tx, own string) error {
 	return fault
 }
 
-// madeBefore returns the payroll that an earlier request with the same key created, the zero Payroll if there is
+// madeBefore returns the payroll that an earlier request with the same key created, or the zero Payroll if there is
 // none.
 func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Payroll, error) {
 	company, err := by.Company(params.CompanyID)
@@ -244,7 +244,7 @@ func madeBefore(ctx context.Context, tx *db.Tx, by identity.Principal, params Cr
 	return *p, nil
 }
 
-// payroll returns a new payroll, with IDs, for a plan.
+// payroll returns a new payroll with a new ID for a plan.
 func (t *plan) payroll(tx *db.Tx) *Payroll {
 	p := &Payroll{
 		ID: tx.NewID("prl"), CompanyID: t.companyID, ExternalID: t.externalID, State: Pending,
@@ -260,7 +260,7 @@ func (t *plan) payroll(tx *db.Tx) *Payroll {
 	return p
 }
 
-// payments returns new payments, with IDs, for the items of a plan.
+// payments returns new payments with new IDs for the items of a plan.
 func (t *plan) payments(tx *db.Tx, payrollID string) []Payment {
 	all := make([]Payment, len(t.items))
 	for i := range t.items {
@@ -317,8 +317,8 @@ func (s *Service) price(ctx context.Context, tx *db.Tx, p *Payroll, due money.Am
 	})
 }
 
-// createFromBalance debits the total from the company's balance. It stores the payroll once, as received, with the
-// history and events of both steps.
+// createFromBalance creates a payroll that is paid from the company's balance, and debits its total. It inserts the
+// payroll once, in the state received, with the history rows and events of both pending and received.
 func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	rate, due, err := s.balanceDue(ctx, tx, p.Total, p.FundingCurrency)
 	if err != nil {
@@ -363,7 +363,8 @@ func (s *Service) createFromBalance(ctx context.Context, tx *db.Tx, p *Payroll) 
 	return nil
 }
 
-// balanceDue returns the amount that a total debits from a balance, and the rate, which is zero without an exchange.
+// balanceDue returns the amount to debit from a balance for a total, and the rate of the exchange, which is zero if
+// none is needed.
 func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount, funding money.Asset) (money.Rate,
 	money.Amount, error) {
 	if funding == total.Asset() {
@@ -372,7 +373,8 @@ func (s *Service) balanceDue(ctx context.Context, tx *db.Tx, total money.Amount,
 	return quote.Price(ctx, tx, total, funding, s.SpreadBps)
 }
 
-// Preview does the same as Create without writing. Problems that would make Create fail are in its Blockers.
+// Preview computes the payroll that Create would create, and writes nothing. Problems that would make Create fail are
+// listed in Blockers.
 func (s *Service) Preview(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams) (Preview, error) {
 	var list apierr.List
 	t, company, err := s.work(ctx, tx, by, &params, &list)

@@ -17,19 +17,19 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A payroll with MethodDebit is paid from the company's balance, as one with MethodWallet is. But it is pending until a
-// direct debit of its total has brought the money to the balance, that is after the debit's hold. If the debit is
+// A payroll with MethodDebit is paid from the company's balance, like a payroll with MethodWallet. But it stays
+// pending until a direct debit of its total has credited the balance and the debit's hold has ended. If the debit is
 // returned before the release, the payroll is pending again.
 
-// DebitProgress says how far the direct debit of a payroll is.
+// DebitProgress is the progress of a payroll's direct debit.
 type DebitProgress int
 
-// Progress of the direct debit of a payroll.
+// Values of DebitProgress.
 const (
-	DebitEnded     DebitProgress = iota // there is none, or it failed, was canceled or returned
-	DebitOrdered                        // it is scheduled, or the bank has it
-	DebitOnHold                         // the bank credited it, and the money cannot be used yet
-	DebitAvailable                      // all of the money is in the balance
+	DebitEnded     DebitProgress = iota // there is no debit, or it failed, was canceled or was returned
+	DebitOrdered                        // the debit is scheduled or was sent to the bank
+	DebitOnHold                         // the bank credited the money, which cannot be used yet
+	DebitAvailable                      // all of the money is available in the balance
 )
 
 // Debits collects the totals of payrolls from bank accounts of companies. Package directdebit implements it, and calls
@@ -45,8 +45,8 @@ type Debits interface {
 	CancelPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, payrollID string) error
 }
 
-// debitRetry is the time after which a payroll is funded again whose company owed money, or had spent the money of the
-// debit.
+// debitRetry is the time until the next attempt to fund a payroll whose company owes money or has already spent the
+// money of the debit.
 const debitRetry = time.Hour
 
 // byDebit sets up funding by direct debit, in the payroll's own currency.
@@ -60,7 +60,8 @@ func (t *plan) byDebit(p CreateParams, list *apierr.List) {
 
 var errNoDebits = apierr.New(apierr.Invalid, "currency_not_supported", "This installation collects no direct debits.")
 
-// checkDebit returns an error if the total of a plan cannot be collected. It does nothing for other methods.
+// checkDebit returns an error if the total of a plan cannot be collected by direct debit. It does nothing for other
+// funding methods.
 func (s *Service) checkDebit(ctx context.Context, tx *db.Tx, by identity.Principal, t plan) error {
 	if t.method != MethodDebit {
 		return nil
@@ -75,7 +76,7 @@ func (s *Service) checkDebit(ctx context.Context, tx *db.Tx, by identity.Princip
 	return err
 }
 
-// createByDebit creates a payroll that waits for its direct debit, which it schedules.
+// createByDebit creates a payroll that waits for its direct debit, and schedules the debit.
 func (s *Service) createByDebit(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll) error {
 	if err := p.createPending(tx); err != nil {
 		return err
@@ -83,7 +84,7 @@ func (s *Service) createByDebit(ctx context.Context, tx *db.Tx, by identity.Prin
 	return s.Debits.CollectPayroll(ctx, tx, by, p)
 }
 
-// debitWaits reports whether the direct debit of a payroll may still fund it.
+// debitWaits reports whether the direct debit of a payroll is in progress and may still fund the payroll.
 func (s *Service) debitWaits(ctx context.Context, tx *db.Tx, p *Payroll) (bool, error) {
 	if p.FundingMethod != MethodDebit || s.Debits == nil {
 		return false, nil
@@ -92,9 +93,9 @@ func (s *Service) debitWaits(ctx context.Context, tx *db.Tx, p *Payroll) (bool, 
 	return progress != DebitEnded, err
 }
 
-// cancelDebit cancels the direct debit of a payroll that is canceled. If the bank has the debit already, its money
-// becomes the company's balance. It must be called before the payroll changes: transactions that post a debit lock the
-// debit and then its payroll, so the opposite order would be a deadlock.
+// cancelDebit cancels the direct debit of a payroll that is being canceled. If the debit was already sent to the
+// bank, its money is credited to the company's balance. Call cancelDebit before changing the payroll: transactions
+// that post a debit lock first the debit and then its payroll, so the opposite order can deadlock.
 func (s *Service) cancelDebit(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll) error {
 	if p.FundingMethod != MethodDebit || s.Debits == nil {
 		return nil
@@ -102,8 +103,8 @@ func (s *Service) cancelDebit(ctx context.Context, tx *db.Tx, by identity.Princi
 	return s.Debits.CancelPayroll(ctx, tx, by, p.CompanyID, p.ID)
 }
 
-// DebitChanged applies the progress of its direct debit to a payroll. It is called after the money of the debit was
-// posted. A payroll that no longer waits takes nothing: the money is the company's balance.
+// DebitChanged updates a payroll after its direct debit has made progress. Call it after the money of the debit is
+// posted. It leaves a payroll that is no longer pending unchanged; the money then stays in the company's balance.
 func DebitChanged(ctx context.Context, tx *db.Tx, companyID, payrollID string, progress DebitProgress) error {
 	p, err := lock(ctx, tx, companyID, payrollID)
 	if err != nil || p.State != Pending {
@@ -123,8 +124,8 @@ func DebitChanged(ctx context.Context, tx *db.Tx, companyID, payrollID string, p
 	return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// fundFromDebit takes the total of a pending payroll from the company's balance. If the company owes money or has
-// spent that of the debit, it tries again later.
+// fundFromDebit takes the total of a pending payroll from the company's balance. If the company owes money, or has
+// already spent the money of the debit, it schedules another attempt.
 func (p *Payroll) fundFromDebit(ctx context.Context, tx *db.Tx) error {
 	owes, err := hasDebt(ctx, tx, p.CompanyID)
 	if err != nil {
@@ -158,8 +159,8 @@ func (p *Payroll) fundFromDebit(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// refundByDebit funds a payroll whose debit brought its money earlier, and resumes the payouts of a released one when
-// the company no longer owes money.
+// refundByDebit funds a payroll whose direct debit was credited earlier. If the payroll was released, it resumes the
+// payouts once the company no longer owes money.
 func (s *Service) refundByDebit(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if p.escrowReleased() {
 		if p.FundingState.complete() {
@@ -180,10 +181,10 @@ func (s *Service) refundByDebit(ctx context.Context, tx *db.Tx, p *Payroll) erro
 	return p.fundFromDebit(ctx, tx)
 }
 
-// DebitReturned takes the money of a returned direct debit out of a payroll that was not released, which waits for its
-// funding again. It is called before the money is taken from the balance. Afterwards, if take left a debt of the
-// company, the payouts of a released payroll that were not sent are put on hold, also those of one that has ended:
-// its failed payouts may be sent again.
+// DebitReturned handles the return of a payroll's direct debit by the bank. It first takes the funding out of a
+// payroll that was not released, which then waits for funding again. It then calls take, which debits the returned
+// amount from the balance. If the company owes money afterwards, DebitReturned puts the unsent payouts of a released
+// payroll on hold, even if the payroll has ended, because its failed payouts may be sent again.
 func DebitReturned(ctx context.Context, tx *db.Tx, companyID, payrollID string, take func() error) error {
 	p, err := lock(ctx, tx, companyID, payrollID)
 	if err != nil {
@@ -211,7 +212,8 @@ func DebitReturned(ctx context.Context, tx *db.Tx, companyID, payrollID string, 
 	return err
 }
 
-// losesDebit returns the escrow of a payroll that was not released to the balance. The payroll is pending again.
+// losesDebit returns the escrow of a payroll that was not released to the company's balance. The payroll is pending
+// again.
 func (p *Payroll) losesDebit(ctx context.Context, tx *db.Tx) error {
 	from := p.State
 	switch {

@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// SettleDebts settles debts of companies and people with money that has arrived in their balances, and re-evaluates
-// the payrolls that wait for it. It runs periodically.
+// SettleDebts settles the debts of companies and people with money that has arrived in their balances, and
+// re-evaluates the payrolls that wait for a settlement. It runs periodically.
 func SettleDebts(ctx context.Context, d *db.DB) error {
 	var all []ledger.Debt
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -36,7 +36,7 @@ func SettleDebts(ctx context.Context, d *db.DB) error {
 	return failed
 }
 
-// WriteOff writes off an amount of a debt ([ledger.WriteOff]), and re-evaluates the payrolls that wait for it.
+// WriteOff writes off an amount of a debt ([ledger.WriteOff]), and re-evaluates the payrolls that the debt holds up.
 func WriteOff(ctx context.Context, tx *db.Tx, owed ledger.Debt, caseID string, x money.Amount) error {
 	if err := ledger.WriteOff(tx, owed, caseID, x); err != nil {
 		return err
@@ -53,8 +53,8 @@ func resumeOwing(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// recover resumes the payouts of a released payroll whose funding was reversed and is no longer owed, with its new
-// funding state. Those of a frozen company stay on hold: [Unfreeze] enqueues the payroll again.
+// recover resumes the payouts of a released payroll whose reversed funding the company no longer owes, and sets the
+// payroll's funding state. If the company is frozen, the payouts stay on hold: [Unfreeze] enqueues the payroll again.
 func (p *Payroll) recover(ctx context.Context, tx *db.Tx, to FundingState) error {
 	if p.State == OnHold && p.HoldReason == ReasonReverted {
 		p.FundingState = to
@@ -83,7 +83,7 @@ func (f *funding) stillOwed(ctx context.Context, tx *db.Tx) (money.Amount, error
 	return smaller(owed, all), err
 }
 
-// debt returns what the company owes in a payroll's funding currency.
+// debt returns the company's debt in a payroll's funding currency.
 func (p *Payroll) debt(ctx context.Context, tx *db.Tx) (money.Amount, error) {
 	all, err := ledger.Balance(ctx, tx, p.CompanyID, ledger.DueFromCustomer, "", p.FundingCurrency)
 	if all.Sign() < 0 {

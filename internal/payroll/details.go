@@ -12,8 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Details returns what each output of a company pays for, by output ID. For outputs without a payroll, such as
-// withdrawals, only the paying company is set.
+// Details returns the details of what each output of a company pays for, by output ID. For outputs without a payroll,
+// such as withdrawals, only the paying company is set.
 func Details(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]payout.Details,
 	error) {
 	company, err := identity.CompanyByID(ctx, tx, companyID)

@@ -16,26 +16,26 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// EditParams are the members of a payroll to change.
+// EditParams are the changes to a payroll.
 type EditParams struct {
 	PayrollID  string
 	ToPay      []Payee            // replaces all payees; nil keeps them
 	ExternalID *string            // nil keeps it
 	Period     *Period            // nil keeps it
-	Metadata   *map[string]string // replaces all; nil keeps them
+	Metadata   *map[string]string // replaces all metadata; nil keeps them
 
-	// Documents assigns the documents of vendors to the new payments, given those before and after the change. Without it,
-	// a payroll that pays vendors is not changed. Package vendorbill provides it.
+	// Documents links the vendors' documents of the payments before the change to the payments after it. If it is nil, a
+	// payroll that pays vendors cannot be changed. Package vendorbill provides it.
 	Documents func(ctx context.Context, tx *db.Tx, before, after []Payment) error
 }
 
 const reasonEdited = "edited"
 
 // Edit changes the payees, amounts, reference or pay period of a payroll that waits for its funding and has received
-// nothing, or only the metadata of any payroll. Its address or payment reference stays. An active quote is replaced by
-// one for the new total at the same rate, address and end, so that money that is on its way is worth the same; a
-// surplus goes to the company's balance. If another member than the creator edits it, no single member is its creator,
-// and two others must approve it above the limit.
+// nothing. The metadata of a payroll can be changed in every state. The payroll keeps its address or payment
+// reference. An active quote is replaced by a quote for the new total with the same rate, address and end, so that
+// money on its way keeps its value; a surplus goes to the company's balance. If a member other than the creator edits
+// a payroll, the payroll no longer has a creator, and two other members must approve it if it is above the limit.
 func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e EditParams) (Payroll, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 			return *p, err
 		}
 	}
-	// A payroll whose funding was reverted may have approvals.
+	// A payroll whose funding was reverted may have approvals from before.
 	if err := errors.Join(approval.Reset(ctx, tx, p.subject()), p.deleteContents(ctx, tx)); err != nil {
 		return *p, err
 	}
@@ -115,7 +115,8 @@ func (p *Payroll) editMetadata(ctx context.Context, tx *db.Tx, all map[string]st
 	return p.emit(tx, webhook.PayrollUpdated, p.State, "")
 }
 
-// editable returns the funding of a payroll that has received nothing, or an error.
+// editable returns the funding of a payroll that can be edited, or an error if the payroll has received money or
+// cannot be edited.
 func (s *Service) editable(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	if p.State == Pending && p.FundingMethod == MethodDebit {
 		return nil, ErrState.Detailf("The direct debit of this payroll is announced. Cancel the payroll and create another.")
@@ -141,7 +142,8 @@ func (p *Payroll) paysVendors(ctx context.Context, tx *db.Tx) (bool, error) {
 		func(who payee.Payee) bool { return who.Kind != payee.TypeUser || who.Role == payee.Vendor }), err
 }
 
-// revision makes the plan of an edited payroll, with its own invoices and references free.
+// revision makes the plan of an edited payroll. The invoices and references that the payroll itself uses do not
+// conflict.
 func (s *Service) revision(ctx context.Context, tx *db.Tx, by identity.Principal, p *Payroll, e EditParams) (plan,
 	error) {
 	params := CreateParams{CompanyID: p.CompanyID, ToPay: e.ToPay, FundingMethod: p.FundingMethod,

@@ -40,7 +40,8 @@ func (p *Payroll) emit(tx *db.Tx, event webhook.Type[webhook.PayrollData], previ
 	return webhook.Emit(tx, event.Event(p.CompanyID, p.ID, p.Version, d))
 }
 
-// step stores the payroll's next version with its history row and its event.
+// step stores the next version of a payroll whose state changed, and records the change in the history and as an
+// event.
 func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook.Type[webhook.PayrollData],
 	reason string) error {
 	if err := update(ctx, tx, p, from); err != nil {
@@ -50,8 +51,8 @@ func (p *Payroll) step(ctx context.Context, tx *db.Tx, from State, event webhook
 	return p.emit(tx, event, from, reason)
 }
 
-// revise stores a version that does not change the state. Only the history has the reason; an event describes the
-// current state.
+// revise stores a version that does not change the state. Only the history records the reason, because an event
+// describes the current state.
 func (p *Payroll) revise(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData], reason string) error {
 	if err := update(ctx, tx, p, p.State); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (p *Payroll) revise(ctx context.Context, tx *db.Tx, event webhook.Type[webh
 	return p.emit(tx, event, p.State, "")
 }
 
-// noteFunding stores a version of a payroll whose funding changed, but not its state.
+// noteFunding stores the next version of a payroll whose funding state changed while its state did not.
 func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	now := p.FundingState
 	if event.Name == webhook.PayrollFundingLate.Name {
@@ -69,8 +70,8 @@ func (p *Payroll) noteFunding(ctx context.Context, tx *db.Tx, event webhook.Type
 	return p.revise(ctx, tx, event, reasonFunding+string(now))
 }
 
-// advanceEach changes the state of all payments of a payroll, which must all be in the same state, and emits an event
-// for each.
+// advanceEach changes the state of all payments of a payroll and emits an event for each. It fails unless all
+// payments are in the state from.
 func (p *Payroll) advanceEach(ctx context.Context, tx *db.Tx, from, to State, reason string) error {
 	all, err := p.allPayments(ctx, tx, from)
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *Payroll) advanceEach(ctx context.Context, tx *db.Tx, from, to State, re
 	return p.advanceAll(ctx, tx, all, to, reason, nil)
 }
 
-// allPayments reads the payments of a payroll, which must all be in one state.
+// allPayments returns all payments of a payroll. It fails unless all of them are in the given state.
 func (p *Payroll) allPayments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
 	all, err := p.payments(ctx, tx, state)
 	if err == nil && int64(len(all)) != p.Count {
@@ -88,8 +89,8 @@ func (p *Payroll) allPayments(ctx context.Context, tx *db.Tx, state State) ([]Pa
 	return all, err
 }
 
-// advanceAll changes the state of payments and emits an event for each. They must be all payments of the payroll that
-// have their state and version.
+// advanceAll changes the state of several payments, and emits an event for each. The payments must have the same
+// state and version, and no other payment of the payroll may have both.
 func (p *Payroll) advanceAll(ctx context.Context, tx *db.Tx, all []Payment, to State, reason string,
 	outputs map[string][]payout.Output) error {
 	from := all[0].State
@@ -131,8 +132,9 @@ func (p *Payroll) recordStep(ctx context.Context, tx *db.Tx, m *Payment, from St
 	return m.updateInvoice(ctx, tx, from, outputs)
 }
 
-// emitToPayee emits the event of a payee with an account: from the release on, because before it the payment is the
-// company's plan, and without what is the company's: the payroll, the metadata and the fees.
+// emitToPayee emits the event of a payment to a payee with an account. It emits nothing before the release, because
+// until then the payment is only planned by the company. The event leaves out the company's data: the payroll, the
+// metadata and the fees.
 func (m *Payment) emitToPayee(tx *db.Tx, from State, d webhook.PaymentData) error {
 	plan := func(s State) bool { return s == Pending || s == Received }
 	if plan(m.State) || m.State == Cancelled && plan(from) {

@@ -17,8 +17,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// funding has a payroll, the facts about its funding, the verdict on them, and the receipts, which record what is
-// posted.
+// funding is a payroll with the facts about its funding, the verdict on them, and the receipts, which record the
+// postings.
 type funding struct {
 	p        *Payroll
 	facts    receivable.Facts
@@ -85,8 +85,9 @@ func loadFunding(ctx context.Context, tx *db.Tx, p *Payroll) (*funding, error) {
 	return f, f.evaluate()
 }
 
-// evaluate updates the verdict. Money posted to the company's balance, or used to settle a debt, no longer counts.
-// Once the payroll is no longer pending, new deposits do not count either: they belong to the company.
+// evaluate updates the verdict. Money that was credited to the company's balance, or that settled a debt, does not
+// count. Once the payroll is no longer pending, new deposits do not count either, because they are credited to the
+// company.
 func (f *funding) evaluate() error {
 	f.facts.Accepted, f.facts.Spent = map[string]money.Rate{}, map[string]money.Amount{}
 	for i := range f.facts.Deposits {
@@ -115,7 +116,7 @@ func (f *funding) evaluate() error {
 	return err
 }
 
-// receipt returns the receipt of a deposit, a new one if there is none.
+// receipt returns the receipt of a deposit. If there is none, it adds a new one.
 func (f *funding) receipt(d *deposit.Deposit) *receipt {
 	i := slices.IndexFunc(f.receipts, func(r receipt) bool { return r.deposit == d.ID })
 	if i < 0 {
@@ -125,7 +126,7 @@ func (f *funding) receipt(d *deposit.Deposit) *receipt {
 	return &f.receipts[i]
 }
 
-// escrowReleased reports whether all or part of a payroll's escrow has been released.
+// escrowReleased reports whether a payroll was released, so that all or a part of its escrow was paid out.
 func (p *Payroll) escrowReleased() bool {
 	state := p.State
 	if state == OnHold {
@@ -134,8 +135,8 @@ func (p *Payroll) escrowReleased() bool {
 	return state == Released || state == Fulfilled || state == PartiallyFulfilled
 }
 
-// postDeposits posts and reverses until the receipt of each deposit agrees with the deposit's state. Reversals come
-// first, so that other deposits can cover the amounts they free.
+// postDeposits posts and reverses until the receipt of each deposit agrees with the deposit's state. It reverses
+// first, so that other deposits can cover the freed amounts.
 func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 	confirmed := map[string]bool{}
 	for i := range f.facts.Deposits {
@@ -160,7 +161,8 @@ func (f *funding) postDeposits(ctx context.Context, tx *db.Tx) error {
 	return f.evaluate()
 }
 
-// reverse reverses a receipt. Money that is no longer in escrow is debited from the company's balance.
+// reverse reverses a receipt. Money that is no longer in escrow is debited from the company's balance; the company
+// owes the rest.
 func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
 	p := f.p
 	f.reversed = true
@@ -175,8 +177,8 @@ func (f *funding) reverse(ctx context.Context, tx *db.Tx, r *receipt) error {
 	return f.post(ctx, tx, r, "reverse", lines)
 }
 
-// postVerdict posts the confirmed deposits according to the verdict. Only a pending payroll receives money.
-// Afterwards earlier postings do not change, and new money is the company's.
+// postVerdict posts the confirmed deposits according to the verdict. Only a pending payroll receives money. Once it
+// is no longer pending, earlier postings stay unchanged, and new money is credited to the company.
 func (f *funding) postVerdict(ctx context.Context, tx *db.Tx) error {
 	for _, part := range f.verdict.Parts {
 		at := slices.IndexFunc(f.facts.Deposits, func(d deposit.Deposit) bool { return d.ID == part.DepositID })
@@ -274,8 +276,8 @@ func (f *funding) concludePending(ctx context.Context, tx *db.Tx) error {
 	return p.noteFunding(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// await returns the funding state and the escrow of a payroll that confirmed money does not cover. Its quote is kept
-// while the deposits seen in time would cover it.
+// await returns the funding state and the escrow of a payroll that confirmed money does not cover yet. It keeps the
+// quote active while the deposits seen in time would cover the payroll.
 func (f *funding) await(ctx context.Context, tx *db.Tx) (state FundingState, held money.Amount, err error) {
 	if err := f.facts.KeepQuote(ctx, tx, f.verdict.Enough); err != nil {
 		return "", held, err
@@ -309,7 +311,7 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	if p.Escrow, err = held.Add(short); err != nil {
 		return err
 	}
-	// Late money in suspense is no longer needed: it belongs to the company.
+	// The payroll no longer needs the late money in suspense, so it is credited to the company's balance.
 	for i := range f.receipts {
 		r := &f.receipts[i]
 		if r.suspense.IsZero() {
@@ -351,7 +353,8 @@ func (f *funding) receive(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// absorb posts a shortfall that the operator absorbs, once per version. A negative amount reverses it.
+// absorb posts a shortfall that the operator pays. A negative amount reverses such a posting. The payroll's version
+// makes the posting unique.
 func (p *Payroll) absorb(tx *db.Tx, short money.Amount) error {
 	purpose := "shortfall"
 	if short.Sign() < 0 {
@@ -364,7 +367,7 @@ func (p *Payroll) absorb(tx *db.Tx, short money.Amount) error {
 
 func (p *Payroll) enqueueRelease(tx *db.Tx) { enqueueRelease(tx, p.CompanyID, p.ID, time.Time{}) }
 
-// enqueueRelease queues a release at a time. The zero time is now.
+// enqueueRelease enqueues a release that runs at a time, or at once for the zero time.
 func enqueueRelease(tx *db.Tx, companyID, payrollID string, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobRelease, Payload: idPayload{payrollID}, RunAt: at})
 }
@@ -393,10 +396,11 @@ func (f *funding) concludeReceived(ctx context.Context, tx *db.Tx) error {
 	return p.advanceEach(ctx, tx, Received, Pending, ReasonReverted)
 }
 
-// unfund changes a payroll that is not released to pending, with the escrow and the funding state that are left.
+// unfund changes a payroll that is not released back to pending, with the remaining escrow and the given funding
+// state.
 func (p *Payroll) unfund(held money.Amount, state FundingState) {
 	p.State, p.HeldFrom, p.Escrow, p.Shortfall, p.Rate = Pending, "", held, money.Zero(p.FundingCurrency), money.Rate{}
-	// The release checks the reasons of these holds again. Any other hold is restored when the funding returns.
+	// The release checks for these reasons again. A hold for any other reason is restored when the funding returns.
 	if p.HoldReason == ReasonFrozen || p.HoldReason == ReasonApproval || p.HoldReason == ReasonRelease {
 		p.HoldReason = ""
 	}
@@ -504,8 +508,8 @@ func (f *funding) concludeClosed(ctx context.Context, tx *db.Tx) error {
 	return f.noteSurplus(ctx, tx, webhook.PayrollFundingLate)
 }
 
-// noteSurplus stores a version of a payroll for which a journal was posted without a change of its state. The version
-// guards the posting against a concurrent one.
+// noteSurplus stores a new version of a payroll for which a journal was posted without a change of its state. The new
+// version makes a concurrent transaction that posts for the payroll fail.
 func (f *funding) noteSurplus(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.PayrollData]) error {
 	surplus, err := f.surplus()
 	if err != nil {

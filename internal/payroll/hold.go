@@ -10,18 +10,18 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// freezeAgain is the delay of the second check of a frozen company's payrolls. It is longer than a release that was
-// running when the company was frozen.
+// freezeAgain is the delay of the second check of a frozen company's payrolls. It is longer than any release that was
+// already running when the company was frozen.
 const freezeAgain = time.Minute
 
 // Reverted is the payload of JobReverted.
 type Reverted struct {
 	PayrollID string `json:"payroll_id"`
-	Again     bool   `json:"again,omitempty"` // a later check, which its handler enqueues
+	Again     bool   `json:"again,omitempty"` // whether this is a repeated check, which the handler enqueued
 }
 
-// Freeze puts all payrolls of a company that may still send payments on hold, and the unsent payouts of those that have
-// ended. Later releases check the freeze themselves.
+// Freeze puts all payrolls of a company that may still send payments on hold, and the unsent payouts of payrolls that
+// have ended. Later releases check for the freeze themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := holdAll(ctx, tx, companyID); err != nil {
 		return err
@@ -30,7 +30,8 @@ func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// HandleFreeze handles JobFreeze.
+// HandleFreeze handles the job [JobFreeze]: if the company is still frozen, it puts its payrolls and payouts on hold
+// again.
 func HandleFreeze(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if frozen, err := isFrozen(ctx, tx, j.CompanyID); err != nil || !frozen {
 		return err
@@ -52,7 +53,7 @@ func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
 			return err
 		}
 	}
-	// A payment with several payouts ends when one of them fails. The others may still be unsent.
+	// A payment with several payouts ends when one payout fails. Its other payouts may still be unsent.
 	ended, err := endedWithUnsent(ctx, tx, companyID)
 	for _, id := range ended {
 		if err == nil {
@@ -63,7 +64,7 @@ func holdAll(ctx context.Context, tx *db.Tx, companyID string) error {
 }
 
 // Unfreeze resumes the payrolls and payouts that the company's freeze put on hold, unless another reason prevents it,
-// and re-evaluates those whose debt was paid during the freeze.
+// and re-evaluates the payrolls whose debt was settled during the freeze.
 func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	if err := unholdAll(ctx, tx, companyID, ReasonFrozen); err != nil {
 		return err
@@ -86,7 +87,7 @@ func isFrozen(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	return err == nil && company.Active() != nil, err
 }
 
-// unholdAll ends a hold of all of a company's payrolls.
+// unholdAll ends the hold of all payrolls of a company that are on hold for a reason.
 func unholdAll(ctx context.Context, tx *db.Tx, companyID, reason string) error {
 	ids, err := heldFor(ctx, tx, companyID, reason)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Invoices that a payroll pays are checked and reserved when the payroll is created, and updated with the outcome of
-// their payments. An invoice_id in another format is the company's own reference.
+// Invoices that a payroll pays are checked and reserved when the payroll is created, and updated when their payments
+// end. An invoice_id that is not an ID of this service is the company's own reference, which is not checked.
 
-// invoices reads the invoices that a request names.
+// invoices returns the invoices that the items of a request name, by ID.
 func invoices(ctx context.Context, tx *db.Tx, p *CreateParams) (map[string]invoice.Invoice, error) {
 	var ids []string
 	for _, item := range p.ToPay {
@@ -58,8 +58,8 @@ func checkInvoice(it *Item, named map[string]invoice.Invoice, list *apierr.List,
 	return nil
 }
 
-// reserveInvoices assigns invoices to the payroll. It refuses an invoice that another payroll pays or that is not
-// due.
+// reserveInvoices assigns invoices to the payroll. It returns an error for an invoice that another payroll pays or
+// that is not due.
 func (p *Payroll) reserveInvoices(ctx context.Context, tx *db.Tx) error {
 	for i := range p.Payments {
 		m := &p.Payments[i]
@@ -77,7 +77,7 @@ func (p *Payroll) reserveInvoices(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// updateInvoice updates the invoice that a payment pays with the payment's outcome.
+// updateInvoice updates the invoice that a payment pays after a change of the payment's state.
 func (m *Payment) updateInvoice(ctx context.Context, tx *db.Tx, from State, outputs []payout.Output) error {
 	if !invoice.Is(m.InvoiceID) {
 		return nil
@@ -133,8 +133,8 @@ func (m *Payment) invoicePayment() invoice.Payment {
 // MaxInvoices is the largest number of invoices that PayInvoices pays.
 const MaxInvoices = 1000
 
-// PayInvoices creates a payroll that pays open invoices and bills of the company, each in full. It is in their
-// currency. ToPay and Currency of the parameters are not used.
+// PayInvoices creates a payroll, in the currency of the invoices, that pays open invoices and bills of the company in
+// full. It ignores ToPay and Currency of the parameters.
 func (s *Service) PayInvoices(ctx context.Context, tx *db.Tx, by identity.Principal, params CreateParams,
 	invoiceIDs []string) (Payroll, error) {
 	company, err := by.Company(params.CompanyID)
@@ -148,7 +148,7 @@ func (s *Service) PayInvoices(ctx context.Context, tx *db.Tx, by identity.Princi
 	return p, atInvoices(err)
 }
 
-// ToPay returns the items of a payroll that pays open invoices and bills of a company, and their currency.
+// ToPay returns the payroll items that pay open invoices and bills of a company in full, and their common currency.
 func ToPay(ctx context.Context, tx *db.Tx, companyID string, invoiceIDs []string) (items []Payee, currency string,
 	err error) {
 	if len(invoiceIDs) > MaxInvoices {
@@ -197,7 +197,7 @@ func ToPay(ctx context.Context, tx *db.Tx, companyID string, invoiceIDs []string
 	return items, currency, list.Err()
 }
 
-// atInvoices replaces pointers to items by those to their invoices.
+// atInvoices changes an error's JSON pointers to items (/to_pay/0/…) into pointers to the invoices (/invoice_ids/0).
 func atInvoices(err error) error {
 	f, isFault := apierr.As(err)
 	if !isFault || len(f.Fields) == 0 {

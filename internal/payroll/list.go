@@ -24,7 +24,8 @@ const (
 	maxPerPage     = 100
 )
 
-// sortColumns maps the fields by which payrolls are sorted to columns. Totals are sorted within their currency.
+// sortColumns has the columns by which payrolls are sorted for each value of Filter.Sort. Totals are sorted within
+// their currency.
 var sortColumns = map[string][]string{"created": {"payroll_id"}, "name": {"external_id", "payroll_id"},
 	"payees": {"payees", "payroll_id"}, "total": {"currency", "total", "payroll_id"}}
 
@@ -62,7 +63,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Payroll, error) { return scanPayroll(company, r.Scan) })
 }
 
-// search adds the conditions for payee, amount and text to the list of a company.
+// search adds the filter's conditions for payees, amount and text to the query for a company's payrolls.
 func (f *Filter) search(tx *db.Tx, l *db.List, company string) error {
 	const having = "payroll_id IN (SELECT m.payroll_id FROM payments m WHERE m.company_id = ? AND "
 	if f.PayeeIDs != nil {
@@ -101,7 +102,8 @@ func (f *Filter) search(tx *db.Tx, l *db.List, company string) error {
 	return nil
 }
 
-// unitsOf returns the currencies by the number of units of an amount in them. A text that is no amount is an error.
+// unitsOf returns the currencies in which a text is a valid amount, grouped by the number of units. It returns an
+// error if the text is not an amount.
 func unitsOf(amount string) (map[int64][]any, error) {
 	units := map[int64][]any{}
 	for _, a := range money.All() {
@@ -119,7 +121,7 @@ func unitsOf(amount string) (map[int64][]any, error) {
 	return units, nil
 }
 
-// PaymentFilter selects and pages payments of a company, the newest payroll first.
+// PaymentFilter selects payments of a company and a page of them, the newest payroll first.
 type PaymentFilter struct {
 	PayeeID  string
 	State    State     // "" for all
@@ -139,10 +141,10 @@ func (s *Service) Payments(ctx context.Context, tx *db.Tx, by identity.Principal
 	return listPayments(ctx, tx, company, f)
 }
 
-// Issue is the number of payments of a payroll that need attention: those in ActionRequired or Returned, and those
-// OnHold because the operator owns too little of an asset.
+// Issue counts the payments of a payroll that are in one state and need attention: ActionRequired or Returned, or
+// OnHold because the operator owns too little of an asset or a price has changed.
 type Issue struct {
-	CompanyID string // set by WaitingForConversion only
+	CompanyID string // empty in the result of [Service.Issues]
 	PayrollID string
 	State     State
 	Payments  int64
@@ -211,7 +213,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, pay
 	return *p, err
 }
 
-// PayeeNames returns the names of the payees of the payroll's payments by ID. Erased payees have none.
+// PayeeNames returns the names of the payroll's payees by ID. Payees whose data was erased have no name.
 func (p *Payroll) PayeeNames(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 	var ids []string
 	for _, m := range p.Payments {
@@ -259,7 +261,7 @@ func (m *PayeePayment) complete(ctx context.Context, tx *db.Tx, companyID string
 	return steps, err
 }
 
-// Arrived returns the time at which a payment was fulfilled by its timeline, or the zero time.
+// Arrived returns the time at which a payment was last fulfilled, or the zero time if it is not in state Fulfilled.
 func Arrived(state State, steps []Step) (at time.Time) {
 	for _, s := range steps {
 		if s.To == Fulfilled && state == Fulfilled {

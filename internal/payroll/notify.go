@@ -13,8 +13,9 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// notifyPayees sends a mail to the payees whose payment has arrived or was returned, if their email addresses are
-// known. An arrival is mailed once, even if a reorganization removes it and a later block confirms it again.
+// notifyPayees sends a mail to each payee whose payment was fulfilled or returned and whose email address is known.
+// The mail about a fulfilled payment is sent once, even if a reorganization removes the transaction and a later block
+// confirms it again.
 func (p *Payroll) notifyPayees(ctx context.Context, tx *db.Tx, changed []*Payment,
 	outputs map[string][]payout.Output) error {
 	var ids []string
@@ -62,7 +63,7 @@ func (p *Payroll) notifyPayees(ctx context.Context, tx *db.Tx, changed []*Paymen
 	return nil
 }
 
-// Arrivals describes amounts and destinations, such as "0.00123000 BTC (bc1q9h…k3d2)".
+// Arrivals returns a text for each output with its amount and destination, such as "0.00123000 BTC (bc1q9h…k3d2)".
 func Arrivals(outputs []payout.Output) []string {
 	lines := make([]string, 0, len(outputs))
 	for _, o := range outputs {

@@ -10,16 +10,16 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Owed is an amount that is owed to one payee outside of a payroll, in account 2100 under the ID of the object. It is
-// paid in the same way as a payment of a payroll.
+// Owed is an amount owed to one payee without a payroll. It is booked in account 2100 under the ID of the object that
+// created the debt, and paid in the same way as a payment of a payroll.
 type Owed struct {
-	OwnerID  string // tenant of the object, of its outputs and of its journals
+	OwnerID  string // company that owns the object, its outputs and its journals
 	ObjectID string
 	Amount   money.Amount
 	To       []destination.Destination // destinations with an allocation; see [Allocated]
 }
 
-// payroll returns a released payroll that consists of the owed amount, and its payment.
+// payroll returns a released payroll whose only payment is the owed amount, with the payment and the escrow.
 func (o Owed) payroll() (*Payroll, Payment, escrow) {
 	currency := o.Amount.Asset()
 	return &Payroll{ID: o.ObjectID, CompanyID: o.OwnerID, Currency: currency, FundingCurrency: currency},
@@ -27,15 +27,15 @@ func (o Owed) payroll() (*Payroll, Payment, escrow) {
 		escrow{payroll: o.ObjectID, held: o.Amount, total: o.Amount, released: true}
 }
 
-// Carried reports whether this installation pays out to each destination for a payer in this country.
+// Carried reports whether this installation pays out to all of the destinations for a payer in the given country.
 func (s *Service) Carried(to []destination.Destination, payerCountry string) bool {
 	return carried(to, s.Destinations()) && !onlyInternationalACH(to, s.Banks, payerCountry)
 }
 
-// PlanOwed divides the owed amount by the allocations and exchanges the parts at current prices. It returns the outputs
-// and the lines that turn the debt to the payee into debts to the outputs, and stores the records of the outputs that
-// the travel rule demands. problem is the reason why the amount cannot be paid now, such as [ReasonTooSmall]; then
-// there are neither, and nothing is stored.
+// PlanOwed divides the owed amount by the allocations and exchanges the parts at current prices. It returns the
+// outputs and the lines that turn the debt to the payee into debts to the outputs. It stores the records that the
+// travel rule demands for the outputs. problem is the reason why the amount cannot be paid now, such as
+// [ReasonTooSmall]; in that case there are no outputs or lines, and nothing is stored.
 func (s *Service) PlanOwed(ctx context.Context, tx *db.Tx, o Owed) (outputs []payout.Output, lines []ledger.Line,
 	problem string, err error) {
 	p, m, e := o.payroll()
@@ -58,8 +58,8 @@ type Estimated struct {
 	Rate     money.Rate // zero without an exchange
 }
 
-// Estimate returns what destinations with an allocation would receive of a payment at current prices. problem is the
-// reason why it could not be paid, or "". Nothing is reserved.
+// Estimate returns the amounts that destinations with an allocation would receive from a payment at current prices.
+// problem is the reason why the payment could not be made, or "". It reserves nothing.
 func (s *Service) Estimate(ctx context.Context, tx *db.Tx, amount money.Amount, to []destination.Destination) (
 	all []Estimated, problem string, err error) {
 	p, _, e := Owed{Amount: amount, To: to}.payroll()
@@ -80,15 +80,16 @@ func (s *Service) Estimate(ctx context.Context, tx *db.Tx, amount money.Amount, 
 	return all, problem, err
 }
 
-// Redirected reports whether an output failed or came back and has another destination now.
+// Redirected reports whether an output that failed or was returned can be sent again because its destination has
+// changed.
 func Redirected(outputs []payout.Output, to []destination.Destination) (bool, error) {
 	wanted, err := corrections(outputs, to)
 	return len(wanted) > 0, err
 }
 
-// ResendOwed queues the failed and returned outputs again that have another destination now, and updates them in
-// outputs. It returns the lines that exchange the debts to outputs whose asset changed. problem is the reason why none
-// of them can be sent now; then nothing changes.
+// ResendOwed queues the failed and returned outputs whose destination has changed, and updates them in outputs. It
+// returns the lines that exchange the debts to outputs whose asset changed. problem is the reason why none of these
+// outputs can be sent now; in that case nothing changes.
 func (s *Service) ResendOwed(ctx context.Context, tx *db.Tx, o Owed, outputs []payout.Output) (lines []ledger.Line,
 	problem string, err error) {
 	p, _, e := o.payroll()

@@ -9,17 +9,18 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// MaxAhead is how many days ahead the pay date of a payroll can be.
+// MaxAhead is the largest number of days from now to the pay date of a payroll.
 const MaxAhead = 31
 
-// PayDay says on which day the payees of a payroll are paid. A payroll is funded before: its quote fixes what the
-// company pays and what a payee gets who is paid in the funding currency; other conversions use the rates of the pay
-// date. A payroll that is funded after its pay date is released at once.
+// PayDay is the day on which the payees of a payroll are paid. The company funds the payroll before that day, and the
+// payroll's quote fixes the amount that the company pays. Payees who are paid in the funding currency receive amounts
+// at the rate of the quote; other conversions use the rates of the pay date. A payroll that is funded after its pay
+// date is released at once.
 type PayDay struct {
 	Date       string       // such as 2026-09-30; "" for none
 	TimeZone   string       // IANA name; "" is UTC
 	WorkingDay workday.Rule // "" is workday.None
-	Calendar   string       // one of workday.Calendars; "" is that of the company's country
+	Calendar   string       // one of workday.Calendars; "" is the calendar of the company's country
 }
 
 // setPayDay sets the pay date of a plan. It adds problems to list.
@@ -55,14 +56,14 @@ func (t *plan) setPayDay(d PayDay, c identity.Company, now time.Time, list *apie
 	}
 	day = rule.Apply(calendar, day)
 	t.payDate, t.releaseAt = day.Format(time.DateOnly), workday.Begins(day, zone)
-	// The company could otherwise wait for the market and cancel if the fixed rate is worse for it.
+	// Otherwise the company could wait for the market, and cancel if the fixed rate is bad for it.
 	if t.fromBalance() && t.funding != "" && t.funding != t.currency {
 		list.Add("currency_not_supported", "/funding_method",
 			"From a balance, a payroll with a pay date is paid in its own currency.")
 	}
 }
 
-// fromBalance reports whether a balance of the company pays the payroll.
+// fromBalance reports whether the payroll is paid from a balance of the company.
 func (t *plan) fromBalance() bool { return t.method != MethodCrypto && t.method != MethodBank }
 
 // Zone returns a time zone by its IANA name, UTC for "".

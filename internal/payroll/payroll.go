@@ -1,5 +1,5 @@
 // Package payroll pays many people at once: a company names payees and amounts, funds the total with one payment, and
-// every payee receives their net at the destinations they chose.
+// each payee receives the net amount at the payee's own destinations.
 //
 // A payroll is created pending, together with its payments (one for each payee), a quote and one receiving address
 // that is never used for anything else. Confirmed money changes it to received; the release turns escrow into what is
@@ -62,7 +62,7 @@ const (
 	Returned           State = "returned"
 )
 
-// check returns an error for a state that this version of the program does not know.
+// check returns an error if this version of the program does not know the state. of names the object in the error.
 func (s State) check(of string) error {
 	switch s {
 	case Pending, Received, Released, Fulfilled, PartiallyFulfilled, Cancelled, OnHold, ExpiredUnfunded,
@@ -83,25 +83,25 @@ const (
 	FundingPartial    FundingState = "partial"    // less than the amount due is confirmed
 	FundingConfirming FundingState = "confirming" // the amount due was seen in time and waits for confirmations
 	FundingFunded     FundingState = "funded"     // the amount due is confirmed
-	FundingLate       FundingState = "late"       // a payment arrived after the end of the quote and waits for a decision
+	FundingLate       FundingState = "late"       // a payment arrived after the quote ended and waits for a decision
 	FundingOver       FundingState = "over"       // more than the amount due is confirmed
 )
 
-// complete reports whether the amount due is confirmed.
+// complete reports whether at least the amount due is confirmed.
 func (s FundingState) complete() bool { return s == FundingFunded || s == FundingOver }
 
-// Funding methods. The ID of a wallet means MethodWallet in that wallet's currency.
+// Funding methods. The ID of a wallet can be given in place of MethodWallet, and selects that wallet's currency.
 const (
 	MethodCrypto = "crypto"
 	MethodBank   = "bank" // a transfer in the payroll's own currency, without a quote
 	MethodWallet = "wallet"
-	MethodDebit  = "direct_debit" // from the balance, after a direct debit of the total; in the payroll's own currency
+	MethodDebit  = "direct_debit" // from the balance, after a direct debit of the total, in the payroll's own currency
 )
 
 // MaxPayees is the largest number of items of one payroll.
 const MaxPayees = 10_000
 
-// UnfundedAfter is the time that a payroll waits for its first payment.
+// UnfundedAfter is the time after which a payroll that has received nothing expires.
 const UnfundedAfter = 30 * 24 * time.Hour
 
 // Reasons why a payment needs action or is on hold, or why a payroll is on hold.
@@ -110,31 +110,31 @@ const (
 	ReasonNoDestination = "no_distribution"        // the payee no longer has a destination
 	ReasonInactive      = "recipient_inactive"     // the payee was deactivated before release
 	ReasonNoRail        = "currency_not_supported" // no rail pays out the destination's asset
-	ReasonReceive       = "receive_currency"       // a destination is in another asset than the one that is received
-	// The operator does not own enough of the destination's asset. The payment is retried every minute.
+	ReasonReceive       = "receive_currency"       // the receive currency differs from a destination's asset
+	// The operator owns too little of the destination's asset. The payment is retried every minute.
 	ReasonConversion = "conversion_unavailable"
-	// What the payee receives exactly costs more than was set. The company pays the difference or takes the money back;
-	// the payment is also retried every minute.
+	// The fixed receive amount costs more than was funded. The company pays the difference or takes the money back. The
+	// payment is also retried every minute.
 	ReasonPrice        = "price_changed"
 	ReasonPayoutFailed = "payout_failed" // a destination refused the payout
-	// The payee's destination changed. The payment is made after the cool-down or when the change is confirmed.
+	// Checks of the payee's bank account.
 	ReasonCheck    = "account_check"         // the bank account did not pass its check, or the check is not complete
 	ReasonAnswer   = "account_check_pending" // the bank has not yet answered the first check of the account
 	ReasonDisputed = "correction_disputed"   // the payee says that the correction that a bank asked for is wrong
 	ReasonPrenote  = "prenote_waiting"       // a prenote was sent to the bank account within the last banking days
 	ReasonReturned = "account_check_failed"  // a prenote to the bank account was returned
-	ReasonCoolDown = "destination_changed"
-	ReasonAddress  = "address_gap" // too many payments to the payee's wallet are not confirmed yet
+	ReasonCoolDown = "destination_changed"   // paid after the cool-down, or when a member confirms the change
+	ReasonAddress  = "address_gap"           // too many payments to the payee's wallet are not confirmed yet
 	// The travel rule: the record of a large payout of crypto assets lacks data.
-	ReasonOriginator = "travel_rule_originator" // the postal address of the payer
-	ReasonWallet     = "travel_rule_wallet"     // who hosts the payee's wallet
-	ReasonProof      = "travel_rule_proof"      // the proof that the payee controls the wallet
+	ReasonOriginator = "travel_rule_originator" // the postal address of the payer is missing
+	ReasonWallet     = "travel_rule_wallet"     // it is not known whether the payee or a provider hosts the wallet
+	ReasonProof      = "travel_rule_proof"      // the proof that the payee controls the wallet is missing
 
-	ReasonReverted = "funding_reverted" // a reorganization removed the funding
+	ReasonReverted = "funding_reverted" // the funding was reversed by a reorganization or the return of a direct debit
 	ReasonFrozen   = "company_frozen"
-	ReasonApproval = "approval_required" // a second member must approve a total above the company's limit
-	ReasonRelease  = "release_review"    // two staff members must approve a total above the release limit
-	ReasonApproved = "approved"          // reason of a timeline entry: a member approved the payroll
+	ReasonApproval = "approval_required" // other members must approve a total above the company's limit
+	ReasonRelease  = "release_review"    // two staff members must approve a payroll above the operator's limits
+	ReasonApproved = "approved"          // only in timeline entries: a member approved the payroll
 	ReasonDeclined = "approval_declined" // a member declined the payroll
 	// The payee or the company matches a sanctions list and must be reviewed first.
 	ReasonReview = screening.Reason
@@ -146,13 +146,13 @@ const (
 	// JobReverted reports that a company owes funding that was reversed after its payroll was released. The payload is
 	// [Reverted].
 	JobReverted = "payroll.reverted"
-	// JobPlatformFee credits to a platform what it earned.
+	// JobPlatformFee credits a platform with its part of a payroll's fees.
 	JobPlatformFee = "payroll.platform_fee"
-	JobFreeze      = "payroll.freeze" // without payload: put the payrolls of a frozen company on hold
+	JobFreeze      = "payroll.freeze" // no payload: put the payrolls of a frozen company on hold
 	JobExpire      = "payroll.expire" // payload {payroll_id}: expire a payroll that still waits for its first payment
 )
 
-// CreateParams is a request for a payroll. Amounts are the text of the JSON numbers.
+// CreateParams is a request to create a payroll. Amounts are the texts of the JSON numbers.
 type CreateParams struct {
 	CompanyID       string
 	ToPay           []Payee
@@ -162,9 +162,9 @@ type CreateParams struct {
 	Currency        string // "" is USD
 	ExternalID      string // company's own reference, unique per company; "" for none
 	Metadata        map[string]string
-	PayDay          PayDay // when payees are paid; the zero PayDay is as soon as the payroll is funded
-	Period          Period // the pay period; the zero Period is none
-	// prices has the prices of the currencies that payees receive exactly, if they differ from the payroll's.
+	PayDay          PayDay // day on which payees are paid; the zero PayDay means as soon as the payroll is funded
+	Period          Period // pay period; the zero Period means none
+	// prices has the prices of the receive currencies that differ from the payroll's currency.
 	prices map[money.Asset]money.Rate
 	// Key is the idempotency key of a form, "" for none. A second Create with the same key returns the payroll that
 	// the first one created. API requests use the Idempotency-Key header instead.
@@ -183,12 +183,12 @@ type Payee struct {
 	InvoiceID         string `json:"invoice_id,omitempty"`
 	Description       string `json:"description,omitempty"`
 	Category          string `json:"category,omitempty"`
-	ExternalPaymentID string `json:"external_payment_id,omitempty"` // company's own reference, paid once; "" for none
+	ExternalPaymentID string `json:"external_payment_id,omitempty"` // company's reference, paid only once; "" for none
 
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Payroll is a payroll as stored.
+// Payroll is a payroll as stored, with related data as noted at the fields.
 type Payroll struct {
 	ID              string
 	CompanyID       string
@@ -207,26 +207,27 @@ type Payroll struct {
 	Total           money.Amount
 	Escrow          money.Amount // amount in escrow, in the funding asset, including Shortfall
 	Shortfall       money.Amount // missing amount within the tolerance, which the operator pays
-	// Rate is the rate at which all of Escrow was credited. It is zero before that, without an exchange, and if there were
-	// several rates.
+	// Rate is the rate at which all of Escrow was credited. It is zero before that, without an exchange, and if several
+	// rates applied.
 	Rate         money.Rate
 	Address      string
 	Network      string
 	ToleranceBps int64
-	PayDate      string    // day on which payees are paid, such as 2026-09-30; "" is as soon as the payroll is funded
+	PayDate      string    // day on which payees are paid, such as 2026-09-30; "" means as soon as the payroll is funded
 	ReleaseAt    time.Time // beginning of PayDate in the time zone of the request; zero without a PayDate
 	Period       Period
-	// PlatformID is the company of the platform that earns PlatformFeeBps of the payments, a part of Fees; "" for none.
+	// PlatformID is the company ID of the platform that earns PlatformFeeBps of each payment as a part of Fees; "" for
+	// none.
 	PlatformID     string
 	PlatformFeeBps int64
-	PlatformEarned money.Amount // posted for the platform so far
+	PlatformEarned money.Amount // credited to the platform so far
 	Metadata       map[string]string
-	CreatedBy      string // user ID of the member who created the payroll on a page; "" for a program
+	CreatedBy      string // user ID of the member who created the payroll on a page; "" if an API client created it
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 
 	Approval approval.Progress // set by Head and Get if the payroll needs or has approvals
-	Quote    *quote.Quote      // the active quote or the last one; nil if the payroll needs no quote
+	Quote    *quote.Quote      // the active quote or else the last quote; nil if there is none
 	Payments []Payment         // set by Get only
 	Timeline []Step            // set by Get only
 }
@@ -241,9 +242,9 @@ type Payment struct {
 	State     State
 	Version   int64
 	Amount    money.Amount
-	// Receive is what the payee receives exactly. It is zero if Amount is fixed in its place.
+	// Receive is the fixed amount that the payee receives. It is zero if Amount is fixed instead.
 	Receive           money.Amount
-	Surcharge         money.Amount // paid on top of Amount because Receive cost more at the release
+	Surcharge         money.Amount // paid by the company in addition to Amount because Receive cost more at the release
 	Fee               money.Amount // this payment's part of the payroll's fees
 	Country           string
 	IsPremium         bool
@@ -255,12 +256,12 @@ type Payment struct {
 	Received          bool
 	Released          bool
 	Fulfilled         bool
-	Reason            string // reason why the payment needs action or is on hold, "" otherwise
+	Reason            string // why the payment needs action or is on hold; "" otherwise
 
 	Outputs []payout.Output // set by Get only
 }
 
-// Step is one recorded change of state.
+// Step is a change of state of a payroll or a payment, as recorded in the history.
 type Step struct {
 	ObjectID string
 	Version  int64
@@ -280,21 +281,21 @@ type Preview struct {
 	Total           money.Amount
 	Funding         money.Amount // Total in FundingCurrency at the current rate; the zero Amount if no rate is known
 	Rate            money.Rate   // current rate; zero if none is needed or known
-	PayDate         string       // day on which payees are paid, by the working-day rule; "" without a pay date
+	PayDate         string       // day on which payees are paid, after the working-day rule; "" without a pay date
 	Period          Period
 	Approvals       int64 // number of members, other than the creator, who must approve the payroll
 	Items           []Item
 	Blockers        []apierr.Field // empty if Create would succeed
 }
 
-// Filter selects and pages payrolls of a company, newest first.
+// Filter selects payrolls of a company and a page of them, newest first by default.
 type Filter struct {
 	Status     State
 	ExternalID string
 	From, To   time.Time // selects payrolls created in [From, To)
 	PayeeIDs   []string  // selects payrolls that pay one of these payees; nil for all
-	Amount     string    // selects payrolls with this total or volume, or with a payment of this amount
-	Text       string    // selects payrolls whose reference, or the texts of a payment, contain it in any letter case
+	Amount     string    // selects payrolls with this total or volume, or with a payment of this amount; "" for all
+	Text       string    // selects payrolls whose reference, or a payment's text, contains Text in any letter case
 	Metadata   map[string]string
 	Sort       string // created, name, payees or total; "" for the newest first
 	Descending bool   // ignored without Sort
@@ -311,17 +312,17 @@ type Config struct {
 	Banks         []bank.Account    // the operator's bank accounts, which fund payrolls by transfer and pay them
 	SpreadBps     int64
 	QuoteValidity time.Duration
-	// CoolDown is the time that a payment waits after a change of its payee's destination. It applies only to payees
-	// who were paid before: an attacker who takes over a login changes the destination before the payee notices. 0 is
-	// no wait.
+	// CoolDown is the time that a payment waits after a change of its payee's destination, because an attacker who takes
+	// over a login can change the destination before the payee notices. It applies only to payees who were paid before.
+	// 0 disables the wait.
 	CoolDown time.Duration
-	// Debits collects the totals of payrolls with MethodDebit. Optional: without it, they are refused.
+	// Debits collects the totals of payrolls with MethodDebit. It is optional: without it, such payrolls are refused.
 	Debits Debits
-	// Treasury limits how much the operator exchanges into the assets that payees are paid in.
+	// Treasury limits how much the operator exchanges into each asset that payees receive.
 	Treasury *treasury.Treasury
 	// AllowUnverified lets companies without an approved verification create payrolls, as in a sandbox.
 	AllowUnverified bool
-	// Checks decides what checks of bank accounts mean for payments.
+	// Checks is the policy for the effect of bank account checks on payments.
 	Checks destination.Checks
 	// Sealer decrypts the wallets of payees who are paid at a new address each time.
 	Sealer *identity.Sealer
@@ -329,27 +330,28 @@ type Config struct {
 
 // Guards decide whether a payroll may be priced and paid. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on a network would not be noticed in time, or while those before a
-	// time may not be known yet. No quote is created
-	// then.
+	// CheckWatched returns an error while payments on a network would not be noticed in time, or while payments made
+	// before the time until may not be known yet. No quote is created while it returns an error.
 	CheckWatched func(ctx context.Context, tx *db.Tx, network string, until time.Time) error
-	// Screen returns the IDs of the payees, or of the company itself, that sanctions screening blocks; see
-	// [destination.Screening].
+	// Screen returns the IDs of the payees that sanctions screening blocks; the company's own ID is included if the
+	// company is blocked. See [destination.Screening].
 	Screen func(ctx context.Context, tx *db.Tx, companyID string,
 		payees []destination.ScreeningSubject) (blocked map[string]bool,
 		err error)
-	// ReleasePlanned reports whether ReleaseApproved would allow a payroll now that is paid on a later day. It counts
-	// nothing.
+	// ReleasePlanned reports whether ReleaseApproved would allow a payroll now. It is used for a payroll that is paid on
+	// a later day, and does not count towards the velocity limits.
 	ReleasePlanned func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
 	// ReleaseApproved reports whether the operator allows a payroll to be paid out now: its total is within the release
-	// limit and the velocity limits, or two staff members approved it. It counts what it allows.
+	// limit and the velocity limits, or two staff members have approved the release. A payroll that it allows counts
+	// towards the velocity limits.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string, total money.Amount) (bool, error)
-	// PayeesApproved reports whether the operator allows what a payroll pays to each person or recipient: it is within
-	// the velocity limits, or two staff members approved the release of the payroll.
+	// PayeesApproved reports whether the operator allows the amounts that a payroll pays to each person or recipient:
+	// they are within the velocity limits, or two staff members have approved the release of the payroll.
 	PayeesApproved func(ctx context.Context, tx *db.Tx, companyID, payrollID string,
 		amounts map[string]money.Amount) (bool, error)
-	// TravelRule stores the records of outputs that are about to be queued. If data is missing, it stores nothing, and
-	// returns why each payment must wait, by payment ID: ReasonOriginator, ReasonWallet or ReasonProof.
+	// TravelRule stores the records that the travel rule demands for outputs that are about to be queued. If data is
+	// missing, it stores nothing and returns, by payment ID, why each payment must wait: ReasonOriginator, ReasonWallet
+	// or ReasonProof.
 	TravelRule func(ctx context.Context, tx *db.Tx, outputs []payout.Output) (missing map[string]string, err error)
 }
 

@@ -7,11 +7,12 @@ import (
 	"github.com/stipend/stipend/internal/country/workday"
 )
 
-// Period is the pay period of a payroll: the first and the last day of the work that it pays, such as 2026-09-01 and
-// 2026-09-30. The zero Period is none. It changes nothing about when or what the payees are paid.
+// Period is the pay period of a payroll: the first and the last day of the work that the payroll pays, such as
+// 2026-09-01 and 2026-09-30. The zero Period means none. The period has no effect on when or what the payees are
+// paid.
 type Period struct{ Start, End string }
 
-// longestPeriod is the number of days that a pay period has at most.
+// longestPeriod is the largest number of days in a pay period.
 const longestPeriod = 366
 
 // days returns the first and the last day of a period.
@@ -39,8 +40,8 @@ func (p Period) check(list *apierr.List) {
 	}
 }
 
-// Next returns the period that follows: as many whole calendar months if the period has whole months, else as many
-// days. It returns the zero Period for none.
+// Next returns the period that follows p: as many calendar months if p consists of whole months, else as many days.
+// It returns the zero Period if p is zero or invalid.
 func (p Period) Next() Period {
 	start, end, err := p.days()
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // This file computes what a payroll costs and how much each payee gets. Its functions are pure.
 
 const (
-	basisPoints = 10_000 // basis points in the whole, for fees
+	basisPoints = 10_000 // basis points in 100 %, for fees
 	maxFeeBps   = basisPoints
 	maxText     = 500 // longest description, category or reference, in characters
 	maxExternal = 255
@@ -37,14 +37,14 @@ type plan struct {
 	setup               destination.Setup
 	banks               []bank.Account
 	country             string // country of the paying company
-	network             string // network is the EVM network that funds the payroll; "" is Bitcoin
+	network             string // EVM network that funds the payroll; "" means Bitcoin or no network
 	externalID          string
 	volume, fees, total money.Amount
 	metadata            map[string]string
 	items               []Item
 	tolerance           int64
 	companyID           string
-	named               map[string]invoice.Invoice // named has the invoices that the items pay, by ID
+	named               map[string]invoice.Invoice // invoices that the items pay, by ID
 	payDate             string
 	period              Period
 	releaseAt           time.Time
@@ -56,25 +56,25 @@ type plan struct {
 type Item struct {
 	Payee   // the item as requested
 	PayeeID string
-	Owner   string // ID of the payee or user that owns the destinations used
+	Owner   string // ID of the payee or user whose destinations are used
 	Name    string
 	Amount  money.Amount
-	Receive money.Amount // what the payee receives exactly; zero if Amount is fixed
+	Receive money.Amount // fixed amount that the payee receives; zero if Amount is fixed
 	Fee     money.Amount
 	Shares  []Share
 
-	userID string // userID is the user ID in events
+	userID string // user ID that events contain
 }
 
-// Share is one destination's part of an item, in the payroll's currency.
+// Share is the part of an item that one destination receives, in the payroll's currency.
 type Share struct {
 	Destination destination.Destination
 	Amount      money.Amount
-	Receive     money.Amount // what the destination receives exactly; zero if that follows from Amount
+	Receive     money.Amount // fixed amount that the destination receives; zero if it follows from Amount
 }
 
-// payeeID returns the ID of an item's payee, "" if it names none. Beside a user_id, company_id may only name the
-// paying company; alone, it names the company that is paid.
+// payeeID returns the ID of an item's payee, or "" if the item names none. Beside a user_id, company_id can only name
+// the paying company; alone, it names a payee that is a company.
 func payeeID(p Payee, payer string) string {
 	if p.UserID == "" && p.CompanyID != payer {
 		return p.CompanyID
@@ -91,8 +91,8 @@ func payeeIDs(p CreateParams) []string {
 	return unique(ids)
 }
 
-// owners returns the IDs of all owners whose destinations may be used for these payees: the payees themselves and the
-// users behind workers.
+// owners returns the IDs of all owners whose destinations may be used to pay these payees: the payees themselves and
+// the users linked to them.
 func owners(payees map[string]payee.Payee) []string {
 	ids := make([]string, 0, 2*len(payees))
 	for _, p := range payees {
@@ -101,7 +101,7 @@ func owners(payees map[string]payee.Payee) []string {
 	return unique(ids)
 }
 
-// unique sorts IDs and returns each once, without the empty one.
+// unique sorts IDs and returns each once, without the empty ID.
 func unique(ids []string) []string {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -111,7 +111,8 @@ func unique(ids []string) []string {
 	return ids
 }
 
-// destinations returns the payee's own destinations, or those of the user behind the payee.
+// destinations returns the payee's own destinations or, if there are none, the destinations of the user linked to the
+// payee.
 func destinations(p payee.Payee, all map[string][]destination.Destination) (owner string,
 	used []destination.Destination) {
 	for _, id := range [2]string{p.ID, p.UserID} {
@@ -125,7 +126,7 @@ func destinations(p payee.Payee, all map[string][]destination.Destination) (owne
 	return "", nil
 }
 
-// Allocated returns the destinations that take a part of payments, or none if the allocations do not total 100.
+// Allocated returns the destinations that receive a part of payments, or none if the allocations do not total 100.
 func Allocated(all []destination.Destination) (used []destination.Destination) {
 	sum := 0
 	for _, d := range all {
@@ -142,13 +143,13 @@ func Allocated(all []destination.Destination) (used []destination.Destination) {
 
 var walletID = regexp.MustCompile(`^wal_[0-9a-z]+$`)
 
-// carried reports whether a rail exists for each destination.
+// carried reports whether a rail pays out to each of the destinations.
 func carried(used []destination.Destination, setup destination.Setup) bool {
 	return !slices.ContainsFunc(used, func(d destination.Destination) bool { return !setup.Payable(d.Symbol, d.Network) })
 }
 
-// onlyInternationalACH reports whether a destination cannot be paid because the paying company is outside of the United
-// States.
+// onlyInternationalACH reports whether a destination cannot be paid because it requires an ACH payment within the
+// United States and the paying company is in another country.
 func onlyInternationalACH(used []destination.Destination, banks []bank.Account, payerCountry string) bool {
 	return slices.ContainsFunc(used, func(d destination.Destination) bool {
 		return d.Rail == destination.RailBank &&
@@ -156,13 +157,15 @@ func onlyInternationalACH(used []destination.Destination, banks []bank.Account, 
 	})
 }
 
-// method returns the funding method of a payroll: the requested one, else the company's default, else on chain.
+// method returns the funding method of a payroll: the requested method, else the company's default, else
+// MethodCrypto.
 func method(p CreateParams, c identity.Company) string {
 	return cmp.Or(p.FundingMethod, c.FundingMethod, MethodCrypto)
 }
 
-// terms sets the payroll's currency and funding. held is the currency of the wallet that the method names, "" if the
-// company has no such wallet. It adds problems to list; ok reports whether amounts can be parsed.
+// terms sets the payroll's currency and funding. held is the currency of the wallet that the method names, or "" if
+// the company has no such wallet. Problems are added to list; ok reports whether the currency is known, so that
+// amounts can be parsed.
 func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.EVMNetworks, banks []bank.Account,
 	list *apierr.List) (t plan, ok bool) {
 	t.companyID, t.externalID, t.tolerance = c.ID, p.ExternalID, c.ToleranceBps
@@ -237,7 +240,8 @@ func terms(p CreateParams, c identity.Company, held money.Asset, accounts chain.
 	return t, ok
 }
 
-// byBank sets up funding by bank transfer, in the payroll's own currency, for which the operator needs an account.
+// byBank sets up funding by bank transfer in the payroll's own currency. The operator needs a bank account in that
+// currency.
 func (t *plan) byBank(p CreateParams, banks []bank.Account, list *apierr.List) {
 	t.funding = t.currency
 	if t.currency == "" {
@@ -253,7 +257,7 @@ func (t *plan) byBank(p CreateParams, banks []bank.Account, list *apierr.List) {
 	}
 }
 
-// network returns the network on which a payroll is funded, out of those that support its asset.
+// network returns the network on which a payroll is funded, chosen from the networks of its asset.
 func network(asked string, a money.Asset, on []string, list *apierr.List) string {
 	switch {
 	case slices.Contains(on, asked):
@@ -270,8 +274,8 @@ func network(asked string, a money.Asset, on []string, list *apierr.List) string
 	return ""
 }
 
-// newPlan applies every rule that needs no clock, rate or balance. All problems are added to list; the plan is
-// complete only if list stays empty.
+// newPlan makes the plan of a payroll and applies every rule that needs no clock, rate or balance. All problems are
+// added to list; the plan is complete only if list stays empty.
 func newPlan(p CreateParams, c identity.Company, held money.Asset, setup destination.Setup, banks []bank.Account,
 	named map[string]invoice.Invoice, payees map[string]payee.Payee,
 	all map[string][]destination.Destination, list *apierr.List,
@@ -303,7 +307,7 @@ func newPlan(p CreateParams, c identity.Company, held money.Asset, setup destina
 			list.Add("country_not_supported", at("country"), "country is an ISO 3166-1 code of two capital letters.")
 		}
 		if asked.InvoiceID != "" {
-			// Invoice numbers are unique per payee only: two payees may use the same number.
+			// Invoice numbers are unique only per payee: two payees may use the same number.
 			if seen[[2]string{it.PayeeID, asked.InvoiceID}] {
 				list.Add("invalid_parameter", at("invoice_id"), "Another item of this payroll pays the same invoice.")
 			}
@@ -409,8 +413,8 @@ func (t *plan) payee(it *Item, asked Payee, payer string, payees map[string]paye
 	it.Owner = owner
 }
 
-// add computes volume, the fee (rounded once), total, and each item's part of the fee. The fee includes that of the
-// company's platform.
+// add computes the volume, the fee (rounded once), the total, and each item's part of the fee. The fee includes the
+// fee of the company's platform.
 func (t *plan) add(c identity.Company) error {
 	t.platformID, t.platformBps = c.PlatformID, c.PlatformFeeBps
 	amounts := make([]money.Amount, len(t.items))
@@ -443,8 +447,9 @@ func (t *plan) add(c identity.Company) error {
 }
 
 // fees divides one fee over all amounts. The fee is rounded once, half to even. An item's part is the rounded fee of
-// the amounts up to and including it, minus that of the amounts before it. So the parts add up exactly, and each is
-// off by at most one unit. The caller has checked that the amounts sum within int64, so sum × bps is below 2^77.
+// the amounts up to and including its own, minus the rounded fee of the amounts before it. So the parts sum to the
+// fee exactly, and each is off by at most one unit. The caller has checked that the amounts sum within int64, so sum
+// × bps is below 2^77.
 func fees(amounts []money.Amount, bps []int64) ([]int64, error) {
 	parts := make([]int64, len(amounts))
 	var hi, lo, before uint64
@@ -479,9 +484,9 @@ func (t *plan) share(all map[string][]destination.Destination, payees map[string
 	return nil
 }
 
-// split divides an amount. Destinations with a fixed amount in its currency are paid first, in the order of their
-// creation, as far as the amount suffices. The allocations divide the rest, largest remainder first. Shares of zero are
-// dropped (a cent over three destinations pays one of them).
+// split divides an amount over destinations. Destinations with a fixed amount in its currency are paid first, in the
+// order of their creation, as far as the amount suffices. The rest is divided by the allocations with the
+// largest-remainder method. Shares of zero are dropped: one cent over three destinations pays only one of them.
 func split(amount money.Amount, used []destination.Destination) ([]Share, error) {
 	if len(used) == 1 {
 		return []Share{{Destination: used[0], Amount: amount}}, nil

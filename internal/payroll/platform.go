@@ -10,24 +10,24 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// A platform that created a company earns a part of the fees of its payrolls, at the rate that applied when the payroll
-// was created. It earns the part of a payment once the payment has reached its payee and all other payments of the
-// payroll have ended, and keeps it if a bank returns the payment later, since the company's fee is not returned then
-// either.
+// A platform that created a company earns a part of the fees of the company's payrolls, at the rate that applied when
+// the payroll was created. It earns the part of a payment once the payment has reached its payee and all other
+// payments of the payroll have ended. It keeps the part if a bank returns the payment later, because the company's
+// fee is not returned then either.
 
-// platformSource is the source of journals that credit a platform.
+// platformSource is the source type of journals that credit a platform.
 const platformSource = "platform_fee"
 
 // platformFee is the payload of JobPlatformFee.
 type platformFee struct {
 	PayrollID string      `json:"payroll_id"`
 	CompanyID string      `json:"company_id"` // company of the payroll
-	Version   int64       `json:"version"`    // of the payroll, which names the posting
+	Version   int64       `json:"version"`    // version of the payroll, which makes the posting unique
 	Currency  money.Asset `json:"currency"`
 	Units     int64       `json:"units"`
 }
 
-// earn posts what the platform has earned since the last time, and enqueues its credit.
+// earn posts what the platform has earned since the last posting, and enqueues the job that credits the platform.
 func (p *Payroll) earn(ctx context.Context, tx *db.Tx) error {
 	if p.PlatformID == "" || p.PlatformFeeBps == 0 {
 		return nil
@@ -57,7 +57,8 @@ func (p *Payroll) earn(ctx context.Context, tx *db.Tx) error {
 	})
 }
 
-// CreditPlatform credits what a platform earned to its balance (job payroll.platform_fee).
+// CreditPlatform credits the part of a payroll's fees that a platform earned to its balance (job
+// payroll.platform_fee).
 func CreditPlatform(_ context.Context, tx *db.Tx, j job.Job) error {
 	var in platformFee
 	if err := j.Decode(&in); err != nil {

@@ -12,15 +12,16 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// A payment waits with ReasonPrice if what its payee receives exactly costs over maxDrift more at the release than was
-// set. It goes on when the price falls, or when the company decides: it pays the difference from its balance, or takes
-// back what it paid for the payment.
+// A payment waits with ReasonPrice if its fixed receive amount costs over maxDrift more at the release than when the
+// cost was set. It continues when the price falls or when the company decides: the company pays the difference from
+// its balance, or cancels the payment and takes back its money.
 
-// errDearer is returned if the difference has risen above the one that the member saw.
+// errDearer is returned if the difference has risen above the amount that the member saw.
 var errDearer = apierr.New(apierr.Conflict, "payroll_changed",
 	"The price has risen again, so the difference is higher now. Check it again.")
 
-// PriceDifference returns what a payment that waits with ReasonPrice costs now beyond what was paid for it, at least 0.
+// PriceDifference returns how much more a payment that waits with ReasonPrice costs now than was paid for it, at
+// least 0.
 func (s *Service) PriceDifference(ctx context.Context, tx *db.Tx, p Payroll, m Payment) (money.Amount, error) {
 	none := money.Zero(p.Currency)
 	if m.Receive.Sign() <= 0 {
@@ -41,7 +42,8 @@ func (s *Service) PriceDifference(ctx context.Context, tx *db.Tx, p Payroll, m P
 	return left, nil
 }
 
-// waitsForPrice returns a payment that waits with ReasonPrice, with its payroll, for a member who may approve payments.
+// waitsForPrice returns a payment that waits with ReasonPrice, and its payroll. It checks that the member may approve
+// payments.
 func (s *Service) waitsForPrice(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID,
 	paymentID string) (*Payroll, Payment, error) {
 	p, err := find(ctx, tx, by.CompanyID, payrollID)
@@ -73,8 +75,9 @@ func (s *Service) waitsForPrice(ctx context.Context, tx *db.Tx, by identity.Prin
 	return p, m, nil
 }
 
-// PayDifference takes from the company's balance what a payment costs beyond what was paid for it, and releases the
-// payment. most is the PriceDifference that the member saw. A lower one is taken; a higher one returns an error.
+// PayDifference debits from the company's balance the additional cost of a payment that waits with ReasonPrice, and
+// releases the payment. most is the PriceDifference that the member saw. If the difference is lower now, the lower
+// amount is debited; if it is higher, PayDifference returns an error.
 func (s *Service) PayDifference(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID,
 	most string) (Payroll, error) {
 	p, m, err := s.waitsForPrice(ctx, tx, by, payrollID, paymentID)
@@ -110,8 +113,9 @@ func (s *Service) PayDifference(ctx context.Context, tx *db.Tx, by identity.Prin
 	return *p, nil
 }
 
-// TakeBack cancels a payment that waits with ReasonPrice. What the company paid for it, at most what it costs now, is
-// credited to its balance with the fee. The operator keeps the rest, because the price may have fallen meanwhile.
+// TakeBack cancels a payment that waits with ReasonPrice. It credits the company's balance with the amount paid for
+// the payment, but at most its present cost, and with the fee. The operator keeps the rest, because the price may
+// have fallen meanwhile.
 func (s *Service) TakeBack(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID, paymentID string) (Payroll,
 	error) {
 	p, m, err := s.waitsForPrice(ctx, tx, by, payrollID, paymentID)

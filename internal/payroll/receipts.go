@@ -10,10 +10,10 @@ import (
 // receipt records how one deposit is posted. While it is active, amount = escrow + surplus + suspense + debtSettled.
 // After a reversal all four are zero, and debt is the amount that could not be reversed.
 type receipt struct {
-	deposit string
+	deposit string     // ID of the deposit
 	chain   string     // chain of the deposit
 	price   string     // ID of the quote that values the deposit, or the deposit's own ID if it was accepted late
-	rate    money.Rate // price of the funding asset in the payroll's currency; zero while in suspense
+	rate    money.Rate // price of the funding asset in the payroll's currency; zero while the deposit is in suspense
 	active  bool       // the deposit is posted and not reversed
 	version int64      // number of postings and reversals so far
 	late    bool       // the deposit was first seen after its quote ended
@@ -22,7 +22,7 @@ type receipt struct {
 	escrow      money.Amount // part that funds the payroll
 	surplus     money.Amount // part above the amount due, credited to the company's balance
 	suspense    money.Amount // late part, which waits for a decision
-	debtSettled money.Amount // part that settled the debt of an earlier reversal
+	debtSettled money.Amount // part that settled the debt left by an earlier reversal
 	debt        money.Amount // amount that the company owes after a reversal
 	repriced    money.Amount // operator's gain on a canceled payroll, debited from the balance while the deposit is posted
 }
@@ -34,8 +34,9 @@ func newReceipt(deposit, chain string, amount money.Amount) receipt {
 		debtSettled: none, debt: none, repriced: none}
 }
 
-// book posts a confirmed deposit. It first settles the debt of an earlier reversal, then fills escrow and suspense,
-// and credits the rest to the company's balance, except the operator's gain on a deposit that is confirmed again.
+// book posts a confirmed deposit. It first settles the debt left by an earlier reversal, then fills escrow and
+// suspense, and credits the rest to the company's balance. If the deposit was reversed and is confirmed again, it
+// also posts the operator's gain on the deposit again.
 func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
 	surplus, err := money.Sum(r.amount.Asset(), r.amount, r.debt.Neg(), escrow.Neg(), suspense.Neg())
 	if err != nil {
@@ -59,7 +60,7 @@ func (r *receipt) book(payroll string, escrow, suspense money.Amount) ([]ledger.
 	}, nil
 }
 
-// rebook changes the amounts of a posted deposit in escrow and in suspense, and credits the rest to the company's
+// rebook changes how much of a posted deposit is in escrow and in suspense, and credits the rest to the company's
 // balance.
 func (r *receipt) rebook(payroll string, escrow, suspense money.Amount) ([]ledger.Line, error) {
 	intoEscrow, err := escrow.Sub(r.escrow)
@@ -84,7 +85,7 @@ func (r *receipt) rebook(payroll string, escrow, suspense money.Amount) ([]ledge
 	}, err
 }
 
-// credit returns a line that raises the balance of a liability by an amount, which may be negative.
+// credit returns a line that adds an amount, which may be negative, to the balance of a liability account.
 func credit(code ledger.Code, dim string, x money.Amount) ledger.Line {
 	if x.Sign() < 0 {
 		return ledger.Debit(code, dim, x.Neg())
@@ -92,9 +93,9 @@ func credit(code ledger.Code, dim string, x money.Amount) ledger.Line {
 	return ledger.Credit(code, dim, x)
 }
 
-// reverse reverses the postings of a deposit that is no longer confirmed. released reports whether escrow was
-// released; available is the company's balance. The operator's gain on the deposit is returned first. The company owes
-// the amount that neither covers.
+// reverse reverses the postings of a deposit that is no longer confirmed. released reports whether the escrow was
+// released; available is the company's balance. The operator's gain on the deposit is returned first. The company
+// owes the amount that neither escrow nor balance covers.
 func (r *receipt) reverse(payroll string, released bool, available money.Amount) ([]ledger.Line, error) {
 	none := money.Zero(r.amount.Asset())
 	fromEscrow := r.escrow

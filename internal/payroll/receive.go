@@ -15,16 +15,16 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// An item of a payroll can fix what the payee receives, in the currency of all their destinations, in place of the
-// amount in the payroll's currency. That amount is then the cost at the price when the payroll is created, with the
-// spread of quotes, rounded up, and is set anew when an expired quote of a payroll that has received nothing is
-// replaced. The payee receives exactly the fixed amount: the operator bears what prices change between, up to maxDrift.
-// Above it, also after an approval, the payment waits until the company pays the difference or takes its money back
-// (price.go). So that no company can wait for the market, the release must follow soon (checkReceive), the operator
-// bears nothing if the funding took several quotes (drift), and a cancellation returns at most what the received
-// amount costs now (presentValue, TakeBack).
+// An item of a payroll can fix the amount that the payee receives, in the currency of all the payee's destinations,
+// instead of the amount in the payroll's currency. The latter is then the cost of the receive amount at the price
+// when the payroll is created, with the spread of quotes, rounded up. The cost is set anew when an expired quote of a
+// payroll that has received nothing is replaced. The payee receives exactly the fixed amount: the operator bears
+// price increases up to maxDrift. After a larger increase, even after an approval, the payment waits until the
+// company pays the difference or takes its money back (price.go). To keep companies from waiting for the market, the
+// release must follow soon (checkReceive), the operator bears no increase if the funding took several quotes (drift),
+// and a cancellation returns at most the present cost of the receive amount (presentValue, TakeBack).
 
-// maxDrift is the largest increase of the cost since it was set, in basis points.
+// maxDrift is the largest increase of the cost that the operator bears, in basis points of the cost that was set.
 const maxDrift = 100
 
 var (
@@ -34,7 +34,8 @@ var (
 		"receive_amount and receive_currency are given together.")
 )
 
-// amount reads what an item pays: an amount in the payroll's currency, or the cost of what the payee receives.
+// amount sets the amount of an item: the given amount in the payroll's currency, or the cost of the fixed receive
+// amount.
 func (t *plan) amount(it *Item, prices map[money.Asset]money.Rate, list *apierr.List, at func(string) string) error {
 	if it.ReceiveText == "" && it.ReceiveCurrency == "" {
 		amount, err := parseAmount(t.currency, it.AmountText)
@@ -69,9 +70,9 @@ func (t *plan) amount(it *Item, prices map[money.Asset]money.Rate, list *apierr.
 	return nil
 }
 
-// checkReceive adds to list each item that fixes what the payee receives at a price that the payroll cannot keep: on
-// the pay date, or when a bank transfer or the money of a direct debit arrives. Otherwise a company could wait for the
-// market at the operator's cost.
+// checkReceive adds to list each item that fixes a receive amount in another currency in a payroll that is not
+// released soon: one with a later pay date, or one funded by bank transfer or direct debit. Otherwise a company could
+// wait for the market at the operator's cost.
 func (t *plan) checkReceive(list *apierr.List) {
 	for i, it := range t.items {
 		at := fmt.Sprintf("/to_pay/%d/receive_amount", i)
@@ -90,7 +91,7 @@ func (t *plan) checkReceive(list *apierr.List) {
 	}
 }
 
-// costOf returns what an amount costs in another currency, rounded up.
+// costOf returns the cost of a receive amount in another currency, rounded up.
 func costOf(receive money.Amount, currency money.Asset, prices map[money.Asset]money.Rate) (money.Amount, error) {
 	if receive.Asset() == currency {
 		return receive, nil
@@ -98,8 +99,8 @@ func costOf(receive money.Amount, currency money.Asset, prices map[money.Asset]m
 	return prices[receive.Asset()].Convert(receive, money.Ceil)
 }
 
-// pricesOf returns the current prices of currencies that payees receive exactly, with a spread that the payer bears. It
-// skips unknown currencies.
+// pricesOf returns the current prices of receive currencies in a payroll's currency, with a spread that the payer
+// bears. It skips unknown currencies.
 func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset, received []money.Asset,
 	spreadBps int64) (map[money.Asset]money.Rate, error) {
 	prices := map[money.Asset]money.Rate{}
@@ -115,7 +116,7 @@ func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset, received []m
 		if err != nil {
 			return nil, err
 		}
-		// A coin is the base of its price, a bank currency its quote.
+		// In a price, a coin is the base currency; a bank currency is the quote currency.
 		if prices[asset], err = rate.WithSpread(spreadBps, asset.IsCrypto()); err != nil {
 			return nil, err
 		}
@@ -123,8 +124,8 @@ func pricesOf(ctx context.Context, tx *db.Tx, currency money.Asset, received []m
 	return prices, nil
 }
 
-// ReceiveCurrencies returns the currency in which payees of a company can receive a fixed amount, by payee ID: that of
-// all their destinations. Other payees are missing.
+// ReceiveCurrencies returns, by payee ID, the currency in which a payee of a company can receive a fixed amount: the
+// currency that all the payee's destinations share. Payees without such a currency are missing.
 func ReceiveCurrencies(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]money.Asset,
 	error) {
 	payees, err := payee.Payees(ctx, tx, companyID, unique(slices.Clone(ids)))
@@ -144,8 +145,8 @@ func ReceiveCurrencies(ctx context.Context, tx *db.Tx, companyID string, ids []s
 	return currencies, nil
 }
 
-// SetAmount replaces the amount of an item: that in the payroll's currency, or what the payee receives if that is
-// fixed.
+// SetAmount replaces the amount of an item: the receive amount if the item fixes one, else the amount in the
+// payroll's currency.
 func (p *Payee) SetAmount(text string) {
 	if p.ReceiveCurrency != "" {
 		p.ReceiveText = text
@@ -154,12 +155,12 @@ func (p *Payee) SetAmount(text string) {
 	p.AmountText = text
 }
 
-// takes reports whether all destinations are in an asset.
+// takes reports whether all destinations receive the asset.
 func takes(used []destination.Destination, asset money.Asset) bool {
 	return !slices.ContainsFunc(used, func(d destination.Destination) bool { return d.Symbol != asset })
 }
 
-// symbols lists the assets of destinations for a sentence.
+// symbols returns the assets of destinations as a list for a sentence.
 func symbols(used []destination.Destination) string {
 	var all []string
 	for _, d := range used {
@@ -170,8 +171,8 @@ func symbols(used []destination.Destination) string {
 	return strings.Join(all, " and ")
 }
 
-// divide splits an amount over destinations. If what the payee receives is fixed, it is split in its own currency, and
-// the cost in the same proportion.
+// divide splits an amount over destinations. If the receive amount is fixed, it splits the receive amount, and
+// divides the cost in the same proportion.
 func divide(amount, receive money.Amount, used []destination.Destination) ([]Share, error) {
 	if receive.Sign() <= 0 {
 		return split(amount, used)
@@ -194,7 +195,7 @@ func divide(amount, receive money.Amount, used []destination.Destination) ([]Sha
 	return shares, nil
 }
 
-// fallen returns how much less the amount that a payee receives exactly costs now than was paid for it, at least 0.
+// fallen returns how much less the fixed receive amount of a payment costs now than was paid for it, at least 0.
 func (m *Payment) fallen(prices map[money.Asset]money.Rate) (money.Amount, error) {
 	none := money.Zero(m.Amount.Asset())
 	if m.Receive.Sign() <= 0 {
@@ -211,9 +212,9 @@ func (m *Payment) fallen(prices map[money.Asset]money.Rate) (money.Amount, error
 	return less, nil
 }
 
-// drift returns the largest increase of costs that the operator bears at the release of a payroll, in basis points. It
-// is 0 if money had arrived before the quote that funds the payroll: the costs were not set anew with that quote, so
-// the company has chosen between the prices of several times.
+// drift returns the largest increase of the cost of fixed receive amounts that the operator bears at the release of a
+// payroll, in basis points. It is 0 if money had arrived before the quote that funds the payroll: the costs were not
+// set anew with that quote, so the company could choose among the prices of several times.
 func (p *Payroll) drift(ctx context.Context, tx *db.Tx) (int64, error) {
 	if !p.FromOutside() {
 		return maxDrift, nil
@@ -237,8 +238,8 @@ func (p *Payroll) drift(ctx context.Context, tx *db.Tx) (int64, error) {
 	return maxDrift, nil
 }
 
-// drifted reports whether a fixed received amount costs so much more now that it must wait. borne is the increase that
-// the operator bears, in basis points.
+// drifted reports whether the fixed receive amount of a payment costs so much more now that the payment must wait.
+// borne is the increase that the operator bears, in basis points.
 func drifted(m Payment, prices map[money.Asset]money.Rate, borne int64) (bool, error) {
 	if m.Receive.Sign() <= 0 {
 		return false, nil
@@ -255,7 +256,7 @@ func drifted(m Payment, prices map[money.Asset]money.Rate, borne int64) (bool, e
 	return err == nil && cost.Cmp(most) > 0, err
 }
 
-// received returns the currencies of the fixed received amounts of payments.
+// received returns the currencies of the payments' fixed receive amounts, each once.
 func received(payments []Payment) []money.Asset {
 	var all []money.Asset
 	for _, m := range payments {
@@ -266,8 +267,8 @@ func received(payments []Payment) []money.Asset {
 	return all
 }
 
-// revalue sets the costs of fixed received amounts at the current prices, before a payroll that has received nothing
-// gets a new quote, and reports whether it changed the payroll.
+// revalue sets the costs of fixed receive amounts at the current prices, before a payroll that has received nothing
+// gets a new quote. It reports whether the payroll changed.
 func (s *Service) revalue(ctx context.Context, tx *db.Tx, p *Payroll) (bool, error) {
 	payments, err := p.allPayments(ctx, tx, Pending)
 	if err != nil || len(received(payments)) == 0 {

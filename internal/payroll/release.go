@@ -22,8 +22,8 @@ import (
 )
 
 // Release converts the escrow of a received payroll into debts to each destination and queues the payouts (job
-// payroll.release). Each output stores a copy of its destination at this time. A payee who cannot be paid now needs
-// action and does not delay others; a later release pays those who can be paid by then.
+// payroll.release). Each output stores a copy of its destination at that time. A payment that cannot be made now is
+// marked with the reason and does not delay the others. A later release pays the payments that have become possible.
 func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in idPayload
 	if err := j.Decode(&in); err != nil {
@@ -131,9 +131,9 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	return p.concludePayments(ctx, tx)
 }
 
-// retry releases the payments that needed action because they had no destination, or that waited for a cool-down, a
-// review or an exchange. Each is paid from the debt to its payee that the first release left, at current rates. It
-// also sends again those whose outputs failed or came back, if they have another destination.
+// retry releases the payments of a released payroll that could not be paid before. Each is paid from the debt to its
+// payee that the first release left, at current rates. retry also sends failed and returned outputs again if their
+// payees have another destination now.
 func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	var waiting []Payment
 	for _, state := range []State{ActionRequired, OnHold, Returned} {
@@ -178,11 +178,11 @@ func (s *Service) retry(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	if err != nil || !paid && !corrected {
 		return err
 	}
-	// A new version is needed in any case, because the journals of the next retry are named by it.
+	// A new version is needed in any case: the journals of the next retry are named after the version.
 	return p.reviseOrConclude(ctx, tx)
 }
 
-// payOwed pays the payments that have no outputs yet and can be paid now, and reports whether it changed any payment.
+// payOwed pays the payments that have no outputs yet and can be paid now. It reports whether it changed a payment.
 func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment,
 	entitlements []entitlement) (bool, error) {
 	if len(waiting) == 0 {
@@ -194,7 +194,7 @@ func (s *Service) payOwed(ctx context.Context, tx *db.Tx, p *Payroll, waiting []
 		return false, err
 	}
 	stopped := false
-	for i := range waiting { // it may now wait for another reason, and for somebody else to act
+	for i := range waiting { // the payment may now wait for another reason
 		m, problem := &waiting[i], r.lines.problems[i]
 		if problem != "" && problem != m.Reason {
 			if err := p.stop(ctx, tx, m, problem, nil); err != nil {
@@ -234,8 +234,8 @@ type release struct {
 	of      map[string][]payout.Output // outputs by payment ID
 }
 
-// planRecorded returns a release whose outputs have the records that the travel rule demands. A payment whose record
-// lacks data gets the reason as its problem, and the others are planned again without it.
+// planRecorded plans a release and stores the records that the travel rule demands for its outputs. A payment whose
+// record lacks data gets the reason as its problem, and the others are planned again without it.
 func (s *Service) planRecorded(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment,
 	entitlements []entitlement, e escrow, fees money.Amount) (*release, error) {
 	for {
@@ -294,8 +294,8 @@ func (s *Service) plan(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Pay
 }
 
 // entitlements returns the destinations and shares of each payment, with one query for all payees and one for all
-// destinations. A payment waits if its destination is not the one that was approved. For a payment that must wait
-// for a cool-down it schedules another release.
+// destinations. A payment waits if its destination differs from the approved destination. If a payment must wait for
+// a cool-down, entitlements schedules another release.
 func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiting []Payment) ([]entitlement, error) {
 	payees, all, err := p.destinations(ctx, tx, waiting)
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 		owner, used := destinations(who, all)
 		o.used = used
 		at := changed[owner]
-		// What was approved is what is paid: another destination waits until a member confirms it.
+		// Only approved destinations are paid: a payment to another destination waits until a member confirms it.
 		unapproved, fresh := len(approved) > 0 && approved[m.ID] != contentOf(m, used), at.After(cooling)
 		if fresh && !unapproved {
 			if fresh, err = p.isChange(ctx, tx, m.PayeeID, owner, at); err != nil {
@@ -399,7 +399,7 @@ func (s *Service) entitlements(ctx context.Context, tx *db.Tx, p *Payroll, waiti
 	return entitlements, nil
 }
 
-// addressed sets the addresses of one payment to a payee's wallets, and screens them.
+// addressed replaces a payee's wallets by addresses for one payment, and screens the addresses.
 func (s *Service) addressed(ctx context.Context, tx *db.Tx, p *Payroll, who payee.Payee, o *entitlement) error {
 	if !slices.ContainsFunc(o.used, destination.Destination.Fresh) {
 		return nil
@@ -422,7 +422,7 @@ func (s *Service) addressed(ctx context.Context, tx *db.Tx, p *Payroll, who paye
 	return err
 }
 
-// returnAddresses returns the addresses of payments that have problems and get no outputs now.
+// returnAddresses makes the addresses of payments that get no outputs now available again.
 func (p *Payroll) returnAddresses(ctx context.Context, tx *db.Tx, waiting []Payment, entitlements []entitlement,
 	problems map[int]string) error {
 	for i, m := range waiting {
@@ -437,19 +437,21 @@ func (p *Payroll) returnAddresses(ctx context.Context, tx *db.Tx, waiting []Paym
 	return nil
 }
 
-// Addressed returns destinations with the addresses of one payment; see [destination.Setup.ForPayment].
+// Addressed returns destinations with addresses for one payment in place of wallets; see
+// [destination.Setup.ForPayment].
 func (s *Service) Addressed(ctx context.Context, tx *db.Tx, of destination.AddressOwner,
 	to []destination.Destination) ([]destination.Destination, error) {
 	return s.Destinations().ForPayment(ctx, tx, of, to)
 }
 
-// Destinations returns the configuration that destinations depend on.
+// Destinations returns the configuration that decides which destinations can be paid.
 func (s *Service) Destinations() destination.Setup {
 	return destination.Setup{Sealer: s.Sealer, BitcoinNetwork: s.Network, Chain: s.ChainName, Accounts: s.Accounts,
 		Lightning: s.Lightning}
 }
 
-// destinations returns the payees of payments by ID, and the destinations of their owners, with one query each.
+// destinations returns the payees of payments by ID, and the destinations of their owners by owner ID, with one query
+// each.
 func (p *Payroll) destinations(ctx context.Context, tx *db.Tx, payments []Payment) (map[string]payee.Payee,
 	map[string][]destination.Destination, error) {
 	ids := make([]string, len(payments))
@@ -468,10 +470,11 @@ func (p *Payroll) destinations(ctx context.Context, tx *db.Tx, payments []Paymen
 	return payees, all, err
 }
 
-// checkProblem returns why a payment must wait for the check of its bank account, or "". Under the policy
-// destination.CheckBlocks, everything but a passed check holds the payment until a member confirms it after the
-// result. Under other policies a payment waits for the first answer of the bank, for [destination.AnswerWait] at most.
-// The waiting time of a prenote and its return count under every policy, and cannot be confirmed.
+// checkProblem returns the reason why a payment must wait for the check of its bank account, or "". Under the policy
+// destination.CheckBlocks, any result but a pass holds the payment until a member confirms the account after the
+// result. Under other policies a payment waits only for the bank's first answer, for at most
+// [destination.AnswerWait]. The waiting time of a prenote and the return of a prenote hold the payment under every
+// policy, and a member cannot override them.
 func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, paymentID string,
 	used []destination.Destination) (string, error) {
 	c := s.Checks.Concern(tx.Now(), used)
@@ -509,8 +512,8 @@ func (s *Service) checkProblem(ctx context.Context, tx *db.Tx, p *Payroll, payme
 	return ReasonCheck, nil
 }
 
-// RetryConversions releases again the payrolls with payments that wait because the operator owned too little of an
-// asset, or because a price changed. It runs periodically.
+// RetryConversions retries the payrolls with payments that wait because the operator owned too little of an asset, or
+// because a price changed. It runs periodically.
 func RetryConversions(ctx context.Context, d *db.DB) error {
 	var waiting []Issue
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -551,8 +554,8 @@ func (e escrow) exchanged(entitlements []entitlement) []money.Asset {
 	return assets
 }
 
-// prices reads the current price of every asset that is paid out after an exchange. A crypto asset is the base of its
-// price, so that no digits are lost.
+// prices returns the current price of every asset that is paid out after an exchange. A crypto asset is the base
+// currency of its price, to keep the precision.
 func (p *Payroll) prices(ctx context.Context, tx *db.Tx, entitlements []entitlement,
 	e escrow) (map[money.Asset]money.Rate, error) {
 	prices := map[money.Asset]money.Rate{}
@@ -585,7 +588,8 @@ func (p *Payroll) post(tx *db.Tx, purpose string, lines []ledger.Line) error {
 		Purpose: purpose, Lines: lines})
 }
 
-// stop removes a payment that cannot be paid now from the release.
+// stop records why a payment cannot be paid in this release. It changes the payment to OnHold if the obstacle can end
+// without a change by the payee, else to ActionRequired.
 func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem string, outputs []payout.Output) error {
 	to := ActionRequired
 	if problem == ReasonCoolDown || problem == ReasonCheck || problem == ReasonAnswer || problem == ReasonPrenote ||
@@ -595,7 +599,7 @@ func (p *Payroll) stop(ctx context.Context, tx *db.Tx, m *Payment, problem strin
 	return p.advance(ctx, tx, m, to, problem, outputs)
 }
 
-// hold puts a received or released payroll on hold until it is resumed.
+// hold puts a received or released payroll on hold until unhold ends the hold.
 func (p *Payroll) hold(ctx context.Context, tx *db.Tx, reason string) error {
 	from := p.State
 	if from != Received && from != Released {
@@ -657,8 +661,8 @@ func (p *Payroll) unhold(ctx context.Context, tx *db.Tx) error {
 	return p.resumeUnlessFrozen(ctx, tx)
 }
 
-// resumeUnlessFrozen ends the hold of a payroll. A released one stays on hold, with ReasonFrozen, if its company was
-// frozen during the hold.
+// resumeUnlessFrozen ends the hold of a payroll. But if the payroll was released and its company was frozen during
+// the hold, the payroll stays on hold with ReasonFrozen.
 func (p *Payroll) resumeUnlessFrozen(ctx context.Context, tx *db.Tx) error {
 	if p.State == OnHold && p.escrowReleased() {
 		frozen, err := isFrozen(ctx, tx, p.CompanyID)
@@ -673,8 +677,8 @@ func (p *Payroll) resumeUnlessFrozen(ctx context.Context, tx *db.Tx) error {
 	return p.resume(ctx, tx, webhook.PayrollStatusUpdate)
 }
 
-// owes reports whether funding was removed after the release, by a reorganization or the return of a direct debit, and
-// the company still owes some of it.
+// owes reports whether the funding of a released payroll was reversed, by a reorganization or the return of a direct
+// debit, and the company still owes some of it.
 func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
 	if p.FundingMethod == MethodDebit {
 		if p.FundingState.complete() {
@@ -690,9 +694,9 @@ func (p *Payroll) owes(ctx context.Context, tx *db.Tx) (bool, error) {
 	return debt.Sign() > 0, err
 }
 
-// isChange reports whether a destination that was changed at a time changes where a payee is paid. A destination before
-// the first payment does not, except one that replaced another through a link in a mail: anyone who reads the mail
-// could have entered it.
+// isChange reports whether a destination that changed at the time at is a change of where the payee is paid. A
+// destination that was set before the first payment is not a change, unless it replaced another destination through
+// an emailed link: anyone who reads the email could have entered it.
 func (p *Payroll) isChange(ctx context.Context, tx *db.Tx, payeeID, ownerID string, at time.Time) (bool, error) {
 	byLink, err := destination.ReplacedByLink(ctx, tx, ownerID, at)
 	if err != nil || byLink {
@@ -701,7 +705,7 @@ func (p *Payroll) isChange(ctx context.Context, tx *db.Tx, payeeID, ownerID stri
 	return PaidBefore(ctx, tx, p.CompanyID, payeeID, at)
 }
 
-// payeesApproved asks the guard about the sum of some payments to each person or recipient.
+// payeesApproved asks the guard PayeesApproved about the sum of the payments to each person or recipient.
 func (s *Service) payeesApproved(ctx context.Context, tx *db.Tx, p *Payroll, all []Payment) (bool, error) {
 	amounts := make(map[string]money.Amount, len(all))
 	for i := range all {

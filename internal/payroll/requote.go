@@ -15,9 +15,9 @@ import (
 
 const reasonRevalued = "revalued"
 
-// Refresh returns the quotes that can fund a pending payroll: the active one unchanged, or a new one for the amount
-// still due. Late money in suspense is accepted first, at the current rate; if it covers the rest, there is nothing
-// to quote.
+// Refresh returns the quotes that can fund a pending payroll: the active quote unchanged, or else a new quote for the
+// amount still due. It first accepts late money in suspense, at the current rate. If that covers the rest, it returns
+// no quote.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string) (Payroll,
 	[]quote.Quote, error) {
 	p, err := findOwn(ctx, tx, by, payrollID)
@@ -66,7 +66,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return *p, []quote.Quote{q}, f.conclude(ctx, tx)
 }
 
-// announceLate emits an event for confirmed money that arrived after the quote's end.
+// announceLate emits an event about confirmed money that arrived after the end of the quote.
 func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
 	var err error
 	f.p.FundingState = FundingLate
@@ -76,8 +76,8 @@ func (f *funding) announceLate(ctx context.Context, tx *db.Tx) error {
 	return f.p.noteFunding(ctx, tx, webhook.PayrollFundingLate)
 }
 
-// requote accepts late money at the current rate if it is below the limit for automatic acceptance, and quotes the
-// rest. More late money waits for the company to refresh.
+// requote accepts late money at the current rate if the amount is below the limit for automatic acceptance, and
+// creates a quote for the rest. A larger amount of late money waits until the company calls Refresh.
 func (s *Service) requote(ctx context.Context, tx *db.Tx, f *funding) error {
 	late, err := f.suspense()
 	if err != nil {
@@ -116,8 +116,8 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *funding) error {
 	return f.evaluate()
 }
 
-// quoteRest creates a quote for the amount that neither confirmed money nor money seen in time covers. It returns
-// ErrQuoteLocked if nothing is left.
+// quoteRest creates a quote for the amount that is covered neither by confirmed money nor by money seen in time. It
+// returns ErrQuoteLocked if nothing is left.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *funding) (quote.Quote, error) {
 	p := f.p
 	q, err := f.facts.Requote(ctx, tx, quote.Params{

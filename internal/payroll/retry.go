@@ -16,16 +16,16 @@ import (
 	"github.com/stipend/stipend/internal/treasury"
 )
 
-// Payouts that failed or came back are sent again when the destination of the payee changes. The payee changes it or,
-// for a payee without a login, the company.
+// Payouts that failed or were returned are sent again when the destination of the payee changes. The payee changes
+// the destination; for a payee without a login, the company does.
 
-// HandlePayable releases again the payrolls in which a payment to a payee waits (job recipient.payable).
+// HandlePayable releases again each payroll in which a payment to the payee of the job waits (job recipient.payable).
 func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload payee.JobPayload
 	if err := j.Decode(&payload); err != nil {
 		return err
 	}
-	if payload.RecipientID == j.CompanyID { // the company's own address, which the records of its payouts need
+	if payload.RecipientID == j.CompanyID { // the company's own address, which travel rule records need
 		ids, err := stoppedBy(ctx, tx, j.CompanyID, ReasonOriginator)
 		for _, id := range ids {
 			enqueueRelease(tx, j.CompanyID, id, time.Time{})
@@ -35,9 +35,9 @@ func HandlePayable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return releaseAnew(ctx, tx, j.CompanyID, payload.RecipientID)
 }
 
-// correct sends outputs again that failed or came back, if they have another destination now, and reports whether it
-// changed a payment. Each is sent as the output's next version, so a concurrent correction fails. A payment whose
-// payee cannot be paid now waits, with the reason, as at a release.
+// correct sends failed and returned outputs again if their payees have another destination now, and reports whether
+// it changed a payment. Each output is sent as its next version, so a concurrent correction fails. A payment whose
+// payee cannot be paid now waits with the reason, as at a release.
 func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Payment, entitlements []entitlement,
 	outputs map[string][]payout.Output) (bool, error) {
 	wanted := make([][]correction, len(stuck))
@@ -110,15 +110,15 @@ func (s *Service) correct(ctx context.Context, tx *db.Tx, p *Payroll, stuck []Pa
 	return changed, p.post(tx, fmt.Sprintf("correct:%d", p.Version+1), append(lines, books.lines()...))
 }
 
-// correction is an output that has another destination now.
+// correction is an output whose destination has changed.
 type correction struct {
 	output *payout.Output
 	to     destination.Destination
 	next   payout.Output // the next version of the output
 }
 
-// corrections returns the outputs that failed or came back and that have another destination now: the same
-// destination with other data or, if that one was removed, the one with the largest allocation.
+// corrections returns the failed and returned outputs whose destination has changed. An output keeps its destination
+// if that has new data; if it was removed, the output goes to the destination with the largest allocation.
 func corrections(outputs []payout.Output, used []destination.Destination) ([]correction, error) {
 	var all []correction
 	for i := range outputs {
@@ -143,8 +143,9 @@ func corrections(outputs []payout.Output, used []destination.Destination) ([]cor
 	return all, nil
 }
 
-// redirect computes the new outputs of one payment. An output that keeps its asset keeps its amount; otherwise its
-// value at the first release is converted at the current price. problem is the reason why none of them can be sent.
+// redirect computes the next versions of the outputs of one payment. An output that keeps its asset keeps its amount.
+// Otherwise, its value at the first release is converted at the current price. problem is the reason why none of the
+// outputs can be sent.
 func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
 	capacity *treasury.Capacity) (problem string,
 	err error) {
@@ -174,8 +175,8 @@ func (e escrow) redirect(some []correction, prices map[money.Asset]money.Rate,
 	return "", nil
 }
 
-// recordNext stores the records that the travel rule demands of the next versions of a payment's outputs, or returns
-// the reason why the payment must wait.
+// recordNext stores the records that the travel rule demands for the next versions of a payment's outputs. If data is
+// missing, it returns the reason why the payment must wait.
 func (s *Service) recordNext(ctx context.Context, tx *db.Tx, paymentID string, some []correction) (reason string,
 	err error) {
 	next := make([]payout.Output, len(some))
@@ -197,8 +198,8 @@ func exchangedBy(some []correction) (e entitlement, assets []money.Asset) {
 	return e, assets
 }
 
-// resend queues corrected outputs again. It returns the lines that change the debts to outputs whose asset changed, and
-// adds the exchanges to traded.
+// resend queues corrected outputs again. It returns the lines that convert the debts to outputs whose asset changed,
+// and adds the exchanges to traded.
 func resend(ctx context.Context, tx *db.Tx, some []correction, traded positions) (lines []ledger.Line, err error) {
 	for _, c := range some {
 		if was, is := c.output.Amount, c.next.Amount; was.Asset() != is.Asset() {
@@ -216,7 +217,7 @@ func resend(ctx context.Context, tx *db.Tx, some []correction, traded positions)
 	return lines, nil
 }
 
-// outputsOf reads the outputs of payments, by payment.
+// outputsOf reads the outputs of payments, by payment ID.
 func (p *Payroll) outputsOf(ctx context.Context, tx *db.Tx, payments []Payment) (map[string][]payout.Output, error) {
 	ids := make([]string, len(payments))
 	for i, m := range payments {
@@ -226,7 +227,7 @@ func (p *Payroll) outputsOf(ctx context.Context, tx *db.Tx, payments []Payment) 
 	return byPayment(outputs), err
 }
 
-// byPayment returns outputs by the ID of their payment.
+// byPayment groups outputs by payment ID.
 func byPayment(outputs []payout.Output) map[string][]payout.Output {
 	of := map[string][]payout.Output{}
 	for _, o := range outputs {

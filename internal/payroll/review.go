@@ -11,15 +11,15 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// retryLater is the time until the next attempt while there is no current sanctions list, or while the company is
-// frozen or under review.
+// retryLater is the time until the next attempt to release a payroll while there is no current sanctions list, or
+// while the company is frozen or under review.
 const retryLater = 5 * time.Minute
 
-// errCompanyReview stops a release of a company that is itself under review.
+// errCompanyReview stops a release because the company itself is under review.
 var errCompanyReview = errors.New("payroll: the company is under review")
 
 // screen returns the payees of a payroll that sanctions screening blocks. It must run before a release writes
-// anything.
+// anything. It returns errCompanyReview if the company itself is blocked.
 func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[string]payee.Payee,
 	all map[string][]destination.Destination) (map[string]bool, error) {
 	whom := make([]destination.ScreeningSubject, 0, len(payees))
@@ -34,9 +34,8 @@ func (s *Service) screen(ctx context.Context, tx *db.Tx, p *Payroll, payees map[
 	return held, err
 }
 
-// handleScreening handles an error of screening. A payroll of a company under review is put on hold before its
-// release. A payroll that is already released, or that cannot be screened because there is no current list, is tried
-// again later.
+// handleScreening handles an error of screen. A received payroll of a company under review is put on hold. If the
+// payroll was already released, or cannot be screened because there is no current list, another release is scheduled.
 func (s *Service) handleScreening(ctx context.Context, tx *db.Tx, p *Payroll, err error) error {
 	switch {
 	case errors.Is(err, errCompanyReview) && p.State == Received:
@@ -48,12 +47,12 @@ func (s *Service) handleScreening(ctx context.Context, tx *db.Tx, p *Payroll, er
 	return err
 }
 
-// releaseLater schedules another release at a time when the obstacle may be gone.
+// releaseLater schedules another release after retryLater.
 func (p *Payroll) releaseLater(tx *db.Tx) {
 	enqueueRelease(tx, p.CompanyID, p.ID, tx.Now().Add(retryLater))
 }
 
-// releaseAnew queues a release of each payroll of a company in which a payment to a payee waits.
+// releaseAnew queues a release of each payroll of a company in which a payment to the payee waits.
 func releaseAnew(ctx context.Context, tx *db.Tx, companyID, payeeID string) error {
 	ids, err := stoppedFor(ctx, tx, companyID, payeeID)
 	for _, id := range ids {

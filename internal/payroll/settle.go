@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Settle updates a payroll's payments, and then the payroll, from the states of their outputs (job payout.changed).
-// The job names one output, whose payment is updated, or none for all payments.
+// Settle updates the payments of a payroll from the states of their outputs, and then the payroll itself (job
+// payout.changed). If the job names an output, only its payment is updated.
 func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in struct {
 		PayrollID string `json:"payroll_id"`
@@ -68,7 +68,7 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return p.concludePayments(ctx, tx)
 }
 
-// ofOutput reads the payment of one output with all outputs of that payment.
+// ofOutput reads the payment of an output, with all outputs of that payment.
 func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]Payment, []payout.Output, error) {
 	o, err := payout.Get(ctx, tx, p.CompanyID, outputID)
 	if errors.Is(err, db.ErrNoRows) || err == nil && o.PayrollID != p.ID {
@@ -85,8 +85,8 @@ func (p *Payroll) ofOutput(ctx context.Context, tx *db.Tx, outputID string) ([]P
 	return []Payment{m}, outputs, err
 }
 
-// Outcome returns the state of a payment, given its outputs. An output that failed or came back decides; the payment
-// is fulfilled when all outputs are. Only a released payment changes.
+// Outcome returns the state of a payment that follows from its outputs. A failed or returned output determines the
+// state; the payment is fulfilled when all its outputs are. The state changes only after the release.
 func Outcome(id string, now State, outputs []payout.Output) (to State, reason string, err error) {
 	switch now {
 	case Released, Fulfilled, ActionRequired, Returned, Cancelled:
@@ -119,8 +119,9 @@ func Outcome(id string, now State, outputs []payout.Output) (to State, reason st
 	return Released, "", nil
 }
 
-// concludePayments changes a released payroll to fulfilled when all its payments are, to partially_fulfilled when all
-// have ended but not all are fulfilled, and back when one is being paid again. A payroll on hold stays on hold.
+// concludePayments updates the state of a released payroll from its payments: fulfilled when all are fulfilled,
+// partially_fulfilled when all have ended but not all are fulfilled, and released when one is being paid again. A
+// payroll on hold stays on hold.
 func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	counts, err := p.countPayments(ctx, tx)
 	if err != nil {
@@ -139,8 +140,8 @@ func (p *Payroll) concludePayments(ctx context.Context, tx *db.Tx) error {
 	return p.hold(ctx, tx, ReasonReverted)
 }
 
-// conclude changes the state of a released payroll to the one that follows from its payments. When they have ended, its
-// platform is credited.
+// conclude changes the state of a released payroll. If the payments have ended, it also credits the payroll's
+// platform.
 func (p *Payroll) conclude(ctx context.Context, tx *db.Tx, to State) error {
 	from := p.State
 	p.State = to
@@ -150,8 +151,8 @@ func (p *Payroll) conclude(ctx context.Context, tx *db.Tx, to State) error {
 	return p.earn(ctx, tx)
 }
 
-// reviseOrConclude stores the next version of a released payroll after some of its payments were released again, or
-// canceled, and changes its state if that follows.
+// reviseOrConclude stores the next version of a released payroll after some of its payments were released again or
+// canceled. It also changes the payroll's state if the payments require it.
 func (p *Payroll) reviseOrConclude(ctx context.Context, tx *db.Tx) error {
 	counts, err := p.countPayments(ctx, tx)
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// New payrolls are buffered and inserted at the commit, together with those of all requests in the same group commit.
+// New payrolls are buffered and inserted at the commit, together with the payrolls of other requests in the same
+// group commit.
 
 const payrollColumns = `payroll_id, external_id, state, held_from, hold_reason, funding_state, version, currency,
 	funding_method, funding_currency, payees, volume, fees, total, escrow, shortfall, rate, address, network,
@@ -87,7 +88,7 @@ func readRate(base, quote money.Asset, text string) (money.Rate, error) {
 	return money.ParseRate(base, quote, text)
 }
 
-// findExternal returns the ID of the payroll with an external ID, "" if there is none.
+// findExternal returns the ID of the payroll with an external ID, or "" if there is none.
 func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) (id string, err error) {
 	err = tx.QueryRow(ctx,
 		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND external_id = $2 AND external_id <> ''",
@@ -98,8 +99,8 @@ func findExternal(ctx context.Context, tx *db.Tx, companyID, externalID string) 
 	return id, err
 }
 
-// findExternalPayments returns the IDs of the payrolls that pay external payment IDs, by these. IDs that no payroll
-// pays are missing.
+// findExternalPayments returns the IDs of the payrolls that pay external payment IDs, by external payment ID. An ID
+// that no payroll pays is missing.
 func findExternalPayments(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]string, error) {
 	found := map[string]string{}
 	for some := range slices.Chunk(ids, 256) {
@@ -123,7 +124,8 @@ func findExternalPayments(ctx context.Context, tx *db.Tx, companyID string, ids 
 	return found, nil
 }
 
-// findKey returns the ID of the payroll created with a form's idempotency key, "" if there is none.
+// findKey returns the ID of the payroll that was created from a form with this idempotency key, or "" if there is
+// none.
 func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, err error) {
 	err = tx.QueryRow(ctx, "SELECT payroll_id FROM payroll_form_keys WHERE company_id = $1 AND idempotency_key = $2",
 		companyID, key).Scan(&id)
@@ -133,8 +135,8 @@ func findKey(ctx context.Context, tx *db.Tx, companyID, key string) (id string, 
 	return id, err
 }
 
-// keepKey stores the payroll created with a form's idempotency key. first is false if a concurrent request has stored
-// the key.
+// keepKey stores the idempotency key of the form that created a payroll. first is false if a concurrent request has
+// already stored the key.
 func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool, err error) {
 	n, err := tx.Exec(ctx,
 		`INSERT INTO payroll_form_keys (company_id, idempotency_key, payroll_id, created_at) VALUES ($1, $2, $3, $4)
@@ -142,10 +144,10 @@ func keepKey(ctx context.Context, tx *db.Tx, p *Payroll, key string) (first bool
 	return n == 1, err
 }
 
-// formKeysKept is the time after which a page's form that created a payroll is no longer recognized.
+// formKeysKept is how long the idempotency keys of forms are kept.
 const formKeysKept = 30 * 24 * time.Hour
 
-// ForgetFormKeys deletes old keys of forms.
+// ForgetFormKeys deletes expired idempotency keys of forms.
 func ForgetFormKeys(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM payroll_form_keys WHERE created_at <= $1", db.Micros(tx.Now().Add(-formKeysKept)))
@@ -226,7 +228,7 @@ func update(ctx context.Context, tx *db.Tx, p *Payroll, from State) error {
 	return err
 }
 
-// replacePayments stores the next version of an edited payroll, whose payments replace those of the version before.
+// replacePayments stores the next version of an edited payroll, and replaces the payments of the previous version.
 func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payroll) error {
 	p.UpdatedAt = tx.Now()
 	if err := tx.ExecOne(ctx, `UPDATE payrolls SET external_id = $1, payees = $2, volume = $3, fees = $4, total = $5,
@@ -263,7 +265,7 @@ func (p *Payroll) replacePayments(ctx context.Context, tx *db.Tx, before *Payrol
 	return nil
 }
 
-// updateMetadata stores the next version of a payroll with other metadata.
+// updateMetadata stores the next version of a payroll with changed metadata.
 func (p *Payroll) updateMetadata(ctx context.Context, tx *db.Tx, before map[string]string) error {
 	p.UpdatedAt = tx.Now()
 	if err := tx.ExecOne(ctx, `UPDATE payrolls SET metadata = $1, updated_at = $2, version = version + 1

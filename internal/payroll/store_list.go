@@ -14,8 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// CountOpenPayments returns the number of a payee's payments that have not ended, in all payrolls of the company, and
-// the creation time of the newest payroll with one of them, zero if there is none.
+// CountOpenPayments returns the number of a payee's payments that have not ended in all payrolls of the company. last
+// is the creation time of the newest payroll with a payment to the payee, or zero if there is none.
 func CountOpenPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string) (open int64, last time.Time,
 	err error) {
 	var made int64
@@ -30,29 +30,31 @@ func CountOpenPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string
 	return open, last, err
 }
 
-// PayeePayment is a payment with what its payroll is known by.
+// PayeePayment is a payment with the data of its payroll that lists of payments show.
 type PayeePayment struct {
 	Payment
-	ExternalID string // the company's reference of the payroll; may be empty
-	Period     Period // the pay period of the payroll
+	ExternalID string // company's reference of the payroll; may be empty
+	Period     Period // pay period of the payroll
 	CreatedAt  time.Time
 }
 
-// payrollOfPayment are the columns of a payment's payroll, in the order of scanPayeePayment.
+// payrollOfPayment are the columns of a payment's payroll, in the order that scanPayeePayment reads them.
 const payrollOfPayment = `p.payroll_id, p.external_id, p.period_start, p.period_end, p.currency, p.created_at, `
 
-// seenByPayee selects the payments that their payees see: those of funded payrolls that need no approval.
+// seenByPayee is the condition for payments that are visible to their payees: payments of funded payrolls that do not
+// wait for an approval.
 const seenByPayee = `AND m.state NOT IN ('pending', 'cancelled')
 	AND NOT (p.state = 'on_hold' AND p.hold_reason = 'approval_required')`
 
-// EarnedPayment is a payment with the time at which it had arrived, or zero.
+// EarnedPayment is a payment with the time at which it arrived, or zero if it has not arrived.
 type EarnedPayment struct {
 	PayeePayment
 	ArrivedAt time.Time
 }
 
-// EarnedPayments returns the payments of a company to a payee that had arrived in [from, to) and, if open is set, those
-// of funded payrolls that have not. It is what a payee may see: payrolls that are not funded are the company's plans.
+// EarnedPayments returns the payments of a company to a payee that arrived in [from, to). If open is set, it also
+// returns payments of funded payrolls that have not arrived. It leaves out payrolls that are not funded, because the
+// payee may not see them.
 func EarnedPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, from, to time.Time, open bool) (
 	all []EarnedPayment, err error) {
 	const arrived = `COALESCE((SELECT MAX(h.at) FROM history h WHERE h.company_id = m.company_id
@@ -98,7 +100,7 @@ func paymentsTo(ctx context.Context, tx *db.Tx, rest string, args ...any) ([]Pay
 
 func scanPayeePayment(r *db.Rows) (m PayeePayment, err error) { return scanPayeePaymentAfter(r) }
 
-// scanPayeePaymentAfter scans a payment that other columns precede.
+// scanPayeePaymentAfter scans a row whose first columns go to before, followed by a payment.
 func scanPayeePaymentAfter(r *db.Rows, before ...any) (m PayeePayment, err error) {
 	var p Payroll
 	var created int64
@@ -142,13 +144,13 @@ func listPayments(ctx context.Context, tx *db.Tx, companyID string, f PaymentFil
 	return db.ReadPage(ctx, tx, l, scanPayeePayment)
 }
 
-// FixedRate is the rate at which a payroll is funded, and when the payroll was created.
+// FixedRate is the funding rate of a payroll, and the time when the payroll was created.
 type FixedRate struct {
-	Rate money.Rate // of the funding currency, in the payroll's; zero without an exchange
+	Rate money.Rate // price of the funding currency in the payroll's currency; zero without an exchange
 	At   time.Time
 }
 
-// FixedRates returns the rates of payrolls of a company by ID.
+// FixedRates returns the funding rates of a company's payrolls by payroll ID.
 func FixedRates(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]FixedRate, error) {
 	all := make(map[string]FixedRate, len(ids))
 	return all, db.EachIn(ctx, tx, ids, `SELECT payroll_id, funding_currency, currency, rate, created_at FROM payrolls
@@ -172,7 +174,7 @@ type PaidPayment struct {
 }
 
 // PaidBetween returns the payments of a company that reached their payees in [from, to), oldest first. A payment that
-// came back, and was not paid again, is not among them.
+// was returned and not paid again is left out.
 func PaidBetween(ctx context.Context, tx *db.Tx, companyID string, from, to time.Time) ([]PaidPayment, error) {
 	rows, err := tx.Query(ctx, `SELECT payroll_id, payment_id, payee_id, currency, amount, paid_at FROM (
 			SELECT m.payroll_id, m.payment_id, m.payee_id, p.currency, m.amount, (SELECT MAX(h.at) FROM history h
@@ -190,7 +192,7 @@ func PaidBetween(ctx context.Context, tx *db.Tx, companyID string, from, to time
 	})
 }
 
-// ofPayments returns the columns of payments, qualified by the alias m.
+// ofPayments returns the columns of paymentColumns qualified with the alias m.
 func ofPayments() string {
 	names := columns(paymentColumns)
 	for i := range names {
@@ -206,7 +208,7 @@ type Held struct {
 	Since                 time.Time
 }
 
-// ListHeld returns payrolls of all companies that are on hold, longest first. Only for staff.
+// ListHeld returns payrolls of all companies that are on hold, the longest hold first. It is for staff only.
 func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, payroll_id, hold_reason, currency, total, updated_at FROM payrolls
 		WHERE state = 'on_hold' ORDER BY updated_at, payroll_id LIMIT $1`, int64(limit))
@@ -219,10 +221,10 @@ func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Held, error) {
 	})
 }
 
-// IsPayroll reports whether an ID is that of a payroll.
+// IsPayroll reports whether an object ID is the ID of a payroll.
 func IsPayroll(objectID string) bool { return strings.HasPrefix(objectID, "prl_") }
 
-// AwaitsRelease reports whether a payroll is on hold until two staff members release it.
+// AwaitsRelease reports whether a payroll is on hold until two staff members approve its release.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, payrollID string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx,
@@ -252,7 +254,7 @@ func AwaitingTransfers(ctx context.Context, tx *db.Tx) ([]Unfunded, error) {
 	})
 }
 
-// dueByBank returns the IDs of at most two payrolls that wait for a transfer of exactly this amount.
+// dueByBank returns the IDs of at most two payrolls that wait for a bank transfer of exactly this amount.
 func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Amount) ([]string, error) {
 	rows, err := tx.Query(ctx,
 		`SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state = 'pending' AND funding_method = 'bank'
@@ -261,7 +263,7 @@ func dueByBank(ctx context.Context, tx *db.Tx, companyID string, amount money.Am
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// CompanyOf returns the ID of the company that a payroll belongs to, "" if there is no such payroll.
+// CompanyOf returns the ID of the company that owns a payroll, or "" if there is no such payroll.
 func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string, err error) {
 	err = tx.QueryRow(ctx, "SELECT company_id FROM payrolls WHERE payroll_id = $1", payrollID).Scan(&company)
 	if errors.Is(err, db.ErrNoRows) {
@@ -270,7 +272,8 @@ func CompanyOf(ctx context.Context, tx *db.Tx, payrollID string) (company string
 	return company, err
 }
 
-// Issues returns the company's payrolls with payments that need attention, newest first, at most a hundred.
+// Issues returns, for the company's payrolls with payments that need attention, the number of payments by state,
+// newest first, at most 100.
 func (s *Service) Issues(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Issue, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -289,8 +292,8 @@ func (s *Service) Issues(ctx context.Context, tx *db.Tx, by identity.Principal) 
 
 const day = int64(24 * time.Hour / time.Microsecond)
 
-// PaidByDay returns the sums of the company's fulfilled payments by the day (UTC) on which their payrolls were
-// created, from a time on, oldest first.
+// PaidByDay returns the sums of the company's fulfilled payments, by currency and by the day (UTC) on which their
+// payrolls were created, for payrolls created since from, oldest first.
 func (s *Service) PaidByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]Paid, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -325,7 +328,7 @@ func waitingFor(ctx context.Context, tx *db.Tx, reason string) ([]Issue, error) 
 	})
 }
 
-// OpenCounts returns the number of payrolls by state, for states in which something is still to be done.
+// OpenCounts returns the number of payrolls by state, for the states that may require further work.
 func OpenCounts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
 	counts := map[State]int64{}
 	rows, err := tx.Query(ctx, `SELECT state, COUNT(*) FROM payrolls

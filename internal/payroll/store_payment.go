@@ -33,13 +33,13 @@ func (p *Payroll) scanPayment(scan func(...any) error) (Payment, error) {
 	return m, err
 }
 
-// setState sets a payment's state, and Received, Released and Fulfilled accordingly.
+// setState sets a payment's state, and its flags Received, Released and Fulfilled.
 func (m *Payment) setState(to State) {
 	m.State = to
 	m.Received, m.Released, m.Fulfilled = flags(to)
 }
 
-// payments reads the payments of a payroll in the order of to_pay: those in one state or, for "", all.
+// payments reads the payments of a payroll that are in a state, or all payments for "", in the order of to_pay.
 func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payment, error) {
 	rows, err := tx.Query(ctx, "SELECT "+paymentColumns+` FROM payments
 		WHERE company_id = $1 AND payroll_id = $2 AND ($3 = '' OR state = $3)`, p.CompanyID, p.ID, string(state))
@@ -51,7 +51,7 @@ func (p *Payroll) payments(ctx context.Context, tx *db.Tx, state State) ([]Payme
 	return all, err
 }
 
-// paymentTexts adds the payee, invoice and description of payments of a payroll to the map, by payment ID.
+// paymentTexts reads the payee, invoice and description of payments of a payroll into found, by payment ID.
 func paymentTexts(ctx context.Context, tx *db.Tx, companyID, payrollID string, ids []string,
 	found map[string]Payment) error {
 	return db.EachIn(ctx, tx, ids, `SELECT payment_id, payee_id, invoice_id, description FROM payments
@@ -64,7 +64,7 @@ func paymentTexts(ctx context.Context, tx *db.Tx, companyID, payrollID string, i
 		})
 }
 
-// payment reads one payment. found is false if there is none.
+// payment reads one payment. found is false if the payroll has no such payment.
 func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, bool, error) {
 	m, err := p.scanPayment(tx.QueryRow(ctx, "SELECT "+paymentColumns+` FROM payments
 		WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3`, p.CompanyID, p.ID, id).Scan)
@@ -74,7 +74,7 @@ func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, b
 	return m, err == nil, err
 }
 
-// flags returns the values of Received, Released and Fulfilled of a payment in a state.
+// flags returns the flags Received, Released and Fulfilled of a payment in a state.
 func flags(to State) (received, released, fulfilled bool) {
 	switch to {
 	case Received:
@@ -83,12 +83,12 @@ func flags(to State) (received, released, fulfilled bool) {
 		received, released = true, true
 	case Fulfilled:
 		received, released, fulfilled = true, true, true
-	default: // a payment that is not funded has none of the flags
+	default: // a payment that is not funded has no flag set
 	}
 	return received, released, fulfilled
 }
 
-// PaidBefore reports whether a company paid a payee before a time.
+// PaidBefore reports whether a company queued a payout to a payee before a time.
 func PaidBefore(ctx context.Context, tx *db.Tx, companyID, payeeID string, at time.Time) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payments m
@@ -97,7 +97,7 @@ func PaidBefore(ctx context.Context, tx *db.Tx, companyID, payeeID string, at ti
 	return n > 0, err
 }
 
-// lastPaid returns the time at which the company last paid each payee that it has paid.
+// lastPaid returns, by payee ID, the time at which the company last paid the payee. Payees never paid are missing.
 func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
 	for in, args := range db.BindList(tx, payeeIDs, 2) {
@@ -118,9 +118,9 @@ func lastPaid(ctx context.Context, tx *db.Tx, companyID string, payeeIDs []strin
 	return last, nil
 }
 
-// earlierPayments returns the largest of the last payments of other payrolls in this payroll's currency to payees, by
-// payee ID, and the number of payments to them in other payrolls created since a time, in every currency and also if
-// they wait for an approval or their release.
+// earlierPayments returns, by payee ID, facts about payments of the company's other payrolls: the largest of the
+// payee's last historyLength payments in this payroll's currency, and the number of payments in payrolls created
+// since a time, in any currency, including payments not made yet.
 func (p *Payroll) earlierPayments(ctx context.Context, tx *db.Tx, payeeIDs []string, since time.Time) (
 	map[string]history, error) {
 	found := map[string]history{}
@@ -157,7 +157,7 @@ func (p *Payroll) confirm(ctx context.Context, tx *db.Tx, paymentID, by string) 
 		db.Micros(tx.Now()), by, p.CompanyID, p.ID, paymentID)
 }
 
-// insertContents stores what the first approval of a payroll refers to. Later approvals do not change it.
+// insertContents stores the digests of the payments at the first approval of a payroll. Later approvals keep them.
 func (p *Payroll) insertContents(ctx context.Context, tx *db.Tx, all []approved) error {
 	if known, err := p.approvedContents(ctx, tx); err != nil || len(known) > 0 {
 		return err
@@ -169,7 +169,7 @@ func (p *Payroll) insertContents(ctx context.Context, tx *db.Tx, all []approved)
 	return tx.Insert(ctx, "approved_payments", []string{"company_id", "payroll_id", "payment_id", "content"}, rows)
 }
 
-// approvedContents returns the digests of the payments that were approved, by payment ID; none without an approval.
+// approvedContents returns the digests of the approved payments, by payment ID. It is empty without an approval.
 func (p *Payroll) approvedContents(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 	rows, err := tx.Query(ctx, `SELECT payment_id, content FROM approved_payments
 		WHERE company_id = $1 AND payroll_id = $2`, p.CompanyID, p.ID)
@@ -183,14 +183,14 @@ func (p *Payroll) approvedContents(ctx context.Context, tx *db.Tx) (map[string]s
 	return contents, err
 }
 
-// approveContent replaces what was approved of a payment, if there is an approval.
+// approveContent replaces the approved digest of a payment. It does nothing if the payroll has no approval.
 func (p *Payroll) approveContent(ctx context.Context, tx *db.Tx, a approved) error {
 	_, err := tx.Exec(ctx, `UPDATE approved_payments SET content = $1
 		WHERE company_id = $2 AND payroll_id = $3 AND payment_id = $4`, a.content, p.CompanyID, p.ID, a.paymentID)
 	return err
 }
 
-// deleteContents deletes what was approved of a payroll whose payments change.
+// deleteContents deletes the approved digests of a payroll whose payments change.
 func (p *Payroll) deleteContents(ctx context.Context, tx *db.Tx) error {
 	_, err := tx.Exec(ctx, "DELETE FROM approved_payments WHERE company_id = $1 AND payroll_id = $2", p.CompanyID, p.ID)
 	return err
@@ -228,8 +228,8 @@ func heldFor(ctx context.Context, tx *db.Tx, companyID, reason string) ([]string
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// heldForDebts returns the IDs of a company's payrolls whose funding was reversed after the release. Also those that
-// have ended may have payouts on hold.
+// heldForDebts returns the IDs of a company's released payrolls whose funding was reversed, including payrolls that
+// have ended, because they may have payouts on hold.
 func heldForDebts(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT payroll_id FROM payrolls WHERE company_id = $1
 		AND (state = 'on_hold' AND hold_reason = $2
@@ -238,7 +238,7 @@ func heldForDebts(ctx context.Context, tx *db.Tx, companyID string) ([]string, e
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// going returns the IDs of a company's payrolls that may still send payments.
+// going returns the IDs of a company's payrolls that can still send payments and are not on hold.
 func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx,
 		"SELECT payroll_id FROM payrolls WHERE company_id = $1 AND state IN ('received', 'released') ORDER BY payroll_id",
@@ -246,7 +246,7 @@ func going(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// endedWithUnsent returns the IDs of a company's payrolls that have ended and have payouts that may still be sent.
+// endedWithUnsent returns the IDs of a company's payrolls that have ended but have payouts that may not be sent yet.
 func endedWithUnsent(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT p.payroll_id FROM payrolls p WHERE p.company_id = $1
 		AND p.state = 'partially_fulfilled' AND EXISTS (SELECT 1 FROM outputs o WHERE o.company_id = p.company_id
@@ -255,8 +255,7 @@ func endedWithUnsent(ctx context.Context, tx *db.Tx, companyID string) ([]string
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// endedOnHold returns the IDs of a company's payrolls that have ended, whose funding is complete, and that have payouts
-// on hold.
+// endedOnHold returns the IDs of a company's payrolls that have ended, are fully funded, and have payouts on hold.
 func endedOnHold(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT p.payroll_id FROM payrolls p WHERE p.company_id = $1
 		AND p.state IN ('fulfilled', 'partially_fulfilled') AND p.funding_state IN ('funded', 'over')
@@ -265,8 +264,8 @@ func endedOnHold(ctx context.Context, tx *db.Tx, companyID string) ([]string, er
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// updatePayments writes the next version of payments, which must all have the same state and version. It fails if one
-// of them has changed since it was read, or if another payment of the payroll has that state and version too.
+// updatePayments writes the next version of payments, which must all have the same state and version. It fails if a
+// payment has changed since it was read, or if another payment of the payroll has the same state and version.
 func (p *Payroll) updatePayments(ctx context.Context, tx *db.Tx, all []Payment, to State) error {
 	from, version := all[0].State, all[0].Version
 	for i := range all {
@@ -304,7 +303,7 @@ func (p *Payroll) updatePayment(ctx context.Context, tx *db.Tx, m *Payment, to S
 	return nil
 }
 
-// setSurcharge stores what the company pays for a waiting payment on top of its amount.
+// setSurcharge stores the amount that the company pays for a waiting payment in addition to the payment's amount.
 func (p *Payroll) setSurcharge(ctx context.Context, tx *db.Tx, m *Payment, x money.Amount) error {
 	m.Surcharge = x
 	m.Version++
@@ -342,7 +341,8 @@ func (p *Payroll) fulfilledVolume(ctx context.Context, tx *db.Tx) (money.Amount,
 	return money.New(p.Currency, units), err
 }
 
-// setEarned stores what was posted for the platform so far. It fails if that has changed since the payroll was read.
+// setEarned stores the amount that was posted for the platform so far. It fails if the stored amount has changed
+// since the payroll was read.
 func (p *Payroll) setEarned(ctx context.Context, tx *db.Tx, earned money.Amount) error {
 	err := tx.ExecOne(ctx, `UPDATE payrolls SET platform_earned = $1
 		WHERE company_id = $2 AND payroll_id = $3 AND platform_earned = $4`, earned.Units(), p.CompanyID, p.ID,
@@ -367,7 +367,7 @@ func (p *Payroll) paymentSteps(ctx context.Context, tx *db.Tx) ([]Step, error) {
 	})
 }
 
-// receipts reads the receipts of a payroll: for each deposit, how it is posted.
+// receipts reads the receipts of a payroll, which record how each deposit is posted.
 func (p *Payroll) receipts(ctx context.Context, tx *db.Tx) (all []receipt, err error) {
 	err = tx.Batch(ctx, []db.Statement{p.askReceipts(&all)})
 	return all, err

@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// fromUnpayable returns the FROM clause of the recipients r of the company $1 who cannot be paid yet, and its
-// arguments.
+// fromUnpayable returns a FROM clause, and its arguments, that selects as r the recipients of a company ($1) who
+// cannot be paid yet.
 func fromUnpayable(companyID string, r obstacleRules) (string, []any) {
 	args := []any{companyID}
 	bind := func(value any) string {
@@ -49,7 +49,7 @@ func fromUnpayable(companyID string, r obstacleRules) (string, []any) {
 					AND d.symbol || ' ' || d.network NOT IN (` + strings.Join(pairs, ", ") + ")" + refused + "))", args
 }
 
-// byPrenote is the condition that the newest check of a destination d is a prenote.
+// byPrenote is the condition that the newest check of a destination d was a prenote.
 const byPrenote = `d.account_check LIKE '%"method":"prenote"%'`
 
 // checkIs returns the condition that the newest check of a destination d has a result.
@@ -57,7 +57,7 @@ func checkIs(result destination.CheckResult) string {
 	return `d.account_check LIKE '%"result":"` + string(result) + `"%'`
 }
 
-// selectAccounts returns the kinds of bank accounts of a company's active payees.
+// selectAccounts returns the distinct kinds of bank accounts of a company's active payees.
 func selectAccounts(ctx context.Context, tx *db.Tx, companyID string) ([]account, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT d.symbol, d.country, d.scheme
 		FROM recipients a JOIN destinations d ON d.owner_id = a.recipient_id
@@ -67,7 +67,8 @@ func selectAccounts(ctx context.Context, tx *db.Tx, companyID string) ([]account
 	})
 }
 
-// selectUnpayable returns the IDs of a page of a company's payees who cannot be paid yet, by name, and their number.
+// selectUnpayable returns a page of the IDs of a company's payees who cannot be paid yet, sorted by name, and the
+// total number of such payees.
 func selectUnpayable(ctx context.Context, tx *db.Tx, companyID string, r obstacleRules,
 	page db.Page) (ids []string, total int64, err error) {
 	from, args := fromUnpayable(companyID, r)
@@ -81,8 +82,8 @@ func selectUnpayable(ctx context.Context, tx *db.Tx, companyID string, r obstacl
 	return ids, total, err
 }
 
-// selectUnasked returns the IDs of payees of a company who cannot be paid yet, can be mailed, enter their destinations
-// themselves, and were not asked since a time.
+// selectUnasked returns the IDs of payees of a company who cannot be paid yet, have an email address, enter their
+// destinations themselves, and were not mailed since a time.
 func selectUnasked(ctx context.Context, tx *db.Tx, companyID string, r obstacleRules, since time.Time,
 	limit int) ([]string, error) {
 	from, args := fromUnpayable(companyID, r)
@@ -97,7 +98,7 @@ func selectUnasked(ctx context.Context, tx *db.Tx, companyID string, r obstacleR
 
 func scanID(r *db.Rows) (id string, err error) { return id, r.Scan(&id) }
 
-// selectStopped returns the payments of payees that failed or came back, or wait for the payees.
+// selectStopped returns the payments to payees that failed, were returned or wait for the payee.
 func selectStopped(ctx context.Context, tx *db.Tx, companyID string, payees []string) (all []PayeePayment, err error) {
 	return all, db.EachIn(ctx, tx, payees, `SELECT `+payrollOfPayment+ofPayments()+` FROM payments m
 		JOIN payrolls p ON p.company_id = m.company_id AND p.payroll_id = m.payroll_id

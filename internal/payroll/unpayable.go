@@ -14,10 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// Reasons why a company cannot pay a payee, or may not reach them.
+// Reasons why a company cannot pay a payee.
 const (
 	UnpayableNoDestination = ReasonNoDestination
-	UnpayableNoRail        = ReasonNoRail           // the installation does not pay to the destination
+	UnpayableNoRail        = ReasonNoRail           // the installation does not pay out to the destination
 	UnpayableName          = ReasonCheck            // the account has not passed its check, and the policy blocks it
 	UnpayableReturned      = ReasonReturned         // the bank returned the prenote
 	UnpayableCorrection    = "correction_requested" // the bank asks for a correction of the destination
@@ -25,32 +25,32 @@ const (
 	UnpayablePayment       = "payment_stopped"      // a payment failed, came back or waits for the payee
 )
 
-// Limits of one reminder.
+// Limits of [Service.Remind].
 const (
 	MaxReminded  = 500            // largest number of people that are mailed
-	remindPeriod = 24 * time.Hour // a person is mailed at most once within this time
+	remindPeriod = 24 * time.Hour // each person is mailed at most once within this time
 )
 
 // Obstacle is a reason why a payee cannot be paid.
 type Obstacle struct {
 	Reason      string
-	Destination *destination.Destination // destination that it concerns, or nil
-	Payment     *PayeePayment            // payment that it concerns, or nil
+	Destination *destination.Destination // the destination concerned, or nil
+	Payment     *PayeePayment            // the payment concerned, or nil
 }
 
-// Unpayable is a payee who cannot be paid, or may not be reached, until something is changed.
+// Unpayable is a payee who cannot be paid until somebody removes the obstacles.
 type Unpayable struct {
 	payee.Recipient
 	Obstacles []Obstacle
-	Asked     time.Time // time of the last mail that asked for a destination, or zero
+	Asked     time.Time // time of the last mail that asked for a destination; zero if there was none
 }
 
 // maxStopped is the largest number of payments among the obstacles of one payee.
 const maxStopped = 5
 
-// Unpayable returns a page of the company's payees who cannot be paid yet, by name, and their total number: those
-// without a destination, those with a destination whose check holds payments or that a bank wants corrected, or that
-// this installation does not pay, and those whose payments wait for them.
+// Unpayable returns a page of the company's payees who cannot be paid yet, sorted by name, and their total number. A
+// payee cannot be paid without a destination; with a destination whose check holds payments, that a bank wants
+// corrected, or to which this installation does not pay; or while a payment waits for the payee.
 func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) (
 	[]Unpayable, int64, error) {
 	id, err := by.Company(companyID)
@@ -111,8 +111,9 @@ func (s *Service) Unpayable(ctx context.Context, tx *db.Tx, by identity.Principa
 	return all, total, nil
 }
 
-// obstacles returns why payments of a company may not reach a destination. A check counts if it holds payments under
-// the policy and does not end by itself, as the wait for a bank's first answer or for a prenote does.
+// obstacles returns the reasons why a company's payments may not reach a destination. A check is an obstacle if it
+// holds payments under the policy and does not end by itself, unlike the wait for a bank's first answer or for a
+// prenote.
 func (s *Service) obstacles(now time.Time, d destination.Destination, payerCountry string) (reasons []string) {
 	if !s.Carried([]destination.Destination{d}, payerCountry) {
 		reasons = append(reasons, UnpayableNoRail)
@@ -134,15 +135,15 @@ func (s *Service) obstacles(now time.Time, d destination.Destination, payerCount
 	return reasons
 }
 
-// obstacleRules states which destinations [Service.obstacles] refuses, for a query.
+// obstacleRules describes for a query which destinations [Service.obstacles] objects to.
 type obstacleRules struct {
 	payable    []string  // see payableOn
 	refusedACH bool      // see Service.refusedACH
-	checked    []account // accounts that must have passed a check; none unless the policy blocks
-	entered    time.Time // after it, the first answer of the bank is awaited
+	checked    []account // accounts that must have passed a check; empty unless the policy blocks unchecked accounts
+	entered    time.Time // for accounts entered after this time, the bank's first answer is still awaited
 }
 
-// account is what decides whether a bank account is checked.
+// account has the properties of a bank account that decide whether the account is checked.
 type account struct{ symbol, country, scheme string }
 
 // obstaclesFor returns the rules for the payees of a company.
@@ -161,8 +162,8 @@ func (s *Service) obstaclesFor(ctx context.Context, tx *db.Tx, company identity.
 	return r, err
 }
 
-// payableOn returns the assets that this installation pays, each with a network, such as "USDC base". Bitcoin on its
-// chain is not among them.
+// payableOn returns the assets that this installation pays out, each with a network, such as "USDC base". Bitcoin on
+// its own chain is left out.
 func (s *Service) payableOn() (pairs []string) {
 	for _, a := range money.All() {
 		for _, network := range s.Accounts.Carrying(a) {
@@ -175,21 +176,22 @@ func (s *Service) payableOn() (pairs []string) {
 	return append(pairs, "")
 }
 
-// refusedACH reports whether a company in a country cannot pay by ACH because that is allowed within the United States
-// only.
+// refusedACH reports whether a company in a country cannot pay by ACH because the operator's bank allows ACH payments
+// only within the United States.
 func (s *Service) refusedACH(payerCountry string) bool {
 	return bank.OnlyInternationalACH(s.Banks, "USD", "US", "ach", payerCountry)
 }
 
-// Reminded is the result of a reminder.
+// Reminded is the result of [Service.Remind].
 type Reminded struct {
-	Payees      int // payees who were mailed
-	Invitations int // invitations that were sent again
+	Payees      int // number of payees who were mailed
+	Invitations int // number of invitations that were sent again
 }
 
-// Remind mails all payees who cannot be paid yet and everyone with an open or expired invitation, except those who were
-// mailed within a day or have no email address. It mails at most MaxReminded people; the next call continues with the
-// others. It returns the errors of [payee.Resend] that concern the company, such as one that is frozen.
+// Remind mails all payees who cannot be paid yet, and everyone with an open or expired invitation, except people who
+// were mailed within the last day or have no email address. It mails at most MaxReminded people; the next call
+// continues with the others. It returns errors of [payee.Resend] that concern the company, for example that the
+// company is frozen.
 func (s *Service) Remind(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, by identity.Principal,
 	companyID string) (Reminded, error) {
 	var done Reminded
@@ -240,7 +242,7 @@ func (s *Service) Remind(ctx context.Context, tx *db.Tx, sealer *identity.Sealer
 	return done, nil
 }
 
-// stoppedPayments returns the payments that wait for their payees, by payee, the newest payroll first.
+// stoppedPayments returns the payments that wait for their payees, by payee ID, the newest payroll first.
 func stoppedPayments(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string][]PayeePayment,
 	error) {
 	all, err := selectStopped(ctx, tx, companyID, ids)

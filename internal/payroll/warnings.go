@@ -12,13 +12,14 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// Warning is a difference between a payment and what is usual, which approvers should check. It stops nothing.
+// Warning is a difference between a payment and what is usual, which approvers should check. A warning does not stop
+// the payment.
 type Warning struct {
 	Code   WarningCode
-	Since  time.Time    // when the destination changed, for WarnDestination
-	Most   money.Amount // largest earlier payment, for WarnAmount
-	Recent int64        // number of other payments, for WarnFrequent
-	// Check is the result of the check of the bank account, for WarnAccount; "" if there was none.
+	Since  time.Time    // when the destination changed; set for WarnDestination
+	Most   money.Amount // largest earlier payment; set for WarnAmount
+	Recent int64        // number of other payments; set for WarnFrequent
+	// Check is the result of the check of the bank account, set for WarnAccount; "" if there was no check.
 	Check destination.CheckResult
 }
 
@@ -29,25 +30,25 @@ type WarningCode string
 const (
 	WarnFirst       WarningCode = "first_payment"       // the company has never paid this payee
 	WarnDestination WarningCode = "destination_changed" // the destination changed since the last payment
-	WarnAmount      WarningCode = "unusual_amount"      // over one and a half times the largest of the last payments
+	WarnAmount      WarningCode = "unusual_amount"      // the amount is over 1.5 times the largest of the last payments
 	WarnFrequent    WarningCode = "frequent_payments"   // several other payments in a short time
 	WarnAccount     WarningCode = "account_check"       // the bank account has not passed its check
 )
 
 const (
-	historyLength  = 12 // payments of a payee with which an amount is compared
+	historyLength  = 12 // number of earlier payments of a payee with which an amount is compared
 	frequentWithin = 7 * 24 * time.Hour
-	frequentFrom   = 3 // number of other payments within frequentWithin from which there is a warning
+	frequentFrom   = 3 // smallest number of other payments within frequentWithin that causes a warning
 )
 
 // history summarizes the last payments of a company to a payee.
 type history struct {
-	most   money.Amount // largest of those that were paid in one currency, without an asset if there is none
-	recent int64        // number of those in other payrolls that were created recently, paid or not
+	most   money.Amount // largest of the payments made in one currency; without an asset if there is none
+	recent int64        // number of recently created payments in other payrolls, made or not
 }
 
-// Warnings returns the warnings of the payments that this payroll has not sent yet, by payment ID. A first destination
-// of a payee is not a change.
+// Warnings returns, by payment ID, the warnings about the payments of a payroll that were not sent yet. The first
+// destination of a payee does not count as a change.
 func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[string][]Warning, error) {
 	var waiting []*Payment
 	var ids []string
@@ -105,8 +106,8 @@ func (s *Service) Warnings(ctx context.Context, tx *db.Tx, p Payroll) (map[strin
 	return all, nil
 }
 
-// destinationChanges returns the times of the last changes of the destinations of payees since the earliest of their
-// last payments, by payee ID. paid has the time of the last payment of each payee.
+// destinationChanges returns, by payee ID, the time of the last change of the payee's destinations since the earliest
+// time in paid, which has the time of the last payment of each payee.
 func destinationChanges(ctx context.Context, tx *db.Tx, companyID string, paid map[string]time.Time) (
 	map[string]time.Time, error) {
 	if len(paid) == 0 {
@@ -141,7 +142,7 @@ func destinationChanges(ctx context.Context, tx *db.Tx, companyID string, paid m
 	return recent, nil
 }
 
-// uncheckedAccounts returns the problems of the checks of bank accounts of payees, by payee ID.
+// uncheckedAccounts returns, by payee ID, the problems found by checks of payees' bank accounts.
 func (s *Service) uncheckedAccounts(ctx context.Context, tx *db.Tx, companyID string, ids []string,
 ) (map[string]*destination.Concern, error) {
 	payees, err := payee.Payees(ctx, tx, companyID, ids)

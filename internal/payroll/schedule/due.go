@@ -18,11 +18,11 @@ import (
 
 const (
 	retryEvery = time.Hour // time between attempts to create a payroll that cannot be created yet
-	atOnce     = 100       // schedules that RunDue reads at once
+	atOnce     = 100       // schedules that RunDue reads in one query
 )
 
-// RunDue creates the payrolls that are due, each in a transaction of its own. A schedule that was due several times
-// while no process ran gets a payroll for each run.
+// RunDue creates the payrolls that are due, each in a transaction of its own. If a schedule was due several times
+// while no process ran, each of its runs gets a payroll.
 func (s *Service) RunDue(ctx context.Context, d *db.DB) error {
 	var failed error
 	seen := map[string]bool{}
@@ -50,7 +50,7 @@ func (s *Service) RunDue(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// runAll creates the payrolls of a schedule that are due.
+// runAll creates all due payrolls of one schedule.
 func (s *Service) runAll(ctx context.Context, d *db.DB, k key) error {
 	for {
 		more := false
@@ -59,7 +59,7 @@ func (s *Service) runAll(ctx context.Context, d *db.DB, k key) error {
 			return err
 		})
 		if f, isFault := apierr.As(err); isFault && f.Kind != apierr.Internal {
-			// What the failed transaction wrote is undone, so another one records the reason.
+			// The failed transaction is rolled back, so another transaction records the reason.
 			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return s.wait(ctx, tx, k, f) })
 		}
 		if err != nil || !more {
@@ -74,8 +74,8 @@ func lockDue(ctx context.Context, tx *db.Tx, k key) (n Schedule, due bool, err e
 	return n, err == nil && n.State == Active && !n.nextAt.IsZero() && !tx.Now().Before(n.nextAt), err
 }
 
-// runNext creates the payroll of the next run of a schedule, unless the run is skipped or not due. It reports whether
-// there may be another one.
+// runNext creates the payroll of the next run of a schedule, unless the run is skipped or not due. more reports
+// whether another run may be due.
 func (s *Service) runNext(ctx context.Context, tx *db.Tx, k key) (more bool, err error) {
 	n, due, err := lockDue(ctx, tx, k)
 	if err != nil || !due {
@@ -97,7 +97,7 @@ func (s *Service) runNext(ctx context.Context, tx *db.Tx, k key) (more bool, err
 	return true, n.touch(ctx, tx)
 }
 
-// create creates the payroll of a run and tells the company.
+// create creates the payroll of a run and mails the company's administrators.
 func (s *Service) create(ctx context.Context, tx *db.Tx, n *Schedule, r *Run) error {
 	to, creator := n.ToPay, n.CreatedBy
 	if r.ToPay != nil {
@@ -131,7 +131,7 @@ func (s *Service) create(ctx context.Context, tx *db.Tx, n *Schedule, r *Run) er
 		Path: "/payrolls/" + p.ID})
 }
 
-// wait records why the payroll of the next run cannot be created, and when to try again.
+// wait records why the payroll of the next run cannot be created, and schedules another attempt.
 func (s *Service) wait(ctx context.Context, tx *db.Tx, k key, why *apierr.Fault) error {
 	n, due, err := lockDue(ctx, tx, k)
 	if err != nil || !due {
@@ -156,7 +156,7 @@ func (s *Service) wait(ctx context.Context, tx *db.Tx, k key, why *apierr.Fault)
 	return n.notify(ctx, tx, &r, mail.ScheduleRunData{Action: action, Detail: why.Detail, Path: "/schedules/" + n.ID})
 }
 
-// notify mails the owners and administrators about a run, once for each action.
+// notify mails the owners and administrators about a run, once for each kind of notice.
 func (n *Schedule) notify(ctx context.Context, tx *db.Tx, r *Run, data mail.ScheduleRunData) error {
 	company, err := identity.CompanyByID(ctx, tx, n.CompanyID)
 	if err != nil {

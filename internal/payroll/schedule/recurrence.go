@@ -21,12 +21,12 @@ const (
 // Frequencies lists all frequencies.
 var Frequencies = []Frequency{Weekly, Biweekly, Semimonthly, Monthly}
 
-// Recurrence is the days of a schedule's runs, before the working-day rule.
+// Recurrence determines the days of a schedule's runs, before the working-day rule applies.
 type Recurrence struct {
 	Frequency Frequency
-	Start     time.Time // the first day on which a run is possible; of weekly schedules the day of the first run
-	End       time.Time // the last day on which a run is possible; zero for none
-	Days      []int     // days of the month; one that a month lacks is its last day. Empty for weekly schedules.
+	Start     time.Time // first possible day of a run; weekly and biweekly schedules run on it first
+	End       time.Time // last possible day of a run; zero for none
+	Days      []int     // days of the month; in a shorter month, its last day. Empty for weekly and biweekly schedules.
 }
 
 // check adds the problems of a recurrence to list.
@@ -54,7 +54,7 @@ func (r Recurrence) check(list *apierr.List) {
 	}
 }
 
-// OnOrAfter returns the first day of the recurrence on or after a day. ok is false if there is none.
+// OnOrAfter returns the first day of the recurrence on or after a day. ok is false if there is no such day.
 func (r Recurrence) OnOrAfter(day time.Time) (next time.Time, ok bool) {
 	if day.Before(r.Start) {
 		day = r.Start
@@ -82,7 +82,7 @@ func (r Recurrence) OnOrAfter(day time.Time) (next time.Time, ok bool) {
 	return next, r.End.IsZero() || !next.After(r.End)
 }
 
-// Calendar says when the run of a day is paid and created.
+// Calendar determines when the payroll of a run is created and when it is paid.
 type Calendar struct {
 	Rule      workday.Rule
 	Country   string // one of workday.Calendars

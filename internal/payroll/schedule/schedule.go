@@ -1,9 +1,9 @@
 // Package schedule creates payrolls that repeat: weekly, every second week, twice a month or monthly.
 //
 // A schedule has a [Recurrence], which gives a day for each run, and a [Calendar], which gives the pay date of a run
-// and the time at which its payroll is created, some days ahead. [Service.RunDue] creates a payroll for each run, in
-// order. If that is not possible (the balance is too low, or a payee cannot be paid), the run waits and is tried again
-// every hour, and owners and administrators get a mail.
+// and the time at which its payroll is created, some days before the pay date. [Service.RunDue] creates a payroll for
+// each run, in order. If it cannot create the payroll (for example because the balance is too low or a payee cannot
+// be paid), the run waits, RunDue tries again every hour, and owners and administrators get a mail.
 //
 //	schedule: active ⇄ paused, both → ended
 //	run:      planned ⇄ skipped;  planned → created;  planned ⇄ waiting;  waiting → created, skipped
@@ -73,7 +73,7 @@ var (
 	ErrEnded    = apierr.New(apierr.Conflict, "invalid_state", "The schedule has ended and cannot be changed.")
 	ErrRun      = apierr.New(apierr.Conflict, "invalid_state",
 		"The run is over: its payroll exists, or it was skipped. Change the payroll instead.")
-	// ErrChanged is returned only for changes that name a version.
+	// ErrChanged is returned only for changes that name the version they are based on.
 	ErrChanged = apierr.New(apierr.Conflict, "schedule_changed",
 		"The schedule has changed since you opened this page. Open it again, then enter your changes.")
 	errNoRun = apierr.New(apierr.NotFound, "not_found", "The schedule has no run on this day.")
@@ -89,16 +89,16 @@ type Schedule struct {
 	Terms                Terms
 	ToPay                []payroll.Payee
 	Next                 time.Time // day of the next run; zero if the schedule has ended
-	CreatedBy            string    // the member who entered everything in it; "" for a program or several members
+	CreatedBy            string    // member who entered all contents; "" if an API client or several members did
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
 
-	Runs []Run // set by Get only: the last runs and the next ones, oldest first
+	Runs []Run // set by Get only: the last stored runs and the next runs, oldest first
 
-	nextAt time.Time // when to create or retry the next payroll
+	nextAt time.Time // time at which to create the next payroll, or to try again
 }
 
-// Terms are the members of a payroll that all runs share.
+// Terms are the parameters of the payrolls that all runs share.
 type Terms struct {
 	Currency        string `json:"currency,omitempty"`
 	FundingMethod   string `json:"funding_method,omitempty"`
@@ -112,10 +112,10 @@ type Run struct {
 	Day       time.Time
 	PayDate   time.Time
 	State     RunState
-	Reason    string          // why it waits or was skipped: an error code
+	Reason    string          // error code: why the run waits or was skipped
 	PayrollID string          // "" before its payroll is created
-	ToPay     []payroll.Payee // nil for the schedule's
-	ChangedBy string          // the member who changed ToPay
+	ToPay     []payroll.Payee // nil to pay the payees of the schedule
+	ChangedBy string          // member who changed ToPay
 	Version   int64
 }
 
@@ -133,14 +133,14 @@ type Params struct {
 	Key                string // idempotency key of a form, "" for none
 }
 
-// Changes are the members of a schedule to change. Nil members stay.
+// Changes are changes to a schedule. Nil members stay unchanged.
 type Changes struct {
 	State     *State
 	Name      *string
-	EndDate   *string // "" removes it
+	EndDate   *string // "" removes the end date
 	DaysAhead *int
 	ToPay     []payroll.Payee
-	Version   *int64 // the version that the changes are for; nil for any
+	Version   *int64 // version of the schedule that the changes are based on; nil skips the check
 
 	WorkingDay         *workday.Rule
 	Calendar, TimeZone *string
@@ -149,8 +149,8 @@ type Changes struct {
 // RunChanges are the changes to a run.
 type RunChanges struct {
 	State               RunState        // Planned or Skipped
-	ToPay               []payroll.Payee // nil to pay the schedule's
-	Version, RunVersion *int64          // the versions of the schedule and the run that they are for; nil for any
+	ToPay               []payroll.Payee // nil to pay the payees of the schedule
+	Version, RunVersion *int64          // versions that the changes are based on; nil skips the check
 }
 
 // Service creates the payrolls of schedules.
@@ -166,7 +166,8 @@ func New(p *payroll.Service) (*Service, error) {
 	return &Service{p}, nil
 }
 
-// Create creates a schedule. Its payees and terms must meet the rules of a payroll now; each run checks them again.
+// Create creates a schedule. Its payees and terms must currently meet the rules of a payroll; each run checks them
+// again.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Schedule, error) {
 	company, err := by.Company(p.CompanyID)
 	if err != nil {
@@ -226,7 +227,7 @@ func (n *Schedule) setDays(p Params, now time.Time, list *apierr.List) {
 	n.Recurrence.check(list)
 }
 
-// setCalendar sets the members of the calendar that change, and adds their problems to list.
+// setCalendar applies the changes to the calendar, and adds their problems to list.
 func (n *Schedule) setCalendar(c Changes, list *apierr.List) {
 	if c.TimeZone != nil {
 		zone, err := payroll.Zone(*c.TimeZone)
@@ -263,7 +264,7 @@ func (n *Schedule) setEnd(text string, list *apierr.List) {
 	}
 }
 
-// check adds the problems of the members that can change to list.
+// check adds to list the problems of the members that can be changed.
 func (n *Schedule) check(list *apierr.List) {
 	if n.Name == "" || len(n.Name) > maxName {
 		list.Add("invalid_parameter", "/name", "name has 1 to 100 characters.")
@@ -273,7 +274,7 @@ func (n *Schedule) check(list *apierr.List) {
 	}
 }
 
-// checkPayable returns the problems that a payroll of the payees would have now, apart from a low balance.
+// checkPayable returns the problems of a payroll with these payees if it were created now, except a low balance.
 func (s *Service) checkPayable(ctx context.Context, tx *db.Tx, by identity.Principal, n *Schedule,
 	to []payroll.Payee) error {
 	params := n.params(to)
@@ -317,7 +318,7 @@ func (n *Schedule) plan(day time.Time) bool {
 	return true
 }
 
-// checkVersion returns ErrChanged if a change is for another version than the current one.
+// checkVersion returns ErrChanged if a change is based on another version than the current one.
 func checkVersion(wanted *int64, current int64) error {
 	if wanted != nil && *wanted != current {
 		return ErrChanged
@@ -325,8 +326,9 @@ func checkVersion(wanted *int64, current int64) error {
 	return nil
 }
 
-// Update changes a schedule. Payrolls that exist stay as they are. When it is resumed, the runs whose pay date has
-// passed are skipped. It returns ErrChanged if the schedule has another version than the changes are for.
+// Update changes a schedule. Payrolls that exist stay unchanged. When a schedule is resumed, runs whose pay date has
+// passed are skipped. Update returns ErrChanged if the schedule's version is not the one that the changes are based
+// on.
 func (s *Service) Update(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string, c Changes) (
 	Schedule, error) {
 	n, err := lockOwn(ctx, tx, by, companyID, id)
@@ -400,8 +402,8 @@ func (n *Schedule) skipPast(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// ChangeRun skips a run, plans it again, or changes its payees. It returns ErrChanged if the schedule or the run has
-// another version than the changes are for.
+// ChangeRun skips a run, undoes a skip, or changes a run's payees. It returns ErrChanged if the version of the
+// schedule or run is not the one that the changes are based on.
 func (s *Service) ChangeRun(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id, on string,
 	c RunChanges) (Schedule, Run, error) {
 	n, err := lockOwn(ctx, tx, by, companyID, id)
@@ -438,7 +440,7 @@ func (s *Service) ChangeRun(ctx context.Context, tx *db.Tx, by identity.Principa
 		r.ChangedBy = approval.CreatorOf(by)
 	}
 	r.ToPay = c.ToPay
-	r.PayDate = n.Calendar.PayDate(day) // of a skipped run, the calendar may have changed since
+	r.PayDate = n.Calendar.PayDate(day) // the calendar may have changed since the run was skipped
 	if c.State == Planned || c.State == Skipped {
 		r.State, r.Reason = c.State, ""
 	}
@@ -500,7 +502,7 @@ func lockOwn(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, i
 	return lock(ctx, tx, company, id)
 }
 
-// step stores the next version of a schedule, with its history and event.
+// step stores the next version of a schedule, and emits its event.
 func (n *Schedule) step(ctx context.Context, tx *db.Tx, from State, event webhook.Type[webhook.ScheduleData]) error {
 	if n.State == Ended {
 		n.Next, n.nextAt = time.Time{}, time.Time{}
@@ -524,7 +526,7 @@ func (n *Schedule) emit(tx *db.Tx, event webhook.Type[webhook.ScheduleData], fro
 	return webhook.Emit(tx, event.Event(n.CompanyID, n.ID, n.Version, d))
 }
 
-// save stores the next version of a run, with its event.
+// save stores the next version of a run, and emits its event.
 func (n *Schedule) save(ctx context.Context, tx *db.Tx, r *Run) error {
 	if r.ID == "" {
 		r.ID = tx.NewID("run")

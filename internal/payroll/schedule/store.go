@@ -19,7 +19,7 @@ const columns = `schedule_id, name, state, frequency, start_date, end_date, days
 // shownRuns is the number of stored runs that Get returns.
 const shownRuns = 24
 
-// micros returns the value of a column for a time, 0 for the zero time.
+// micros returns a time as a column value: microseconds, or 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -56,7 +56,7 @@ func insert(ctx context.Context, tx *db.Tx, n *Schedule, key string) error {
 		Text(n.Next), micros(n.nextAt), n.CreatedBy, n.Version, db.Micros(n.CreatedAt), db.Micros(n.UpdatedAt)}})
 }
 
-// parse parses a day that may be "".
+// parse parses a day such as 2026-09-30, or "" to the zero time.
 func parse(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -104,7 +104,7 @@ func find(ctx context.Context, tx *db.Tx, company, id string) (Schedule, error) 
 		company, id))
 }
 
-// byKey returns the schedule that a form with an idempotency key created.
+// byKey returns the schedule that was created from a form with this idempotency key.
 func byKey(ctx context.Context, tx *db.Tx, company, key string) (Schedule, error) {
 	return one(company, tx.QueryRow(ctx, "SELECT "+columns+" FROM schedules WHERE company_id = $1 AND request_key = $2",
 		company, key))
@@ -116,7 +116,7 @@ func lock(ctx context.Context, tx *db.Tx, company, id string) (Schedule, error) 
 		WHERE company_id = $1 AND schedule_id = $2 RETURNING `+columns, company, id))
 }
 
-// touch stores the members of a schedule that can change, as its next version. It fails if the schedule has changed
+// touch stores the next version of a schedule, with all members that can change. It fails if the schedule has changed
 // since it was read.
 func (n *Schedule) touch(ctx context.Context, tx *db.Tx) error {
 	to, err := encode(n.ToPay)
@@ -143,7 +143,7 @@ func list(ctx context.Context, tx *db.Tx, company string, page db.Page) ([]Sched
 
 type key struct{ company, id string }
 
-// due returns the active schedules of all companies whose next payroll is due, the longest waiting first.
+// due returns the active schedules of all companies whose next payroll is due, ordered by due time.
 func due(ctx context.Context, tx *db.Tx, limit int) ([]key, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, schedule_id FROM schedules
 		WHERE state = 'active' AND next_at <= $1 ORDER BY next_at, schedule_id LIMIT $2`, db.Micros(tx.Now()), int64(limit))
@@ -152,7 +152,7 @@ func due(ctx context.Context, tx *db.Tx, limit int) ([]key, error) {
 
 const runColumns = "run_id, day, pay_date, state, reason, payroll_id, to_pay, changed_by, version"
 
-// scanRun reads a run. The pay date of a run that is not over is the one by the schedule's current calendar.
+// scanRun reads a run. The pay date of a run that is not over is computed with the schedule's current calendar.
 func (n *Schedule) scanRun(row func(...any) error) (r Run, err error) {
 	var day, pay, state, to string
 	if err := row(&r.ID, &day, &pay, &state, &r.Reason, &r.PayrollID, &to, &r.ChangedBy, &r.Version); err != nil {
@@ -171,7 +171,7 @@ func (n *Schedule) scanRun(row func(...any) error) (r Run, err error) {
 	return r, errors.Join(failed[:]...)
 }
 
-// run returns the run of a day, as stored or as planned.
+// run returns the run of a day as stored or, if it is not stored, as planned.
 func (n *Schedule) run(ctx context.Context, tx *db.Tx, day time.Time) (Run, error) {
 	r, err := n.scanRun(tx.QueryRow(ctx, "SELECT "+runColumns+` FROM schedule_runs
 		WHERE company_id = $1 AND schedule_id = $2 AND day = $3`, n.CompanyID, n.ID, Text(day)).Scan)
@@ -181,7 +181,7 @@ func (n *Schedule) run(ctx context.Context, tx *db.Tx, day time.Time) (Run, erro
 	return r, err
 }
 
-// stored returns the newest stored runs, oldest first.
+// stored returns the newest shownRuns stored runs, oldest first.
 func (n *Schedule) stored(ctx context.Context, tx *db.Tx) ([]Run, error) {
 	rows, err := tx.Query(ctx, "SELECT "+runColumns+` FROM (SELECT * FROM schedule_runs
 		WHERE company_id = $1 AND schedule_id = $2 ORDER BY day DESC LIMIT $3) newest ORDER BY day`, n.CompanyID, n.ID,
@@ -189,7 +189,7 @@ func (n *Schedule) stored(ctx context.Context, tx *db.Tx) ([]Run, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (Run, error) { return n.scanRun(r.Scan) })
 }
 
-// saveRun stores a version of a run. It fails if the run has changed since it was read, or has a payroll.
+// saveRun stores a version of a run. It fails if the run has changed since it was read, or if its payroll exists.
 func (n *Schedule) saveRun(ctx context.Context, tx *db.Tx, r *Run) error {
 	to := ""
 	if r.ToPay != nil {
