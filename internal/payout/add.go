@@ -14,9 +14,9 @@ type Changed struct {
 	OutputID  string `json:"output_id,omitempty"`
 }
 
-// Add enqueues outputs in the transaction of their release. It assigns an ID to each output without one. The caller
-// credits each output's amount to account 2110, with the output's ID as dimension. Destinations are snapshots: a later
-// change of a payee's destination does not affect them.
+// Add enqueues outputs in the transaction of their release. It assigns an ID to each output without an ID. The caller
+// credits each output's amount to account 2110, with the output's ID as dimension. Each output keeps a copy of its
+// destination: a later change of the payee's destination does not affect it.
 func Add(tx *db.Tx, outs []Output) error {
 	for i := range outs {
 		o := &outs[i]
@@ -46,13 +46,13 @@ func Add(tx *db.Tx, outs []Output) error {
 	return nil
 }
 
-// Hold keeps the queued outputs of a payroll, and those queued again later, from being prepared. It returns the
-// number of queued outputs; outputs that are already prepared are not affected.
+// Hold keeps the outputs of a payroll from being prepared, including outputs that are queued again later. It returns
+// the number of queued outputs. Outputs that are already prepared are not affected.
 func Hold(ctx context.Context, tx *db.Tx, companyID, payrollID string) (int64, error) {
 	return setOnHold(ctx, tx, companyID, payrollID, true)
 }
 
-// Resume ends a Hold: the outputs of the payroll can be prepared again.
+// Resume ends the effect of [Hold]: the outputs of the payroll can be prepared again.
 func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	n, err := setOnHold(ctx, tx, companyID, payrollID, false)
 	if err != nil || n == 0 {
@@ -65,12 +65,12 @@ func Resume(ctx context.Context, tx *db.Tx, companyID, payrollID string) error {
 	return err
 }
 
-// HoldOutputs keeps some outputs of a company from being prepared, also those queued again later.
+// HoldOutputs keeps some outputs of a company from being prepared, including outputs that are queued again later.
 func HoldOutputs(ctx context.Context, tx *db.Tx, companyID string, ids []string) error {
 	return setOutputsOnHold(ctx, tx, companyID, ids, true)
 }
 
-// ResumeOutputs ends a HoldOutputs.
+// ResumeOutputs ends the effect of [HoldOutputs].
 func ResumeOutputs(ctx context.Context, tx *db.Tx, companyID string, ids []string) error {
 	if err := setOutputsOnHold(ctx, tx, companyID, ids, false); err != nil {
 		return err
@@ -82,10 +82,11 @@ func ResumeOutputs(ctx context.Context, tx *db.Tx, companyID string, ids []strin
 	return err
 }
 
-// Correct queues a failed, returned or still queued output again with another destination: rail, amount, rate,
-// address and destination may differ from those read. A caller that changes the asset also changes the amount owed to
-// the output (account 2110), in the same transaction. It remains the same output, so it is paid once however often it
-// is corrected. Correct returns ErrProcessing if the output is on its way or done, or was changed since it was read.
+// Correct queues a failed, returned or still queued output again with another destination. The rail, amount, rate,
+// address and destination may differ from the stored ones. A caller that changes the asset must also change the
+// amount owed to the output (account 2110), in the same transaction. The output keeps its ID, so it is paid only once
+// even after several corrections. Correct returns ErrProcessing if the output is being paid or was paid, or was
+// changed since it was read.
 func Correct(ctx context.Context, tx *db.Tx, o Output) error {
 	if err := o.check(); err != nil {
 		return err
@@ -98,7 +99,7 @@ func Correct(ctx context.Context, tx *db.Tx, o Output) error {
 	return nil
 }
 
-// Announce enqueues a JobChanged for each payroll that some of the outputs belong to.
+// Announce enqueues a JobChanged for each payroll that owns some of the outputs.
 func Announce(tx *db.Tx, outs []Output) {
 	type key struct{ company, payroll string }
 	var order []key

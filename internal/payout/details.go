@@ -6,15 +6,15 @@ type Purpose string
 // Purposes. PurposeOther includes withdrawals and refunds.
 const (
 	PurposeWages  Purpose = "wages"  // pay of an employee or contractor who is a person
-	PurposeVendor Purpose = "vendor" // payment of a company, or of a person with the role vendor
+	PurposeVendor Purpose = "vendor" // payment to a company, or to a person with the role vendor
 	PurposeOther  Purpose = ""
 )
 
-// Details tell the payee and the banks what a payment is for. Rails that carry no text do not use them.
+// Details describe a payment for the payee and the banks. Rails that carry no text ignore them.
 type Details struct {
-	Payer        string // name of the paying company, or of the user whose income it is
+	Payer        string // name of the paying company, or of the user whose income is paid out
 	PayerCountry string // country code of the payer
-	// PayerStreet, PayerPostCode, PayerTown and PayerState are the rest of its address, "" if unknown.
+	// PayerStreet, PayerPostCode, PayerTown and PayerState are the rest of the payer's address, "" if unknown.
 	PayerStreet, PayerPostCode, PayerTown, PayerState string
 	PayerLEI                                          string // legal entity identifier of the payer, "" if unknown
 	Purpose                                           Purpose

@@ -23,9 +23,10 @@ func RequirePaused(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// PayoutsAllowed returns the reason for which no payout of some assets may be sent, or "". A rail calls it in the
-// transaction that prepares or sends a payout. It also pauses payouts if the database server was replaced since the
-// last call: the new server may lack payments, so staff must first compare the database with networks and banks.
+// PayoutsAllowed returns the reason why no payout of some assets may be sent, or "". A rail calls it in the
+// transaction that prepares or sends a payout. PayoutsAllowed also pauses payouts if the database server was replaced
+// since the last call: the new server may lack payments, so staff must first compare the database with networks and
+// banks.
 func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger, assets ...money.Asset) (why string, err error) {
 	switch replaced, err := db.Replaced(ctx, tx); {
 	case err != nil:
@@ -47,8 +48,8 @@ func PayoutsAllowed(ctx context.Context, tx *db.Tx, log *slog.Logger, assets ...
 	return "", err
 }
 
-// SetPaused stops all payouts, of every company and process, for the given reason. An empty reason resumes them and
-// enqueues every queue that waited for the pause. Transactions already broadcast cannot be stopped.
+// SetPaused stops all payouts, of every company and process, for the given reason. An empty reason resumes payouts
+// and enqueues every queue that waits because of the pause. Transactions already broadcast cannot be stopped.
 func SetPaused(ctx context.Context, tx *db.Tx, why string) error {
 	if err := db.SetSetting(ctx, tx, settingPaused, why); err != nil || why != "" {
 		return err

@@ -1,9 +1,9 @@
-// Package payout pays the amounts that a release owes: it stores the queue of outgoing payments and their states
-// until the network or the bank has proven that the money arrived.
+// Package payout pays the amounts that a release owes to destinations. It stores the queue of outgoing payments, and
+// their states until the network or the bank has proven that the money arrived.
 //
-// One [Output] is one amount to one destination, with the destination as it was at release. A [Rail] pays outputs by
-// one network or channel: package bitcoin, one EVM network of package evm, package lightning, package bank. The queue,
-// its states and its jobs are the same for all rails.
+// An [Output] is one amount for one destination, with a copy of the destination at the release. A [Rail] pays outputs
+// through one network or channel: package bitcoin, one EVM network of package evm, package lightning, package bank.
+// The queue, its states and its jobs are the same for all rails.
 //
 //	queued → prepared → sent → fulfilled → returned
 //	  ↑  └→ failed, cancelled ↑     │
@@ -47,7 +47,8 @@ const (
 )
 
 // RailOf returns the name of the rail that pays a destination: the name of its network if that is a registered EVM
-// network, otherwise the form of its address. Addresses of one form may be valid on several networks.
+// network, otherwise the form of its address. The network decides first, because an address may be valid on several
+// networks.
 func RailOf(form, networkName string) RailName {
 	if n, err := network.Lookup(networkName); err == nil {
 		return RailName(n.Name)
@@ -55,7 +56,7 @@ func RailOf(form, networkName string) RailName {
 	return RailName(form)
 }
 
-// State is the state of an output. Batches of a rail use the same words.
+// State is the state of an output. The batches of rails use the same states.
 type State string
 
 // States of an output.
@@ -66,12 +67,12 @@ const (
 	UnknownOutcome State = "in_doubt"  // it is not known whether the payment was executed
 	Fulfilled      State = "fulfilled" // the payment is confirmed
 	Failed         State = "failed"    // cannot be paid until the destination is corrected
-	Returned       State = "returned"  // paid, then the money came back
+	Returned       State = "returned"  // the payment was made, then the money came back
 	Cancelled      State = "cancelled" // removed from the queue
 )
 
-// Check returns an error for a state that this version does not know, for example because a newer version wrote it.
-// Code that decides by a state calls it first.
+// Check returns an error for a state that this version of the program does not know, for example because a newer
+// version wrote it. Code that decides by a state must call Check first.
 func (s State) Check(of string) error {
 	switch s {
 	case Queued, Prepared, Sent, UnknownOutcome, Fulfilled, Failed, Returned, Cancelled:
@@ -80,30 +81,31 @@ func (s State) Check(of string) error {
 	return fmt.Errorf("payout: %s has the unknown state %q and is not changed", of, string(s))
 }
 
-// Reasons of a failed or requeued output that rails share.
+// Reasons of failed or requeued outputs that rails share.
 const (
 	ReasonBadAddress       = "invalid_address"
 	ReasonUnsupportedAsset = "unsupported_asset" // the rail does not support the output's asset
 )
 
-// JobChanged is the kind of the job that reports changed outputs to the object that they pay, see [Changed].
+// JobChanged is the kind of the job that reports changed outputs to the object that owns them; see [Changed].
 const JobChanged = "payout.changed"
 
-// ErrProcessing reports that an output is on its way or done.
+// ErrProcessing reports that an output is being paid or was paid.
 var ErrProcessing = apierr.New(apierr.Conflict, "already_processing",
 	"This payout is already being processed and cannot be changed.")
 
-// Output is one amount to one destination.
+// Output is one amount for one destination.
 type Output struct {
 	CompanyID      string
-	ID             string // assigned by Add when empty; also the dimension of the amount owed (account 2110)
+	ID             string // assigned by Add if empty; also the dimension of the amount owed (account 2110)
 	PayrollID      string // ID of the payroll, claim, withdrawal or other object that the output pays
 	PaymentID      string
 	DistributionID string
 	Rail           RailName
 	Amount         money.Amount // amount that the destination receives
-	Input          money.Amount // the same amount in the payroll's currency
-	// Rate is the price at which Input was exchanged to Amount. It is zero if there was no exchange or several prices.
+	Input          money.Amount // value of Amount in the payroll's currency
+	// Rate is the price at which Input was exchanged to Amount. It is zero without an exchange or if there were several
+	// prices.
 	Rate        money.Rate
 	Address     string          // address at release, on blockchains only
 	Destination json.RawMessage // all fields of the destination as they were at release
@@ -112,7 +114,7 @@ type Output struct {
 	OnHold      bool   // the output stays queued until its payroll is resumed
 	BatchID     string // batch or file that pays the output
 	TxID        string // transaction that pays the output, or the payment hash over Lightning
-	Proof       string // preimage of the payment hash, in hexadecimal; "" on other rails and before the payment
+	Proof       string // preimage of the payment hash, in hexadecimal; "" on other rails and before the payment succeeds
 	Vout        uint32 // position of the output in the transaction
 	Version     int64
 	QueuedAt    time.Time

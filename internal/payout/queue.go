@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Reasons for which a queue waits.
+// Reasons why a queue waits.
 const (
 	WaitPaused       = "paused"
 	WaitNoFee        = "fee_unknown"
@@ -21,10 +21,10 @@ const (
 	WaitNotEstimated = "not_estimated" // the node does not estimate the gas of a payment
 	WaitNode         = "node_unreachable"
 	WaitSigner       = "signer_refused" // the signer does not permit a payment yet, or does not answer
-	// WaitAddress is the reason of single outputs: the server of a Lightning address does not answer.
+	// WaitAddress is a reason of single outputs only: the server of a Lightning address does not answer.
 	WaitAddress = "address_unreachable"
 	// WaitDeposits means that funds are insufficient but deposits may be on their way to the hot wallet. It is not
-	// reported.
+	// reported as a delay.
 	WaitDeposits = "funds_coming"
 )
 
@@ -32,24 +32,24 @@ const (
 type Queue struct {
 	companyID string
 	rail      RailName
-	reason    string // reason for which the queue waits, or ""
+	reason    string // why the queue waits, or ""
 	since     time.Time
 	nextRunAt time.Time // time of the scheduled retry
 	version   int64
 }
 
-// Waiting returns the reason for which the queue waits, or "", and the time since when it waits.
+// Waiting returns the reason why the queue waits, or "", and the time since which it has waited.
 func (q Queue) Waiting() (reason string, since time.Time) { return q.reason, q.since }
 
 // Delay describes why payouts wait.
 type Delay struct {
 	Reason  string
 	FeeRate int64         // current fee rate of the network, for the log only
-	Stuck   string        // ID of a batch that cannot be confirmed and whose outputs also wait, or ""
+	Stuck   string        // ID of a batch that cannot be confirmed, whose outputs count as waiting too, or ""
 	Assets  []money.Asset // assets with waiting outputs; empty means all
 }
 
-// Wait records that the queue waits and schedules one retry, even if several jobs call it.
+// Wait records that the queue waits, and schedules a retry unless one is scheduled already.
 func (q Queue) Wait(ctx context.Context, tx *db.Tx, log *slog.Logger, retry time.Duration, delay Delay) error {
 	var next time.Time
 	if !q.nextRunAt.After(tx.Now()) {
@@ -64,8 +64,8 @@ func (q Queue) WaitStuck(ctx context.Context, tx *db.Tx, log *slog.Logger, delay
 	return q.record(ctx, tx, log, delay, time.Time{})
 }
 
-// record stores the reason for the delay and the time of the next retry. If next is zero, the time does not change. If
-// the reason is new and concerns the network or the wallet, record emits one payout.delayed event per waiting asset.
+// record stores the reason for the delay, and the time of the next retry unless next is zero. If the reason is new
+// and concerns the network or the wallet, record emits a payout.delayed event for each waiting asset.
 func (q Queue) record(ctx context.Context, tx *db.Tx, log *slog.Logger, delay Delay, next time.Time) error {
 	changed := q.reason != delay.Reason
 	if !changed && next.IsZero() {

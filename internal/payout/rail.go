@@ -12,9 +12,9 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// A Rail pays outputs by one network or channel: Bitcoin, one EVM network, a bank. It owns its tables of batches or
-// files and never writes to the table outputs; functions of this package do. A new rail is a new package and one more
-// argument of [New] in package app. Package payouttest has the suite that every rail passes.
+// A Rail pays outputs through one network or channel: Bitcoin, one EVM network, Lightning, banks. It owns its tables
+// of batches or files, and changes the table outputs only through functions of this package. A new rail is a new
+// package and one more argument of [New] in package app. Package payouttest has the suite that every rail passes.
 //
 // A rail must keep this order to be safe at any crash: commit the complete instructions, send them, record the
 // answer.
@@ -26,9 +26,9 @@ type Rail interface {
 	// the complete instructions with their external identity, posts their journal, assigns the outputs (state prepared)
 	// and enqueues Send. Nothing is sent before that commit, and an output is in one batch at a time.
 	//
-	// An output that can never be paid fails, with a reason; one that cannot be paid now stays queued. Neither blocks
-	// outputs that do not depend on it. Prepare stores nothing while [PayoutsAllowed] returns a reason. It may run
-	// repeatedly and concurrently.
+	// An output that can never be paid fails, with a reason; an output that cannot be paid now stays queued. Neither
+	// blocks outputs that do not depend on it. Prepare stores nothing while [PayoutsAllowed] returns a reason. It may
+	// run repeatedly and concurrently.
 	Prepare(ctx context.Context, d *db.DB, companyID string) error
 
 	// Send transmits stored instructions, identified by ids, and records the answer. It may run repeatedly: the bytes
@@ -38,8 +38,8 @@ type Rail interface {
 	Send(ctx context.Context, d *db.DB, companyID string, ids []string) error
 
 	// Jobs returns handlers that follow sent instructions until they are confirmed, returned, or proven never to be
-	// paid, and update the outputs. Several rails may handle the same kind: each gets every job and ignores those of
-	// others.
+	// paid, and that update the outputs. Several rails may handle the same kind of job: each rail gets every job and
+	// ignores the jobs of other rails.
 	Jobs() job.Table
 
 	// Periodic returns the rail's periodic work, such as reading fee rates and answers.
@@ -49,7 +49,7 @@ type Rail interface {
 // Rails dispatches jobs to rails by name. Create it with New.
 type Rails struct{ rails map[RailName]Rail }
 
-// New returns the dispatcher to rails. It needs at least one, and their names must differ.
+// New returns a dispatcher to the rails. It needs at least one rail, and the names must differ.
 func New(rails ...Rail) (*Rails, error) {
 	all := &Rails{rails: make(map[RailName]Rail, len(rails))}
 	for _, r := range rails {
@@ -67,8 +67,8 @@ func New(rails ...Rail) (*Rails, error) {
 	return all, nil
 }
 
-// Jobs returns the handlers of all rails. Outputs of a rail that this process lacks stay queued, and so do their
-// jobs.
+// Jobs returns the handlers of all rails. If this process lacks a rail, the outputs of that rail stay queued, and so
+// do their jobs.
 func (all *Rails) Jobs() job.Table {
 	table := job.Table{}
 	for _, name := range slices.Sorted(maps.Keys(all.rails)) {
@@ -155,7 +155,7 @@ type Outcome int
 const (
 	Unknown  Outcome = iota // for example a timeout, a broken connection or an invalid answer
 	Accepted                // the network or bank received the instructions
-	Refused                 // the network or bank refused this attempt; an earlier one may have succeeded
+	Refused                 // the network or bank refused this attempt; an earlier attempt may have succeeded
 )
 
 func (o Outcome) String() string {
@@ -170,7 +170,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome %d", int(o))
 }
 
-// Answer is an outcome with the text of the network or bank, for the log and staff.
+// Answer is the outcome of one attempt, with the text of the network or bank for the log and for staff.
 type Answer struct {
 	Outcome Outcome
 	Reason  string

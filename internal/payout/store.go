@@ -75,7 +75,7 @@ func selectOutputs(ctx context.Context, tx *db.Tx, where string, args ...any) ([
 }
 
 // Matching returns the newest outputs of a company whose transaction ID or address contains a text, ignoring case. It
-// reads all outputs of the company. The text must have no characters with a meaning in LIKE.
+// reads all outputs of the company. The text must not contain characters that are special in LIKE.
 func Matching(ctx context.Context, tx *db.Tx, companyID, text string, limit int) ([]Output, error) {
 	return selectOutputs(ctx, tx, `company_id = $1 AND (LOWER(txid) LIKE $2 OR LOWER(address) LIKE $2)
 		ORDER BY output_id DESC LIMIT $3`, companyID, "%"+strings.ToLower(text)+"%", int64(limit))
@@ -88,7 +88,7 @@ func ForPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) ([]
 }
 
 // ForPayments returns the outputs of some payments of a payroll, ordered by payment. Without payment IDs it returns
-// none.
+// no outputs.
 func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, paymentIDs ...string) ([]Output, error) {
 	var all []Output
 	for in, ids := range db.BindList(tx, paymentIDs, 3) {
@@ -103,11 +103,12 @@ func ForPayments(ctx context.Context, tx *db.Tx, companyID, payrollID string, pa
 	return all, nil
 }
 
-// PaymentKey names a payment of a payroll, or an income, which is a payroll of one payment.
+// PaymentKey identifies a payment of a payroll, or an income, which counts as a payroll with one payment.
 type PaymentKey struct{ PayrollID, PaymentID string }
 
-// ByPayment returns the outputs of some payments of a company, which may be of several payrolls, each in the order of
-// [ForPayments]. It executes one statement on PostgreSQL, and a few on SQLite ([db.BindRows]).
+// ByPayment returns the outputs of some payments of a company, which may belong to several payrolls. The outputs of
+// each payment have the order of [ForPayments]. It executes one statement on PostgreSQL, and a few on SQLite
+// ([db.BindRows]).
 func ByPayment(ctx context.Context, tx *db.Tx, companyID string, of []PaymentKey) (map[PaymentKey][]Output, error) {
 	keys := make([][]any, len(of))
 	for i, k := range of {
@@ -166,8 +167,8 @@ func GetQueued(ctx context.Context, tx *db.Tx, rail RailName, outputID string) (
 	return some[0], nil
 }
 
-// Head returns the oldest outputs of a company's queue, up to limit. Those that the signer refused come last, so that
-// they do not keep the others out.
+// Head returns the oldest outputs of a company's queue, up to limit. Outputs that the signer refused come last, so
+// that they do not crowd out the others.
 func Head(ctx context.Context, tx *db.Tx, companyID string, rail RailName, limit int) ([]Output, error) {
 	const waits = `company_id = $1 AND rail = $2 AND state = 'queued' AND NOT on_hold AND reason `
 	var all []Output
@@ -184,10 +185,10 @@ func Head(ctx context.Context, tx *db.Tx, companyID string, rail RailName, limit
 	return all, nil
 }
 
-// HeadByAsset returns the head of a company's queue for a rail with several assets, where a shortage of one must
-// not block the others: up to limit outputs of each asset, oldest first. Within an asset, outputs that wait for a
-// reason of their own come last, largest first, since a fee becomes acceptable for the largest first. Outputs of
-// assets not listed follow at the end.
+// HeadByAsset returns the head of a company's queue for a rail with several assets, where a shortage of one asset
+// must not block the others: up to limit outputs of each asset, oldest first. Within an asset, outputs that wait for
+// a reason of their own come last, the largest first, because a fee becomes acceptable for the largest output first.
+// Outputs of assets that are not listed follow at the end.
 func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName, assets []money.Asset,
 	limit int,
 ) ([]Output, error) {
@@ -219,7 +220,7 @@ func HeadByAsset(ctx context.Context, tx *db.Tx, companyID string, rail RailName
 	return append(all, some...), err
 }
 
-// SetReason stores the reason for which individual queued outputs wait.
+// SetReason stores the reason why individual queued outputs wait.
 func SetReason(ctx context.Context, tx *db.Tx, outs []Output, reason string) error {
 	var ids []string
 	for _, o := range outs {
@@ -238,11 +239,10 @@ func SetReason(ctx context.Context, tx *db.Tx, outs []Output, reason string) err
 }
 
 // Assign changes queued outputs to prepared and stores their batch and position, counted from first. It returns
-// ErrProcessing if any of them was changed since it was read, so that no output is in two batches.
+// ErrProcessing if an output was changed since it was read, so that no output is in two batches.
 //
-// The statement is guarded by the version only. With a condition on the state, PostgreSQL would use the index of the
-// queue, which it considers almost empty until its statistics are updated, and compare every queued output with every
-// row.
+// The statement checks only the version. With a condition on the state, PostgreSQL would use the index of the queue,
+// which it considers almost empty until its statistics are updated, and compare every queued output with every row.
 func Assign(ctx context.Context, tx *db.Tx, outs []Output, batchID, txid string, first int) error {
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
@@ -274,8 +274,8 @@ func assignStatement(values string) string {
 		FROM v WHERE outputs.company_id = v.company_id AND outputs.output_id = v.output_id AND outputs.version = v.version`
 }
 
-// Advance changes the state of outputs, guarded by the versions that were read, and updates the given values. It
-// returns db.ErrConflict if any of them was changed since.
+// Advance changes the state of outputs, and updates the values in outs. It returns db.ErrConflict if an output was
+// changed since it was read.
 func Advance(ctx context.Context, tx *db.Tx, outs []*Output, to State, reason func(*Output) string) error {
 	rows := make([][]any, len(outs))
 	for i, o := range outs {
@@ -303,7 +303,8 @@ func Advance(ctx context.Context, tx *db.Tx, outs []*Output, to State, reason fu
 	return nil
 }
 
-// Fail changes a queued output to failed, for a reason that requires a corrected destination, and announces it.
+// Fail changes a queued output to failed, for a reason that requires a corrected destination, and announces the
+// change.
 func Fail(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	err := Advance(ctx, tx, []*Output{&o}, Failed, func(*Output) string { return reason })
 	if err == nil {
@@ -312,9 +313,8 @@ func Fail(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	return err
 }
 
-// Requeue queues outputs again that will certainly not be paid by their batch, guarded by the versions that were read,
-// and updates the given values. They keep their place in the queue. It returns db.ErrConflict if any of them was
-// changed since.
+// Requeue queues outputs again that will certainly not be paid by their batch, and updates the values in outs. The
+// outputs keep their place in the queue. Requeue returns db.ErrConflict if an output was changed since it was read.
 func Requeue(ctx context.Context, tx *db.Tx, outs []*Output, reason func(*Output) string) error {
 	if len(outs) == 0 {
 		return nil
@@ -340,9 +340,9 @@ func Requeue(ctx context.Context, tx *db.Tx, outs []*Output, reason func(*Output
 	return nil
 }
 
-// AdvanceBatch changes the state of a batch's outputs with one statement and returns the previous values of those
-// that it changed. It skips outputs that a bank returned or that left the batch. The state Queued removes them from
-// the batch. The caller has locked the batch; outs are its outputs as read under that lock.
+// AdvanceBatch changes the state of a batch's outputs with one statement and returns the previous values of the
+// outputs that it changed. It skips outputs that a bank returned or that left the batch. The state Queued removes the
+// outputs from the batch. The caller must have locked the batch; outs are its outputs as read under that lock.
 func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, outs []Output, to State, txid,
 	reason string,
 ) ([]Output, error) {
@@ -370,8 +370,9 @@ func AdvanceBatch(ctx context.Context, tx *db.Tx, companyID, batchID string, out
 	return changed, nil
 }
 
-// setOnHold sets or clears the hold of a payroll's outputs and returns the number of queued ones changed. Outputs in
-// other states are included, so that they are on hold if they are queued again after a correction or a conflict.
+// setOnHold sets or clears the hold of a payroll's outputs and returns the number of queued outputs changed. It
+// includes outputs in other states, so that they are on hold if they are queued again after a correction or a
+// conflict.
 func setOnHold(ctx context.Context, tx *db.Tx, companyID, payrollID string, onHold bool) (int64, error) {
 	if _, err := tx.Exec(ctx, `UPDATE outputs SET on_hold = $3, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND payroll_id = $2 AND state <> 'queued' AND on_hold <> $3`,
@@ -395,7 +396,7 @@ func setOutputsOnHold(ctx context.Context, tx *db.Tx, companyID string, ids []st
 	return nil
 }
 
-// railsOf returns the rails of those of some outputs that are queued.
+// railsOf returns the rails of the given outputs that are queued.
 func railsOf(ctx context.Context, tx *db.Tx, companyID string, ids []string) (all []RailName, err error) {
 	for in, args := range db.BindList(tx, ids, 2) {
 		rows, err := tx.Query(ctx, `SELECT DISTINCT rail FROM outputs WHERE company_id = $1 AND state = 'queued'
@@ -434,7 +435,8 @@ func CompaniesWaiting(ctx context.Context, tx *db.Tx, rail RailName) ([]string, 
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// requeue queues an output again with its corrected destination, guarded by the version that was read.
+// requeue queues an output again with its corrected destination. It fails if the output was changed since it was
+// read.
 func requeue(ctx context.Context, tx *db.Tx, o Output) error {
 	n, err := tx.Exec(ctx, `UPDATE outputs SET state = 'queued', reason = '', destination_id = $4, rail = $5,
 		asset = $6, amount = $7, rate_base = $8, rate = $9, address = $10, destination = $11, batch_id = '', txid = '',
@@ -452,7 +454,7 @@ func requeue(ctx context.Context, tx *db.Tx, o Output) error {
 	return nil
 }
 
-// PaidBy returns the positions at which a transaction pays outputs.
+// PaidBy returns the positions in a transaction that pay outputs.
 func PaidBy(ctx context.Context, tx *db.Tx, txid string) (map[uint32]bool, error) {
 	rows, err := tx.Query(ctx, "SELECT vout FROM outputs WHERE txid = $1", txid)
 	all, err := db.Collect(rows, err, func(r *db.Rows) (vout int64, err error) { return vout, r.Scan(&vout) })
@@ -463,13 +465,13 @@ func PaidBy(ctx context.Context, tx *db.Tx, txid string) (map[uint32]bool, error
 	return positions, err
 }
 
-// PaidByPrefix returns the outputs of a rail that were marked as paid by transactions or payments with this prefix.
+// PaidByPrefix returns the outputs of a rail that were paid by transactions or payments whose ID has a prefix.
 func PaidByPrefix(ctx context.Context, tx *db.Tx, rail RailName, prefix string) ([]Output, error) {
 	return selectOutputs(ctx, tx, "txid >= $1 AND txid < $2 AND rail = $3", prefix, prefix+"~", string(rail))
 }
 
-// MarkPaid changes a queued output to fulfilled, paid by o.TxID at o.Vout, and announces it. It records payments that
-// the database does not contain.
+// MarkPaid changes a queued output to fulfilled, paid by o.TxID at o.Vout, and announces the change. It is for
+// payments that the database does not contain.
 func MarkPaid(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	if err := tx.ExecOne(ctx, `UPDATE outputs SET state = 'fulfilled', reason = '', txid = $3, vout = $4,
 			version = version + 1, updated_at = $5
@@ -482,7 +484,7 @@ func MarkPaid(ctx context.Context, tx *db.Tx, o Output, reason string) error {
 	return nil
 }
 
-// SetProof stores the proof of the payment of an output.
+// SetProof stores the proof that an output was paid.
 func SetProof(ctx context.Context, tx *db.Tx, companyID, outputID, proof string) error {
 	return tx.ExecOne(ctx, "UPDATE outputs SET proof = $3 WHERE company_id = $1 AND output_id = $2", companyID, outputID,
 		proof)
@@ -493,7 +495,8 @@ func ListQueued(ctx context.Context, tx *db.Tx, limit int) ([]Output, error) {
 	return selectOutputs(ctx, tx, "state = 'queued' ORDER BY queued_at, company_id, output_id LIMIT $1", int64(limit))
 }
 
-// ListInStates returns outputs of all companies in some states, those longest in their state first.
+// ListInStates returns outputs of all companies in some states, ordered by the time since which they have been in
+// their state.
 func ListInStates(ctx context.Context, tx *db.Tx, limit int, states ...State) ([]Output, error) {
 	names := make([]string, len(states))
 	for i, s := range states {
@@ -525,15 +528,15 @@ func Counts(ctx context.Context, tx *db.Tx) (map[State]int64, error) {
 	return counts, err
 }
 
-// OpenCount is the number of outputs of a rail in a state.
+// OpenCount is the number of outputs of a rail that are in a state.
 type OpenCount struct {
 	Rail     RailName
 	State    State
 	Outputs  int64
-	QueuedAt time.Time // when the oldest of them was queued
+	QueuedAt time.Time // when the oldest of the outputs was queued
 }
 
-// OpenCounts counts the outputs that are not finished: those that are queued, being paid, or wait for a correction.
+// OpenCounts counts the outputs that are not finished: queued, being paid, or waiting for a correction.
 func OpenCounts(ctx context.Context, tx *db.Tx) ([]OpenCount, error) {
 	const columns = "SELECT rail, state, COUNT(*), MIN(queued_at) FROM outputs "
 	rows, err := tx.Query(ctx, columns+"WHERE state = 'queued' GROUP BY rail, state UNION ALL "+
@@ -546,8 +549,8 @@ func OpenCounts(ctx context.Context, tx *db.Tx) ([]OpenCount, error) {
 	})
 }
 
-// LockQueue returns a company's queue for a rail, locked for the rest of the transaction. It inserts the row if there
-// is none.
+// LockQueue returns a company's queue for a rail, locked for the rest of the transaction. It inserts the row if it
+// does not exist.
 func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) (Queue, error) {
 	q := Queue{companyID: companyID, rail: rail}
 	var since, next int64
@@ -565,7 +568,7 @@ func LockQueue(ctx context.Context, tx *db.Tx, companyID string, rail RailName) 
 	return q, err
 }
 
-// setQueue updates a queue, guarded by the version that was read.
+// setQueue updates a queue. It fails if the queue was changed since it was read.
 func setQueue(ctx context.Context, tx *db.Tx, was Queue, reason string, since, next time.Time) error {
 	return tx.ExecOne(ctx, `UPDATE payout_queues SET wait_reason = $3, waiting_since = $4, next_run_at = $5,
 			version = version + 1
@@ -580,7 +583,8 @@ func microsOrZero(t time.Time) int64 {
 	return db.Micros(t)
 }
 
-// countQueue returns the number and sum of waiting outputs by asset: those of the queue and those of a stuck batch.
+// countQueue returns the number and sum of waiting outputs by asset: the queued outputs and the outputs of a stuck
+// batch.
 func countQueue(ctx context.Context, tx *db.Tx, q Queue, stuck string) ([]waiting, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, COUNT(*), CAST(SUM(amount) AS BIGINT) FROM outputs
 		WHERE company_id = $1 AND rail = $2 AND (state = 'queued' AND NOT on_hold OR batch_id <> '' AND batch_id = $3)
@@ -594,7 +598,7 @@ func countQueue(ctx context.Context, tx *db.Tx, q Queue, stuck string) ([]waitin
 	})
 }
 
-// AnyOpen reports whether the company has outputs on this rail that are queued or on their way.
+// AnyOpen reports whether the company has outputs on this rail that are queued or being paid.
 func (q Queue) AnyOpen(ctx context.Context, tx *db.Tx) (open bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM outputs WHERE company_id = $1 AND rail = $2
 		AND state IN ('queued', 'prepared', 'sent', 'in_doubt'))`, q.companyID, string(q.rail)).Scan(&open)
@@ -614,7 +618,7 @@ func queuesWaiting(ctx context.Context, tx *db.Tx, reason string) ([]Queue, erro
 	})
 }
 
-// WaitingQueues returns the waiting queues of all companies, longest first.
+// WaitingQueues returns the waiting queues of all companies, the longest waiting first.
 func WaitingQueues(ctx context.Context, tx *db.Tx, limit int) ([]WaitingQueue, error) {
 	rows, err := tx.Query(ctx,
 		`SELECT company_id, wait_reason, waiting_since FROM payout_queues WHERE wait_reason <> ''
@@ -627,7 +631,7 @@ func WaitingQueues(ctx context.Context, tx *db.Tx, limit int) ([]WaitingQueue, e
 	})
 }
 
-// Paused returns the reason for which all payouts are stopped, or "".
+// Paused returns the reason why all payouts are stopped, or "".
 func Paused(ctx context.Context, tx *db.Tx) (why string, err error) {
 	return db.Setting(ctx, tx, settingPaused)
 }

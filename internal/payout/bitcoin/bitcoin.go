@@ -1,9 +1,9 @@
 // Package bitcoin is the payout rail for Bitcoin. It pays a company's outputs together in one transaction, and raises
 // the fee while the transaction is unconfirmed (BIP 125).
 //
-// It chooses coins, fee and change (compose.go, without side effects) and signs. Package onchain stores, broadcasts
-// and follows the transactions. If funds are short, a transaction ends before the first output of the queue that the
-// wallet cannot pay, so that no output is overtaken forever.
+// The package chooses coins, fee and change (compose.go, without side effects) and signs. Package onchain stores,
+// broadcasts and follows the transactions. If funds are short, a transaction ends before the first output of the
+// queue that the wallet cannot pay, so that later outputs do not delay an output forever.
 package bitcoin
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/stipend/stipend/internal/signer"
 )
 
-// ReasonDust is the reason of an output that failed because nodes do not relay so small an amount.
+// ReasonDust is the reason of an output that failed because nodes do not relay an amount that small.
 const ReasonDust = "amount_below_dust"
 
 // Config has the dependencies and limits of a Rail. A limit of zero means its default. Source, Pool, Log, and
@@ -42,15 +42,16 @@ type Config struct {
 	Keys      *bitcoin.Deriver // public keys of the wallet; default those of Signer
 	Log       *slog.Logger
 
-	// Confirmations is how many confirmations make a payout fulfilled. The default of 1 is enough, because a payout is
-	// not fulfilled any more if a reorganization removes its transaction.
+	// Confirmations is the number of confirmations that make a payout fulfilled. The default of 1 is enough, because a
+	// payout is reverted if a reorganization removes its transaction.
 	Confirmations int64
-	// ConflictDepth is how many confirmations of a conflicting transaction make a payout fail for good; default 6.
+	// ConflictDepth is the number of confirmations of a conflicting transaction that make a payout fail finally; default
+	// 6.
 	ConflictDepth int64
 	MaxOutputs    int   // outputs in one transaction; default 2000
 	MaxFeeRate    int64 // fee rate, in sat/vB, above which payouts wait; default 150
 	MaxFeeShare   int64 // fee, in basis points of the value paid, above which payouts wait; default 300
-	// fee, in sat, up to which MaxFeeShare is ignored, so that small payrolls are paid; default 1000
+	// SmallFee is the fee, in sat, up to which MaxFeeShare is ignored, so that small payrolls are paid; default 1000.
 	SmallFee   int64
 	FeeMaxAge  time.Duration // maximum age of a fee rate; default 2 h
 	BumpAfter  time.Duration // age of an unconfirmed batch when its fee is raised; default 6 h
@@ -97,7 +98,7 @@ func New(c Config) (*Rail, error) {
 	return r, err
 }
 
-// Prepare implements payout.Rail. It pays the head of the company's queue by one signed and stored transaction.
+// Prepare implements payout.Rail. It pays the head of the company's queue with one transaction.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	a, err := r.ask(ctx, d, companyID)
 	if err != nil {
@@ -106,14 +107,14 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return r.prepare(ctx, tx, companyID, a) })
 }
 
-// answers are the signer's verdicts about the outputs at the head of a queue.
+// answers are the signer's verdicts on the outputs at the head of a queue.
 type answers struct {
-	verdicts map[string]signer.Verdict // by the outputs' IDs; nil if the keys are in this process
+	verdicts map[string]signer.Verdict // by output ID; nil if the keys are in this process
 	silent   bool                      // the signer did not answer
 	most     signer.FeeCap             // highest fees that the signer permits
 }
 
-// ask asks the signer about the head of a company's queue, if it is another process.
+// ask asks the signer about the head of a company's queue. It does nothing if the keys are in this process.
 func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, err error) {
 	if a.most, err = r.FeeCap(ctx); err != nil || r.c.Remote == nil {
 		a.silent = err != nil
@@ -132,9 +133,10 @@ func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, 
 }
 
 // permitted returns the outputs that the signer permits, and stores why it does not permit the others. Outputs that
-// were queued or changed since it was asked are left for the next Prepare. If the head is full and has outputs that the
-// signer refused for the first time, the next outputs of the queue take their place, so that the signer learns of every
-// new destination.
+// were queued or changed since the signer was asked are left for the next Prepare. later reports whether another
+// Prepare is needed. It is needed, for example, if the head is full and has outputs that the signer refused for the
+// first time: the next outputs of the queue then take their place, so that the signer is asked about every new
+// destination.
 func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, full bool, a answers) (
 	outs []payout.Output, later bool, err error,
 ) {
@@ -152,7 +154,7 @@ func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, f
 		default:
 			held = append(held, o)
 			refused = refused || o.Reason != payout.WaitSigner
-			later = later || v.Code == signer.AboveLimit && len(outs) > 0 // it may fit into the next transaction
+			later = later || v.Code == signer.AboveLimit && len(outs) > 0 // may fit into the next transaction
 		}
 	}
 	if refused && full {
@@ -194,7 +196,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, a answe
 	if err != nil {
 		return err
 	}
-	if len(payable) == 0 { // all outputs at the head failed; the next ones may be payable
+	if len(payable) == 0 { // all outputs at the head failed; the next outputs may be payable
 		payout.EnqueuePrepare(tx, companyID, r.Name(), tx.Now())
 		return nil
 	}
@@ -214,7 +216,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, a answe
 	if plan.Paid == 0 {
 		return r.Wait(ctx, tx, q, payout.Delay{Reason: payout.WaitFunds, FeeRate: rate})
 	}
-	for plan.Fee > a.most.Fee && plan.Paid > 1 { // the next transaction pays the others
+	for plan.Fee > a.most.Fee && plan.Paid > 1 { // the next transaction pays the other outputs
 		plan = Compose(recipients[:min(plan.Paid-1, int(int64(plan.Paid)*a.most.Fee/plan.Fee)+1)], coins, rate)
 	}
 	if !r.reasonable(plan.Fee, plan.Value) || plan.Fee > a.most.Fee || plan.rate() > a.most.Rate {
@@ -234,7 +236,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, a answe
 	return r.sign(ctx, tx, companyID, outs[:plan.Paid], recipients, wallet, coins, plan)
 }
 
-// script returns the script that pays an output, or the reason for which it can never be paid.
+// script returns the script that pays an output, or the reason why it can never be paid.
 func (r *Rail) script(o payout.Output) (script []byte, reason string) {
 	if o.Amount.Asset() != money.BTC {
 		return nil, payout.ReasonUnsupportedAsset
@@ -249,7 +251,7 @@ func (r *Rail) script(o payout.Output) (script []byte, reason string) {
 	return script, ""
 }
 
-// payable returns the outputs that a transaction can pay. It fails all others.
+// payable returns the outputs that a transaction can pay. It changes all others to failed.
 func (r *Rail) payable(ctx context.Context, tx *db.Tx, head []payout.Output) ([]payout.Output, error) {
 	outs := make([]payout.Output, 0, len(head))
 	for _, o := range head {
@@ -272,7 +274,7 @@ func (r *Rail) recipients(outs []payout.Output) []Recipient {
 	return all
 }
 
-// coins returns the wallet's coins, with their unconfirmed ancestors.
+// coins returns the wallet's coins, and the same coins with the data of their unconfirmed ancestors.
 func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin, error) {
 	wallet, err := chain.Coins(ctx, tx, r.Chain)
 	if err != nil {
@@ -284,8 +286,8 @@ func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin
 		if c.Unconfirmed == 0 {
 			continue
 		}
-		// Change belongs to the company whose payouts created it. An unconfirmed coin whose transaction is not found is not
-		// used.
+		// Unconfirmed change is used only for the company whose payouts created it. A coin whose transaction is not found
+		// is not used.
 		parent, err := chain.GetOutput(ctx, tx, r.Chain, c.Outpoint)
 		if err == nil {
 			coins[i].Ancestors, coins[i].Package, err = onchain.Ancestry(ctx, tx, parent.CompanyID, c)
@@ -300,7 +302,7 @@ func (r *Rail) coins(ctx context.Context, tx *db.Tx) ([]chain.WalletCoin, []Coin
 	return wallet, coins, nil
 }
 
-// reasonable reports whether a fee is worth paying for a value.
+// reasonable reports whether a fee is acceptable for a value, both in sat.
 func (r *Rail) reasonable(fee, value int64) bool {
 	return fee <= r.c.SmallFee || fee <= value/10_000*r.c.MaxFeeShare+value%10_000*r.c.MaxFeeShare/10_000
 }
@@ -360,7 +362,8 @@ func (r *Rail) signIfLocal(t *onchain.Transaction, unsigned *wire.MsgTx, inputs 
 // Free implements onchain.Family. A batch has only coins and outputs.
 func (r *Rail) Free(context.Context, *db.Tx, onchain.Batch) error { return nil }
 
-// Sign implements onchain.Family. It sends a PSBT that names the wallet's own inputs and change by their paths.
+// Sign implements onchain.Family. It sends a PSBT that identifies the wallet's own inputs and change by their
+// derivation paths.
 func (r *Rail) Sign(ctx context.Context, d *db.DB, b onchain.Batch, t onchain.Transaction,
 	approvals []signer.Approval,
 ) (raw []byte, txid string, err error) {
@@ -420,7 +423,7 @@ func (r *Rail) Replace(ctx context.Context, tx *db.Tx, b onchain.Batch, old onch
 	if fee > r.MaxFeeRate*old.Size {
 		return onchain.Transaction{}, onchain.ErrFeeTooHigh
 	}
-	// The change does not exist once its transaction is replaced, so it is reserved.
+	// The change no longer exists once its transaction is replaced, so it is reserved.
 	change := chain.Outpoint{TxID: old.TxID, Vout: uint32(len(b.Outs))}
 	switch w, err := chain.GetOutput(ctx, tx, b.Chain, change); {
 	case errors.Is(err, chain.ErrUnknown): // the watcher has not seen the change, so no transaction spends it
@@ -445,7 +448,7 @@ func (r *Rail) Underpays(b onchain.Batch, t onchain.Transaction, rate int64) boo
 // Cost implements onchain.Family. The fee is fixed when the transaction is signed.
 func (r *Rail) Cost(t onchain.Transaction, _ chain.WatchedTx) int64 { return t.Fee }
 
-// MarkPaid marks a queued output as paid by a transaction that the database does not contain, see onchain.MarkPaid.
+// MarkPaid marks a queued output as paid by a transaction that the database does not contain; see onchain.MarkPaid.
 func MarkPaid(ctx context.Context, tx *db.Tx, chainName, outputID string, t chain.Tx) (payout.Output, error) {
 	o, _, err := onchain.MarkPaid(ctx, tx, onchain.UnknownPayment{
 		Rail: payout.RailBitcoin, Chain: chainName, Native: money.BTC, Depth: chain.DefaultConfirmations,

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// Sizes, and rules of the network for transactions.
+// Sizes, and the network's rules for transactions.
 const (
 	// maxVSize is below the 100,000 vB that nodes relay.
 	maxVSize = 99_000
@@ -25,9 +25,9 @@ const (
 	tooHeavy int64 = 1 << 40
 	// maxChain is the maximum number of unconfirmed transactions that depend on each other, including the new one.
 	maxChain = 25
-	// dustRate is the fee rate, in sat/vB, at which an output must be worth more than the cost of spending it.
+	// dustRate is the fee rate, in sat/vB, at which the cost of spending an output must be below its amount.
 	dustRate = 3
-	// incrementalRate is the rate, in sat/vB, by which the fee of a replacement must exceed the replaced fee.
+	// incrementalRate is the rate, in sat/vB, by which the fee of a replacement must at least exceed the replaced fee.
 	incrementalRate = 1
 
 	// replaceable is the sequence number of inputs of a transaction that may be replaced.
@@ -42,7 +42,7 @@ const (
 type Coin struct {
 	Outpoint  chain.Outpoint
 	Amount    int64
-	Ancestors int64 // unconfirmed transactions that it depends on, including its own; 0 if confirmed
+	Ancestors int64 // unconfirmed transactions that the coin depends on, including its own; 0 if confirmed
 	Package   int64 // virtual size of the transaction and its unconfirmed ancestors
 }
 
@@ -74,13 +74,13 @@ func (p Plan) rate() int64 {
 	return (p.Fee + size - 1) / size
 }
 
-// Compose chooses coins that pay as many recipients as possible, in order: the first one that cannot be paid ends the
-// plan. It prefers confirmed coins, then large ones, so that a payout rarely depends on the confirmation of another.
-// It has no side effects.
+// Compose chooses coins that pay as many recipients as possible, in order: the first recipient that cannot be paid
+// ends the plan. It prefers confirmed coins, then large coins, so that a payout rarely depends on the confirmation of
+// another. It has no side effects. rate is in sat/vB.
 func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 	order := make([]int, 0, len(coins))
 	for i, c := range coins {
-		// Spending a coin that is worth less than its input costs would increase the fee. Coins at the limits of
+		// Spending a coin that is worth less than the cost of its input would increase the fee. Coins at the limits of
 		// unconfirmed ancestors cannot be used.
 		if c.Amount > rate*(inputBase+(inputWitness+3)/4) && c.Ancestors < maxChain && c.Package < maxPackage {
 			order = append(order, i)
@@ -98,7 +98,8 @@ func Compose(recipients []Recipient, coins []Coin, rate int64) Plan {
 		in      int64 // sum of the chosen coins
 		scripts int64 // size of the recipients' outputs
 	)
-	// The size always includes a change output, to keep one formula: without change, 31 vB too much are paid for.
+	// The size always includes a change output, so that one formula suffices: without change, the fee pays for 31 vB too
+	// many.
 	size := func(inputs, outputs int, scripts int64) int64 { return vsize(inputs, outputs+1, scripts+changeSize) }
 	for _, r := range recipients {
 		outs := scripts + outputSize(r.Script)
@@ -159,8 +160,9 @@ func build(p Plan, recipients []Recipient, coins []Coin, change []byte) (*wire.M
 	return tx, nil
 }
 
-// replacement returns a copy of a signed transaction with a higher fee and less change, with the same inputs and
-// recipients. If there is change, it is the last output. It returns onchain.ErrUnaffordable if the change is too small.
+// replacement returns a copy of a signed transaction with the same inputs and recipients, a higher fee and less
+// change. If hasChange is set, the last output is the change. It returns onchain.ErrUnaffordable if there is too
+// little change.
 func replacement(signed *wire.MsgTx, hasChange bool, fee, vsize, rate int64) (tx *wire.MsgTx, newFee int64, err error) {
 	tx = signed.Copy()
 	for _, in := range tx.TxIn {

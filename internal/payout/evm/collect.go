@@ -15,34 +15,34 @@ import (
 )
 
 const (
-	// SettleTime is how long an authorization must still be valid for its transfer to be sent.
+	// SettleTime is the time for which an authorization must still be valid when its transfer is sent.
 	SettleTime = 10 * time.Second
 
 	// collectRetry is the interval between attempts to send a transfer that the node or the hot wallet cannot send yet.
 	collectRetry = 2 * time.Second
-	// maxCollectShare is the network fee, in basis points of the amount, above which a transfer is not sent.
+	// maxCollectShare is the largest network fee, in basis points of the amount, with which a transfer is sent.
 	maxCollectShare = 1000
 )
 
 // Reasons for which a collection failed.
 const (
 	CollectFunds    = "insufficient_funds"   // the payer's balance is too low
-	CollectRefused  = "refused"              // the token refuses the transfer, or a sanctions list has the payer
+	CollectRefused  = "refused"              // the token refuses the transfer, or the payer is on a sanctions list
 	CollectFee      = "network_fee_too_high" // the network fee is too high for the amount
 	CollectExpired  = "expired"              // the authorization ended before the transfer could be sent
-	CollectNotDue   = "not_due"              // the object does not require this payment any more
-	CollectReverted = "reverted"             // the transfer failed in its block, or can never be in one
+	CollectNotDue   = "not_due"              // the object no longer requires this payment
+	CollectReverted = "reverted"             // the transfer failed in its block, or can never be in a block
 )
 
-// Collection is one transfer of a token to one of our addresses, authorized by its payer (EIP-3009). The hot wallet
-// sends it and pays the gas. The money arrives as a deposit at the address.
+// Collection is a transfer of a token to one of the operator's addresses that its payer has authorized (EIP-3009).
+// The hot wallet sends the transfer and pays the gas. The money arrives as a deposit at the address.
 type Collection struct {
 	ID, CompanyID, ObjectID string
 	Chain                   string
 	evm.Authorization
-	SendBefore time.Time // the transfer is not sent later, because the price that it pays ends
+	SendBefore time.Time // the transfer is not sent after this time, at which the price that it pays ends
 	BatchID    string    // batch of package onchain, or "" before the transfer is signed
-	Reason     string    // why no transfer was sent; "" if one may be or was
+	Reason     string    // why no transfer was sent; "" if it was or may still be sent
 	Version    int64
 }
 
@@ -56,8 +56,8 @@ type Collected struct {
 // Open reports whether the transfer may still succeed.
 func (c Collected) Open() bool { return !c.Done && c.Reason == "" }
 
-// Collect stores an authorized transfer for an object of a company, once, and enqueues the job that sends it. The
-// caller has verified the authorization, and locked the object.
+// Collect stores an authorized transfer for an object of a company, and enqueues the job that sends it. A repeated
+// call for the same authorization has no effect. The caller has verified the authorization and locked the object.
 func Collect(ctx context.Context, tx *db.Tx, n evm.Network, companyID, objectID string, a evm.Authorization,
 	before time.Time,
 ) error {
@@ -73,7 +73,7 @@ func Collect(ctx context.Context, tx *db.Tx, n evm.Network, companyID, objectID 
 	return nil
 }
 
-// State returns what became of the collection so far.
+// State returns the current state of the collection.
 func (c Collection) State(ctx context.Context, tx *db.Tx) (Collected, error) {
 	if c.BatchID == "" {
 		return Collected{Reason: c.Reason}, nil
@@ -103,9 +103,9 @@ func (r *Rail) Jobs() job.Table {
 	return table
 }
 
-// collect sends the transfer of a collection. It asks the node whether the transfer would succeed, and then signs and
-// stores it in one transaction, with the next nonce of the hot wallet. A collection gets one batch: if its state has
-// changed meanwhile, nothing is stored.
+// collect sends the transfer of a collection. It asks the node whether the transfer would succeed, then signs and
+// stores the transaction with the next nonce of the hot wallet in one database transaction. A collection gets only
+// one batch: if its state has changed meanwhile, nothing is stored.
 func (r *Rail) collect(ctx context.Context, d *db.DB, j job.Job) error {
 	var in collectJob
 	if err := j.Decode(&in); err != nil {
@@ -213,7 +213,7 @@ func (r *Rail) sendCollection(ctx context.Context, tx *db.Tx, c Collection, call
 	}
 	b := r.NewBatch(tx, ledger.Operator, r.network.Native, 0, fee, onchain.PurposeCollect)
 	b.Account, b.Nonce, b.Change = r.hot, p.take(), c.To.String()
-	if err := setCollectionBatch(ctx, tx, c, b.ID); err != nil { // first: no other job may have sent it
+	if err := setCollectionBatch(ctx, tx, c, b.ID); err != nil { // first, so that this fails if another job has sent it
 		return err
 	}
 	db.History(tx, c.CompanyID, c.ID, c.Version+1, "authorized", "signed", "")
@@ -240,7 +240,7 @@ func (r *Rail) endCollection(ctx context.Context, d *db.DB, c Collection, reason
 func failCollection(ctx context.Context, tx *db.Tx, c Collection, reason string) error {
 	err := setCollectionReason(ctx, tx, c, reason)
 	if errors.Is(err, db.ErrConflict) {
-		return nil // another run of the job has decided
+		return nil // another run of the job was first
 	}
 	db.History(tx, c.CompanyID, c.ID, c.Version+1, "authorized", "failed", reason)
 	return err

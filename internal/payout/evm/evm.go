@@ -1,9 +1,9 @@
 // Package evm is the payout rail for one EVM network. It differs from Bitcoin as follows:
 //
 //   - One transaction pays one output from the hot wallet, which is one account. Its input is the account's next
-//     nonce, which is stored with the bytes: no other payment ever uses it, and only a transaction with the same
-//     nonce and a higher fee replaces an unconfirmed one. Only the nonce of a transaction that the signer refused, and
-//     that therefore has no signature, is used again (fill.go).
+//     nonce, which is stored with the bytes. No other payment ever uses that nonce; only a transaction with the same
+//     nonce and a higher fee replaces an unconfirmed transaction. There is one exception: if the signer refused a
+//     transaction, it has no signature, and its nonce is used again (fill.go).
 //   - The cost of a transaction is known with its block. Until then its maximum cost is posted.
 //   - A transaction can be in a block and have failed. That proves that nothing was paid: the output fails, and the
 //     fee is spent.

@@ -11,17 +11,17 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// The signer may refuse a transaction that it permitted before the nonce was given out, because its policy changed or
-// other payments used up a limit. Such a transaction is given up, and its nonce is free. Later nonces may have been
-// given out already, and a network mines the transactions of an account in the order of their nonces. So the next
-// transaction of the account gets the free nonce. If there is none for a while, a transaction uses it that pays only
-// its fee: it transfers the smallest amount from the hot wallet to itself.
+// The signer may refuse a transaction although it permitted the payment before the nonce was assigned, because its
+// policy changed or other payments used up a limit. Such a transaction ends, and its nonce is free. Later nonces may
+// have been assigned already, and a network mines the transactions of an account in the order of their nonces. So the
+// next transaction of the account gets the free nonce. If there is no such transaction for a while, a filling
+// transaction uses the nonce: it transfers the smallest amount from the hot wallet to itself and pays only its fee.
 
-// fillAfter is the number of Retry intervals after which a nonce that no transaction needs is filled.
+// fillAfter is the number of Retry intervals after which a free nonce is filled.
 const fillAfter = 2
 
-// fill sends a transaction that pays only its fee with the lowest free nonce of the hot wallet, if later transactions
-// wait for it.
+// fill sends a filling transaction with the lowest free nonce of the hot wallet, if later transactions wait for that
+// nonce.
 func (r *Rail) fill(ctx context.Context, d *db.DB) error {
 	var needed bool
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -75,7 +75,8 @@ func (r *Rail) fill(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// mustFill reports whether transactions of the hot wallet have waited for its lowest free nonce.
+// mustFill reports whether transactions of the hot wallet wait for its lowest free nonce, and the nonce has been free
+// for long enough.
 func (r *Rail) mustFill(ctx context.Context, tx *db.Tx) (bool, error) {
 	nonce, ok, err := freeSince(ctx, tx, r.Chain, r.hot, tx.Now().Add(-fillAfter*r.Retry))
 	if err != nil || !ok {

@@ -20,13 +20,13 @@ type quoted struct {
 	version  int64 // the version of the output when the node made the estimate
 	call     evm.Call
 	estimate evm.Estimate
-	failure  string // reason for which the output can never be paid, or ""
+	failure  string // why the output can never be paid, or ""
 	refused  bool   // the signer does not permit the payment
 }
 
-// Prepare implements payout.Rail. It asks the node for estimates of the payments at the queue's head, and then signs
-// and stores them in one transaction, each with the next nonce. An output that cannot be paid blocks no other, but a
-// shortage of an asset stops that asset at the first output that cannot be paid.
+// Prepare implements payout.Rail. It asks the node for estimates of the payments at the head of the queue, then signs
+// and stores them in one transaction, each with the next nonce. An output that cannot be paid blocks no other output,
+// except that a shortage of an asset stops the payments of that asset at the first output that cannot be paid.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	var head []payout.Output
 	var paused string
@@ -75,7 +75,7 @@ func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	})
 }
 
-// head returns the outputs that one Prepare takes.
+// head returns the outputs that one call of Prepare processes.
 func (r *Rail) head(ctx context.Context, tx *db.Tx, companyID string) ([]payout.Output, error) {
 	assets := []money.Asset{r.network.Native}
 	for _, t := range r.network.Tokens {
@@ -84,7 +84,7 @@ func (r *Rail) head(ctx context.Context, tx *db.Tx, companyID string) ([]payout.
 	return payout.HeadByAsset(ctx, tx, companyID, r.Name(), assets, r.maxOutputs)
 }
 
-// quote asks the node to estimate the payments for which the account has enough.
+// quote asks the node to estimate the payments that the account's balance covers.
 func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (map[string]quoted, error) {
 	quotes := make(map[string]quoted, len(head))
 	var calls []evm.Call
@@ -125,7 +125,7 @@ func (r *Rail) quote(ctx context.Context, head []payout.Output, s evm.State) (ma
 // hotWallet is the state of the hot wallet in one database transaction.
 type hotWallet struct {
 	nonces
-	available map[money.Asset]int64 // balance less the amounts of unconfirmed transactions
+	available map[money.Asset]int64 // balance minus the amounts of unconfirmed transactions
 	short     map[money.Asset]bool  // assets with a waiting output
 	stopped   map[money.Asset]bool  // assets whose payouts are stopped
 	price     int64                 // maximum price of a unit of gas
@@ -133,8 +133,8 @@ type hotWallet struct {
 	maxFee    int64 // highest cost of a transaction that the signer permits
 }
 
-// lockHotWallet locks the hot wallet's nonces and computes its available balance. why is the reason for which nothing
-// can be paid, or "".
+// lockHotWallet locks the hot wallet's nonces and computes its available balance. why is the reason why nothing can
+// be paid now, or "".
 func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hotWallet, why string, err error) {
 	free, err := lockNonces(ctx, tx, r.Chain, r.hot)
 	if err != nil {
@@ -149,7 +149,8 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 	if known := free.next; free.skip(s.Nonce) {
 		r.Log.ErrorContext(ctx, "the hot wallet made unknown transactions; payouts are paused",
 			"nonce", s.Nonce, "known", known)
-		// Staff check the unknown transactions before they resume payouts, which continue with the account's nonce.
+		// Staff check the unknown transactions before they resume payouts. Payouts then continue with the account's nonce
+		// on the chain.
 		return p, payout.WaitPaused, errors.Join(free.save(ctx, tx),
 			payout.SetPaused(ctx, tx, "the hot wallet "+r.hot+" on "+r.Chain+" made unknown transactions"))
 	}
@@ -173,10 +174,10 @@ func (r *Rail) lockHotWallet(ctx context.Context, tx *db.Tx, s evm.State) (p hot
 
 func (p *hotWallet) spend(asset money.Asset, units int64) { p.available[asset] -= units }
 
-// maxPrice returns the maximum price of a unit of gas for a transaction that is made now.
+// maxPrice returns the maximum price of a unit of gas for a new transaction.
 func maxPrice(s evm.State) int64 { return 2*s.BaseFee + s.Tip }
 
-// gasLimit returns the gas limit of a call: its estimate with a margin for changes until its block.
+// gasLimit returns the gas limit of a call: the estimate plus a margin, because the cost may change before the block.
 func gasLimit(gas uint64) uint64 { return gas + gas/4 + 5_000 }
 
 // maxCost returns the maximum cost of a call at a gas price: its gas and, on networks that charge separately for
@@ -185,7 +186,7 @@ func maxCost(e evm.Estimate, price int64) int64 {
 	return evm.GasCost(gasLimit(e.Gas), price) + e.DataFee + e.DataFee/4
 }
 
-// expectedCost returns the cost of a call as expected. The maximum price of gas is about twice the present one.
+// expectedCost returns the expected cost of a call. The maximum price of gas is about twice the present price.
 func expectedCost(e evm.Estimate, price int64) int64 {
 	return evm.GasCost(gasLimit(e.Gas), price)/2 + e.DataFee
 }
@@ -212,7 +213,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	}
 	done := 0
 	var txids []string
-	waiting := map[string][]payout.Output{} // waiting outputs, by the reason of their delay
+	waiting := map[string][]payout.Output{} // waiting outputs by reason
 	for _, o := range head {
 		quote, known := quotes[o.ID]
 		if !known {
@@ -259,7 +260,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string, s evm.S
 	return r.recordWaiting(ctx, tx, q, waiting, rate)
 }
 
-// recordWaiting stores the reasons for which outputs and the queue wait.
+// recordWaiting stores the reasons why outputs and the queue wait.
 func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, waiting map[string][]payout.Output,
 	rate int64,
 ) error {
@@ -278,7 +279,7 @@ func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, wai
 		if reason == payout.WaitFunds || reason == payout.WaitPaused { // all outputs of the asset wait in order
 			continue
 		}
-		if reason == payout.WaitSigner { // Keep stored it
+		if reason == payout.WaitSigner { // Carrier.Keep has stored the reason
 			continue
 		}
 		if err := payout.SetReason(ctx, tx, waiting[reason], reason); err != nil {
@@ -296,8 +297,8 @@ func (r *Rail) recordWaiting(ctx context.Context, tx *db.Tx, q payout.Queue, wai
 	return r.Wait(ctx, tx, q, delay)
 }
 
-// validate returns the reason for which an output can never be paid, or for which it waits. Both are "" if it can be
-// paid now.
+// validate returns the reason why an output can never be paid (failure), or why it waits (wait). Both are "" if the
+// output can be paid now.
 func (r *Rail) validate(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p hotWallet) (failure, wait string,
 	err error,
 ) {
@@ -347,14 +348,14 @@ func (r *Rail) pay(ctx context.Context, tx *db.Tx, o payout.Output, q quoted, p 
 	return id, payout.Assign(ctx, tx, []payout.Output{o}, b.ID, b.TxID, 0)
 }
 
-// reasonable reports whether a fee is acceptable for an amount: at most maxFeeShare of it, or one dollar. Without
-// prices for both assets only the limit of the gas price applies.
+// reasonable reports whether a fee is acceptable for an amount: at most maxFeeShare of the amount, or at most one
+// dollar. Without prices for both assets, only the limit on the gas price applies.
 func (r *Rail) reasonable(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount) (bool, error) {
 	return r.within(ctx, tx, fee, amount, maxFeeShare, 100)
 }
 
-// within reports whether a fee is at most a share of an amount, in basis points, or a number of cents. Without prices
-// for both assets it reports true.
+// within reports whether a fee is at most a share of an amount, in basis points, or at most a number of US cents.
+// Without prices for both assets it reports true.
 func (r *Rail) within(ctx context.Context, tx *db.Tx, fee int64, amount money.Amount, share, cents int64,
 ) (bool, error) {
 	inDollars := func(a money.Amount) (money.Amount, error) {
@@ -379,8 +380,9 @@ func (r *Rail) within(ctx context.Context, tx *db.Tx, fee int64, amount money.Am
 	return cost.Units() <= cents || cost.Cmp(most) <= 0, err
 }
 
-// sign signs a transaction with the batch's nonce by the key of signer, or leaves that to Send, and stores both. It
-// returns the ID for Send. The caller assigns outs and enqueues Send.
+// sign creates a transaction with the batch's nonce and stores both. If the keys are in this process, it signs the
+// transaction with the key of signer; otherwise Send requests the signature. It returns the ID for Send. The caller
+// assigns outs to the batch and enqueues Send.
 func (r *Rail) sign(ctx context.Context, tx *db.Tx, b *onchain.Batch, call evm.Call, gas uint64, p hotWallet,
 	signer chain.WalletCoin, outs []payout.Output,
 ) (id string, err error) {

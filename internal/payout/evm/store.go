@@ -11,13 +11,13 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// nonces are the nonces of an account that no transaction has.
+// nonces are the nonces of an account that no transaction uses.
 type nonces struct {
 	chain, account string
-	known          bool     // one was given out before
-	free           []uint64 // below next, in order: their transactions were never signed
-	next           uint64   // this one and all above are free
-	spent          []uint64 // taken from free since they were read
+	known          bool     // a nonce of the account was assigned before
+	free           []uint64 // free nonces below next, ascending: their transactions were never signed
+	next           uint64   // this nonce and all higher nonces are free
+	spent          []uint64 // nonces taken from free since they were read
 }
 
 // lockNonces returns the free nonces of an account, locked for the rest of the transaction.
@@ -40,7 +40,7 @@ func lockNonces(ctx context.Context, tx *db.Tx, chainName, account string) (nonc
 	return n, err
 }
 
-// take returns the lowest free nonce, which is no longer free.
+// take returns the lowest free nonce and marks it as used.
 func (n *nonces) take() uint64 {
 	if len(n.free) > 0 {
 		lowest := n.free[0]
@@ -51,8 +51,8 @@ func (n *nonces) take() uint64 {
 	return n.next - 1
 }
 
-// skip takes all nonces below the account's next one on the chain. It reports whether one of them was free, though the
-// account has given out nonces: the chain has transactions of the account that are unknown.
+// skip marks all nonces below the account's next nonce on the chain as used. It reports whether one of them was free
+// although the account has assigned nonces before: then the chain has unknown transactions of the account.
 func (n *nonces) skip(next uint64) (unknown bool) {
 	for len(n.free) > 0 && n.free[0] < next {
 		n.take()
@@ -63,7 +63,7 @@ func (n *nonces) skip(next uint64) (unknown bool) {
 	return unknown
 }
 
-// save stores which nonces are free.
+// save stores the free nonces.
 func (n *nonces) save(ctx context.Context, tx *db.Tx) error {
 	for _, nonce := range n.spent {
 		if err := tx.Queue(ctx, "DELETE FROM payout_free_nonces WHERE chain = $1 AND account = $2 AND nonce = $3", n.chain,
@@ -85,8 +85,7 @@ func insertFree(ctx context.Context, tx *db.Tx, chainName, account string, nonce
 	return err
 }
 
-// freeSince returns the lowest nonce of an account that was freed at a time or before. It reports false if there is
-// none.
+// freeSince returns the lowest nonce of an account that was freed at or before a time. ok is false if there is none.
 func freeSince(ctx context.Context, tx *db.Tx, chainName, account string, at time.Time) (uint64, bool, error) {
 	var nonce int64
 	err := tx.QueryRow(ctx, `SELECT nonce FROM payout_free_nonces WHERE chain = $1 AND account = $2 AND freed_at <= $3
@@ -138,19 +137,19 @@ func CollectionsOf(ctx context.Context, tx *db.Tx, companyID, objectID string) (
 	return db.Collect(rows, err, func(r *db.Rows) (Collection, error) { return scanCollection(r.Scan) })
 }
 
-// setCollectionBatch assigns the batch of a collection that has none.
+// setCollectionBatch assigns a batch to a collection that has no batch.
 func setCollectionBatch(ctx context.Context, tx *db.Tx, c Collection, batchID string) error {
 	return tx.ExecOne(ctx, `UPDATE payout_collections SET batch_id = $3, version = version + 1
 		WHERE company_id = $1 AND collection_id = $2 AND batch_id = '' AND reason = ''`, c.CompanyID, c.ID, batchID)
 }
 
-// collectionOf returns the collection whose transfer is a batch, or db.ErrNoRows.
+// collectionOf returns the collection whose transfer is a batch's transaction, or db.ErrNoRows.
 func collectionOf(ctx context.Context, tx *db.Tx, chainName, batchID string) (Collection, error) {
 	return scanCollection(tx.QueryRow(ctx, "SELECT "+collectionColumns+` FROM payout_collections WHERE batch_id = $1
 		AND batch_id <> '' AND chain = $2`, batchID, chainName).Scan)
 }
 
-// clearCollectionBatch returns a collection to its state before it had a batch.
+// clearCollectionBatch removes the batch of a collection.
 func clearCollectionBatch(ctx context.Context, tx *db.Tx, c Collection) error {
 	return tx.ExecOne(ctx, `UPDATE payout_collections SET batch_id = '', version = version + 1
 		WHERE company_id = $1 AND collection_id = $2 AND batch_id = $3 AND version = $4`, c.CompanyID, c.ID, c.BatchID,

@@ -13,12 +13,13 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// maxSwept is the maximum number of addresses in one Sweep.
+// maxSwept is the maximum number of addresses that one call of Sweep sweeps.
 const maxSwept = 50
 
-// Sweep moves confirmed deposits from their addresses to the hot wallet. A token requires gas at its address: one run
-// sends the gas, a later one moves the token. Native coins are moved if they are worth several times the cost. Sweep
-// is idempotent; each run continues where the last one stopped. It also fills a free nonce that blocks later ones.
+// Sweep transfers confirmed deposits from their addresses to the hot wallet. To transfer a token, an address needs
+// gas: one run sends the gas, a later run transfers the token. Native coins are transferred if they are worth several
+// times the cost. Sweep is idempotent; each run continues where the last run stopped. It also fills a free nonce that
+// blocks later nonces.
 func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
 	var coins []chain.WalletCoin
 	var paused string
@@ -54,7 +55,7 @@ func (r *Rail) Sweep(ctx context.Context, d *db.DB) error {
 	return errors.Join(failed...)
 }
 
-// sweep moves the amount of one asset at one address, or sends the gas for it.
+// sweep transfers the amount of one asset at one address to the hot wallet, or sends the gas for the transfer.
 func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []chain.WalletCoin) error {
 	from, native := coins[0].Address, r.network.Native
 	to, err := evm.ParseAddress(r.hot)
@@ -131,7 +132,8 @@ func (r *Rail) sweep(ctx context.Context, d *db.DB, asset money.Asset, coins []c
 	})
 }
 
-// sendGas sends the gas for a sweep to the deposit's address, unless a transaction for it is unconfirmed.
+// sendGas sends the gas for a sweep to the deposit's address, unless an earlier transaction that sends gas is
+// unconfirmed.
 func (r *Rail) sendGas(ctx context.Context, d *db.DB, address string, units int64) error {
 	to, err := evm.ParseAddress(address)
 	if err != nil {

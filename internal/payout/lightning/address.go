@@ -28,7 +28,7 @@ const (
 type Servers struct {
 	policy delivery.Policy
 	client *http.Client
-	host   string // server of every domain, in tests; or ""
+	host   string // test server that serves all domains; "" in production
 }
 
 var _ Resolver = (*Servers)(nil)
@@ -38,8 +38,8 @@ func NewServers(p delivery.Policy, roots *tls.Config) *Servers {
 	return &Servers{policy: p, client: p.Client(lookupTimeout, roots)}
 }
 
-// Invoice implements [Resolver]. The first answer of the server has the terms of the address, the second one an invoice
-// for the amount. The description that the invoice names must be the one of the terms.
+// Invoice implements [Resolver]. The server first returns the terms of the address and then an invoice for the
+// amount. The hash of the description in the invoice must match the terms.
 func (s *Servers) Invoice(ctx context.Context, to string, sats int64) (string, error) {
 	if !lightning.IsAddress(to) {
 		return "", &Refusal{ReasonRefused, "not a Lightning address"}
@@ -90,7 +90,7 @@ func (s *Servers) Invoice(ctx context.Context, to string, sats int64) (string, e
 	return answer.Request, nil
 }
 
-// get reads a JSON answer. The server says in the answer whether it refuses; any other failure may be temporary.
+// get reads a JSON answer. A server refuses in the body of its answer; any other failure may be temporary.
 func (s *Servers) get(ctx context.Context, address string, answer any) error {
 	if s.policy.CheckURL(address) != nil {
 		return &Refusal{ReasonRefused, "its server is not public"}

@@ -11,12 +11,13 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// The node says what became of a payment. If it cannot, for example because its database was lost, staff finds out with
-// the node's operator and the payee, and decides. A payment is paid only with its preimage, which proves it. It is
-// failed only when no call can start it and no part of it can be on its way any more, and if the node, asked again
-// after the decision, does not contradict. The node is asked for it afterwards, too: see [Rail.checkDeclared].
+// The node reports the outcome of a payment. If it cannot, for example because its database was lost, staff
+// investigate with the node's operator and the payee, and decide. Staff can mark a payment as paid only with its
+// preimage, which proves it. They can mark it as failed only when no call can start the payment any more, no part of
+// it can be in flight, and the node, asked again after the decision, does not contradict. The node continues to be
+// asked about the payment afterwards; see [Rail.checkDeclared].
 
-// Errors of decisions about payments.
+// Errors of staff's decisions about payments.
 var (
 	ErrDecided = apierr.New(apierr.Conflict, "invalid_state",
 		"The outcome of this payment is known, or it is not a payment over Lightning.")
@@ -32,7 +33,7 @@ var (
 		"It is decided that this payment was not made. It is recorded once the node does not contradict, within a day.")
 )
 
-// undecided returns the payment of an output whose outcome the node does not give.
+// undecided returns the payment of an output whose outcome is still unknown.
 func undecided(ctx context.Context, tx *db.Tx, companyID, outputID string) (Payment, error) {
 	all, err := ForOutputs(ctx, tx, companyID, []string{outputID})
 	if err != nil {
@@ -77,9 +78,9 @@ func MarkPaid(ctx context.Context, tx *db.Tx, companyID, outputID, preimage stri
 	return p.succeed(ctx, tx, fee, preimage)
 }
 
-// CheckFailed returns the error that MarkFailed would return, and otherwise the payment hash. While the node answers,
-// it says itself that a payment failed. Staff decides only if it does not, and not before the payment can no longer be
-// on its way.
+// CheckFailed returns the error that MarkFailed would return, or otherwise the payment hash. While the node answers,
+// it reports failures itself. Staff decide only if the node does not answer, and only when the payment can no longer
+// be in flight.
 func CheckFailed(ctx context.Context, tx *db.Tx, companyID, outputID string) (hash string, err error) {
 	p, err := undecided(ctx, tx, companyID, outputID)
 	switch {
@@ -94,14 +95,14 @@ func CheckFailed(ctx context.Context, tx *db.Tx, companyID, outputID string) (ha
 	return p.Hash, err
 }
 
-// MarkFailed records the decision that the payment of an output with a hash was not made. The node is asked once more
-// before the payment fails, by [Rail.Send]. An output to a Lightning address then gets another invoice; any other one
-// fails.
+// MarkFailed records staff's decision that the payment of an output with a payment hash was not made. Before the
+// payment fails, [Rail.Send] asks the node once more. An output to a Lightning address then gets another invoice; any
+// other output fails.
 func MarkFailed(ctx context.Context, tx *db.Tx, companyID, outputID, hash string) error {
 	if found, err := CheckFailed(ctx, tx, companyID, outputID); err != nil {
 		return err
 	} else if found != hash {
-		return ErrDecided // the request was for an earlier payment
+		return ErrDecided // the request was about an earlier payment
 	}
 	p, err := undecided(ctx, tx, companyID, outputID)
 	if err != nil {
@@ -113,8 +114,9 @@ func MarkFailed(ctx context.Context, tx *db.Tx, companyID, outputID, hash string
 	return update(ctx, tx, p.State, &marked)
 }
 
-// Lost returns the outputs of payments that are sent although their invoice expired, oldest first, if the node says
-// nothing about them any more. The outcome of a payment that its payee holds is for the node to say.
+// Lost returns the outputs of payments that are still sent although their invoice expired, oldest first, if the node
+// no longer reports anything about them. It leaves out payments that the node reports as in flight, because only the
+// node can report their outcome.
 func Lost(ctx context.Context, tx *db.Tx, limit int) ([]payout.Output, error) {
 	found, err := lost(ctx, tx, limit)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package lightning is the payout rail for Lightning: it pays BOLT 11 invoices, and Lightning addresses through an
-// invoice that it asks their server for, by an LND node.
+// Package lightning is the payout rail for Lightning. Through an LND node, it pays BOLT 11 invoices, and Lightning
+// addresses whose server it asks for an invoice.
 //
 //	output   queued → prepared → in_doubt → fulfilled
 //	  ↑          └→ failed ↑        └→ sent ↗  └→ failed
@@ -12,16 +12,16 @@
 //   - The outcome of a payment is unknown (state in_doubt) from before each call of the node until the node has
 //     answered. The node is then asked for the payment by its hash before anything is repeated.
 //   - An output gets another invoice, or fails, only with proof that the payment was not and never will be made: the
-//     node says that it failed or was never started, and every call whose answer was lost is so old that it cannot
-//     arrive any more, or the invoice has expired.
-//   - Staff's decision that a payment was not made is such a proof only if nothing of the payment can be on its way any
-//     more (settledBy), and if the node does not contradict when it is asked after the decision. If the node reports
-//     later that the payment was made, payouts are paused.
-//   - A payment hash belongs to one output, whichever company pays. So an invoice is paid for one output only.
+//     node reports that the payment failed or was never started, and every call whose answer was lost is so old that
+//     it cannot reach the node any more, or the invoice has expired.
+//   - Staff's decision that a payment was not made is such a proof only if no part of the payment can be in flight any
+//     more (settledBy), and if the node, asked after the decision, does not contradict. If the node reports later that
+//     the payment was made, payouts are paused.
+//   - A payment hash belongs to one output, for all companies together. So an invoice is paid for one output only.
 //   - The preimage is the proof of the payment. It is checked and stored.
 //
-// Files: prepare.go chooses what is paid, send.go calls the node and reads its answers, address.go asks the servers of
-// Lightning addresses for invoices.
+// Files: prepare.go chooses the invoice of each output, send.go calls the node and records its answers, address.go
+// asks the servers of Lightning addresses for invoices.
 package lightning
 
 import (
@@ -41,25 +41,25 @@ const Source = "lightning_payment"
 
 // Reasons of failed outputs.
 const (
-	ReasonInvoiceUsed    = "invoice_used"        // another payment of this service has paid the invoice, or may have
-	ReasonInvoiceExpired = "invoice_expired"     // or will within minLeft
+	ReasonInvoiceUsed    = "invoice_used"        // another payment of this service has or may have paid the invoice
+	ReasonInvoiceExpired = "invoice_expired"     // the invoice has expired, or will within minLeft
 	ReasonInvoiceAmount  = "invoice_amount"      // the invoice is for another amount
-	ReasonAmountTooLarge = "amount_above_limit"  // above the operator's limit, or that of the address
-	ReasonAmountTooSmall = "amount_below_limit"  // below the operator's least payment, or that of the address
-	ReasonAddress        = "address_unreachable" // its server has not answered for maxUnreachable
+	ReasonAmountTooLarge = "amount_above_limit"  // the amount is above the limit of the operator or of the address
+	ReasonAmountTooSmall = "amount_below_limit"  // the amount is below the minimum of the operator or of the address
+	ReasonAddress        = "address_unreachable" // the server of the address has not answered for maxUnreachable
 	ReasonNoRoute        = "no_route"            // no route within the largest fee and the timeout
-	ReasonRefused        = "payment_refused"     // by the payee's node, or by ours because of the invoice
-	ReasonLiquidity      = "insufficient_funds"  // the channels of the operator's node
+	ReasonRefused        = "payment_refused"     // by the payee's node, or by the operator's because of the invoice
+	ReasonLiquidity      = "insufficient_funds"  // the channels of the operator's node have too little balance
 )
 
-// Resolver asks for an invoice of a Lightning address.
+// Resolver requests invoices from Lightning addresses.
 type Resolver interface {
-	// Invoice returns a payment request for an amount in satoshis. A [Refusal] is final; after any other error it may be
-	// tried again. The caller checks network, amount and expiry of the request.
+	// Invoice returns a payment request for an amount in satoshis. A [Refusal] is final; after any other error the call
+	// may be repeated. The caller checks network, amount and expiry of the request.
 	Invoice(ctx context.Context, address string, sats int64) (request string, err error)
 }
 
-// Refusal is the final answer of a Lightning address. Reason is that of the failed output.
+// Refusal is the final refusal of a Lightning address. Reason becomes the reason of the failed output.
 type Refusal struct{ Reason, Detail string }
 
 func (r *Refusal) Error() string { return "lightning: the address refuses: " + r.Detail }
@@ -74,13 +74,13 @@ type Config struct {
 	Resolver Resolver
 	Log      *slog.Logger
 
-	// The payee's invoice can end the route at a channel of the payee that charges the largest fee, so both limits of
-	// the fee, and the least amount, bound what a payee can take from the operator.
-	MaxFeeBps int64         // largest fee in basis points of the amount; default 30
-	MinMaxFee int64         // satoshis that the fee may always have; default 10
-	MinAmount int64         // least payment in satoshis; default 1,000
+	// A payee's invoice can end the route at a channel of the payee that charges the largest permitted fee. So the
+	// limits of the fee, together with the minimum amount, bound what a payee can take from the operator.
+	MaxFeeBps int64         // largest fee, in basis points of the amount; default 30
+	MinMaxFee int64         // fee, in satoshis, that is always permitted; default 10
+	MinAmount int64         // smallest payment in satoshis; default 1,000
 	MaxAmount int64         // largest payment in satoshis; default 10,000,000
-	Timeout   time.Duration // time in which the node looks for routes; default 60 s
+	Timeout   time.Duration // time for which the node tries to find a route; default 60 s
 	Retry     time.Duration // delay after the first call without a result; default 5 s
 }
 
@@ -127,8 +127,8 @@ func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	}}}
 }
 
-// wake enqueues a prepare job for each company with queued outputs: a server, the node or the end of a pause may be
-// waited for.
+// wake enqueues a prepare job for each company with queued outputs, which may wait for a server, the node or the end
+// of a pause.
 func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		companies, err := payout.CompaniesWaiting(ctx, tx, r.Name())
@@ -142,7 +142,8 @@ func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 // maxFee returns the largest fee of a payment in satoshis.
 func (r *Rail) maxFee(sats int64) int64 { return max(r.c.MinMaxFee, share(sats, r.c.MaxFeeBps)) }
 
-// MaxFee returns the largest fee in satoshis of a payment by a rail whose Config has these basis points.
+// MaxFee returns the largest fee, in satoshis, of a payment by a rail whose Config has bps as MaxFeeBps and the
+// default MinMaxFee.
 func MaxFee(sats, bps int64) int64 { return max(minMaxFee, share(sats, bps)) }
 
 func share(sats, bps int64) int64 {

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	maxPayments    = 50               // outputs that one call of Prepare prepares
-	lookupsAtOnce  = 8                // servers of Lightning addresses that are asked at a time
-	minLeft        = 2 * time.Minute  // time that an invoice must be valid for
-	maxUnreachable = 24 * time.Hour   // time after which an output fails whose address does not answer
-	queueRetry     = time.Minute      // interval between checks of a queue that waits
+	maxPayments    = 50               // largest number of outputs that one call of Prepare prepares
+	lookupsAtOnce  = 8                // servers of Lightning addresses that are asked concurrently
+	minLeft        = 2 * time.Minute  // time for which an invoice must still be valid
+	maxUnreachable = 24 * time.Hour   // time after which an output fails if the server of its address does not answer
+	queueRetry     = time.Minute      // interval between checks of a waiting queue
 	reorderRetry   = 10 * time.Minute // interval between checks of a queue that waits for funds
 )
 
-// found is what an output is to be paid by: an invoice, or the reason why there is none.
+// found is the invoice that pays an output, or the reason why there is none.
 type found struct {
 	request string
 	invoice lightning.Request
-	reason  string // the output fails for it
+	reason  string // the output fails for this reason
 	waits   bool   // the output stays queued
 }
 
-// Prepare implements payout.Rail. It asks the servers of Lightning addresses outside of any transaction. Each output is
-// then prepared in a transaction of its own.
+// Prepare implements payout.Rail. It asks the servers of Lightning addresses outside of any transaction. It then
+// prepares each output in a transaction of its own.
 func (r *Rail) Prepare(ctx context.Context, d *db.DB, companyID string) error {
 	var head []payout.Output
 	var now time.Time
@@ -110,7 +110,7 @@ func (r *Rail) wait(ctx context.Context, d *db.DB, companyID string, retry time.
 	})
 }
 
-// find returns the invoice of an output, and checks it.
+// find returns a checked invoice that pays an output.
 func (r *Rail) find(ctx context.Context, o payout.Output, now time.Time) found {
 	switch {
 	case o.Amount.Asset() != money.BTC:
@@ -150,7 +150,7 @@ func (r *Rail) find(ctx context.Context, o payout.Output, now time.Time) found {
 	return f
 }
 
-// prepare stores the payment of one output, or fails the output. It reports whether the node has too little money.
+// prepare stores the payment of one output, or fails the output. short reports whether the node has too little money.
 func (r *Rail) prepare(ctx context.Context, d *db.DB, o payout.Output, f found, nodeID string, spendable int64) (
 	short bool, err error,
 ) {
@@ -199,7 +199,7 @@ func (r *Rail) prepare(ctx context.Context, d *db.DB, o payout.Output, f found, 
 		return nil
 	})
 	if db.IsUnique(err) {
-		err = db.ErrConflict // another transaction prepared the same invoice; the next call finds it used
+		err = db.ErrConflict // another transaction prepared the same invoice; the next call finds it in use
 	}
 	return short, err
 }

@@ -16,18 +16,19 @@ import (
 )
 
 const (
-	// quiet is the time after which a call of the node whose answer was lost cannot arrive any more.
+	// quiet is the time after which a call of the node whose answer was lost can no longer reach the node.
 	quiet = 10 * time.Minute
-	// callMargin is the time that a call may take in addition to the timeout of the payment.
+	// callMargin is the time that a call may take beyond the timeout of the payment.
 	callMargin = 30 * time.Second
-	// expiryMargin is the difference that the node's clock may have.
+	// expiryMargin is the largest assumed deviation of the node's clock.
 	expiryMargin = 2 * time.Minute
 	// maxBlocks is the largest lock time of a payment's route, the default of LND's --max-cltv-expiry.
 	maxBlocks = 2016
 	// maxFlight is the time within which maxBlocks are mined and the outcome is confirmed on the chain: two weeks, and
-	// one more for slow blocks and fees. After it no part of a payment is on its way.
+	// one more week for slow blocks and high fees. After it no part of a payment is in flight.
 	maxFlight = 21 * 24 * time.Hour
-	// maxSilence is the time for which the payment's node must not answer before staff's decision applies without it.
+	// maxSilence is the time for which the node must not have answered before staff's decision applies without its
+	// answer.
 	maxSilence = 24 * time.Hour
 	// maxFailures is the number of failed payments after which an output fails.
 	maxFailures = 3
@@ -35,20 +36,20 @@ const (
 	codeInvalidArgument = 3
 )
 
-// Send implements payout.Rail. ids are those of payments.
+// Send implements payout.Rail. ids are the IDs of payments.
 func (r *Rail) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
 	var failed error
 	for _, id := range ids {
 		if err := r.send(ctx, d, companyID, id); err != nil && !errors.Is(err, db.ErrConflict) {
 			failed = errors.Join(failed, fmt.Errorf("payment %s: %w", id, err))
-		} else if err != nil { // changed concurrently: look again
+		} else if err != nil { // changed concurrently: try again
 			failed = errors.Join(failed, r.later(ctx, d, companyID, id, r.c.Retry))
 		}
 	}
 	return failed
 }
 
-// send brings one payment forward: it asks the node for a payment that may have been made, or makes it.
+// send continues one payment: it asks the node about a payment that may have been started, or starts it.
 func (r *Rail) send(ctx context.Context, d *db.DB, companyID, id string) error {
 	var p Payment
 	var now time.Time
@@ -108,7 +109,7 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, id string) error {
 	return r.pay(ctx, d, p, hash, now)
 }
 
-// pay calls the node. The call is recorded before it is made.
+// pay calls the node to make the payment. The call is recorded before it is made.
 func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash, now time.Time) error {
 	before := p.doubtUntil
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -123,7 +124,7 @@ func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash
 				return err
 			}
 		}
-		// This job follows the payment, whether the call has a result or not.
+		// This job continues the payment, even if the call has no result.
 		payout.EnqueueSend(tx, p.CompanyID, r.Name(), tx.Now().Add(r.c.Timeout+callMargin+r.delay(p)), p.ID)
 		return nil
 	}); err != nil {
@@ -162,8 +163,9 @@ func (r *Rail) pay(ctx context.Context, d *db.DB, p Payment, hash lightning.Hash
 	return nil
 }
 
-// isRefusal reports whether an answer proves that the node will not start the payment of the call: the request is
-// malformed, or cannot be paid. Any other error, for example of a proxy or of a node that shuts down, proves nothing.
+// isRefusal reports whether an error proves that the node will not start the payment, because the request is
+// malformed or cannot be paid. Any other error, for example from a proxy or from a node that shuts down, proves
+// nothing.
 func isRefusal(e *lightning.Error) bool {
 	if e.Code == codeInvalidArgument {
 		return true
@@ -174,7 +176,7 @@ func isRefusal(e *lightning.Error) bool {
 		func(text string) bool { return strings.Contains(message, text) })
 }
 
-// delay returns the time until the node is asked again for a payment without an outcome.
+// delay returns the time until the node is asked again about a payment without an outcome.
 func (r *Rail) delay(p Payment) time.Duration { return payout.Backoff(r.c.Retry, max(p.Attempts-1, 0)) }
 
 func (r *Rail) later(ctx context.Context, d *db.DB, companyID, id string, delay time.Duration) error {
@@ -184,12 +186,13 @@ func (r *Rail) later(ctx context.Context, d *db.DB, companyID, id string, delay 
 	})
 }
 
-// settledBy returns the time after which nothing of the payment is on its way, whatever its node says: the node starts
-// it before the invoice expires, and its parts are locked for at most maxBlocks.
+// settledBy returns the time after which no part of the payment is in flight, independent of the node's reports: the
+// node starts the payment before the invoice expires, and locks its parts for at most maxBlocks.
 func (p Payment) settledBy() time.Time { return p.ExpiresAt.Add(expiryMargin + maxFlight) }
 
-// unanswered follows a payment about which its node says nothing. If staff decided that it was not made, it fails: at
-// once if its node is gone or has lost the payment, otherwise when the node has not answered for maxSilence.
+// unanswered handles a payment about which its node reports nothing. If staff decided that the payment was not made,
+// it fails: at once if its node is gone or has lost the payment, otherwise when the node has not answered for
+// maxSilence.
 func (r *Rail) unanswered(ctx context.Context, d *db.DB, p Payment, now time.Time, gone bool,
 	delay time.Duration) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -206,12 +209,12 @@ func (r *Rail) unanswered(ctx context.Context, d *db.DB, p Payment, now time.Tim
 	})
 }
 
-// checkDeclared asks the node for the payments that failed because staff decided so. The first one that it reports as
-// made pauses payouts, because the payee may have been paid twice.
+// checkDeclared asks the node about payments that failed by staff's decision. The first payment that the node reports
+// as made pauses payouts, because the payee may have been paid twice.
 func (r *Rail) checkDeclared(ctx context.Context, d *db.DB) error {
 	nodeID, err := r.c.Node.ID(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // the node is asked again, and Send reports that it does not answer
+		return nil //nolint:nilerr // asked again later; Send reports that the node does not answer
 	}
 	var all []Payment
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -228,7 +231,7 @@ func (r *Rail) checkDeclared(ctx context.Context, d *db.DB) error {
 		}
 		result, err := r.c.Node.TrackPayment(ctx, hash)
 		if err != nil || result.State == lightning.PaymentInFlight {
-			continue // asked again
+			continue // asked again later
 		}
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 			return r.resolve(ctx, tx, p, result)
@@ -239,7 +242,7 @@ func (r *Rail) checkDeclared(ctx context.Context, d *db.DB) error {
 	return failed
 }
 
-// resolve records what the node finally said about a payment that failed because staff decided so.
+// resolve records the final outcome that the node reported for a payment that failed by staff's decision.
 func (r *Rail) resolve(ctx context.Context, tx *db.Tx, p Payment, result lightning.Payment) error {
 	if result.State == lightning.PaymentSucceeded && result.Msat != 1000*p.Amount {
 		return fmt.Errorf("the node paid %d msat, want %d", result.Msat, 1000*p.Amount)
@@ -268,7 +271,7 @@ func (r *Rail) resolve(ctx context.Context, tx *db.Tx, p Payment, result lightni
 		" was made although staff declared it not made; its payee may have been paid twice")
 }
 
-// record stores what the node says about a payment.
+// record stores the node's report about a payment.
 func (r *Rail) record(ctx context.Context, d *db.DB, p Payment, result lightning.Payment, now time.Time) error {
 	switch result.State {
 	case lightning.PaymentSucceeded:
@@ -302,7 +305,7 @@ func (r *Rail) record(ctx context.Context, d *db.DB, p Payment, result lightning
 	})
 }
 
-// complete records a successful payment with its proof.
+// complete records a payment that the node reports as successful, with its preimage.
 func (r *Rail) complete(ctx context.Context, d *db.DB, p Payment, result lightning.Payment) error {
 	if result.Msat != 1000*p.Amount {
 		return fmt.Errorf("the node paid %d msat, want %d", result.Msat, 1000*p.Amount)
@@ -312,7 +315,7 @@ func (r *Rail) complete(ctx context.Context, d *db.DB, p Payment, result lightni
 	})
 }
 
-// succeed records a payment as made, with its fee in satoshis and its proof.
+// succeed records a payment as made, with its fee in satoshis and its preimage.
 func (p Payment) succeed(ctx context.Context, tx *db.Tx, fee int64, preimage string) error {
 	paid := p
 	paid.State, paid.Fee, paid.Preimage = payout.Fulfilled, fee, preimage
@@ -334,8 +337,8 @@ func (p Payment) succeed(ctx context.Context, tx *db.Tx, fee int64, preimage str
 	return advance(ctx, tx, p, payout.Fulfilled, "")
 }
 
-// fail records that a payment was not made, once that is proven. The output gets another payment if the reason is not
-// final, or fails.
+// fail records that a payment was not made, once that is certain. If the reason is not final, the output is queued
+// for another payment; otherwise it fails.
 func (r *Rail) fail(ctx context.Context, d *db.DB, p Payment, reason string, now time.Time) error {
 	if now.Before(p.doubtUntil) && now.Before(p.ExpiresAt.Add(expiryMargin)) {
 		if p.followed {
@@ -346,7 +349,7 @@ func (r *Rail) fail(ctx context.Context, d *db.DB, p Payment, reason string, now
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return p.end(ctx, tx, reason) })
 }
 
-// end records a payment as failed, and what becomes of its output.
+// end records a payment as failed, and queues its output again or fails it.
 func (p Payment) end(ctx context.Context, tx *db.Tx, reason string) error {
 	ended := p
 	ended.State, ended.Reason = payout.Failed, reason

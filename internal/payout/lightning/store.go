@@ -27,9 +27,9 @@ type Payment struct {
 	Version       int64
 
 	doubtUntil time.Time // until then, a call whose answer was lost may still reach the node
-	inFlight   bool      // the node said so when it was asked last
-	declaredAt time.Time // when staff decided that it was not made, as long as the node has not said so; or zero
-	followed   bool      // a later job of this payment is enqueued
+	inFlight   bool      // the node's last report was that the payment is in flight
+	declaredAt time.Time // when staff decided that it was not made; zero once the node reports the outcome
+	followed   bool      // a later job for this payment is enqueued
 }
 
 const columns = `company_id, payment_id, output_id, state, node_id, hash, request, expires_at, amount, max_fee, fee,
@@ -59,7 +59,8 @@ func insert(ctx context.Context, tx *db.Tx, p Payment) error {
 			p.Amount, p.MaxFee, p.Version, now, now}})
 }
 
-// update stores the fields of a payment that may change, guarded by the version that was read, and increments it.
+// update stores the fields of a payment that may change, as its next version. It fails if the payment has changed
+// since it was read.
 func update(ctx context.Context, tx *db.Tx, from payout.State, p *Payment) error {
 	doubt, declared := int64(0), int64(0)
 	if !p.doubtUntil.IsZero() {
@@ -97,8 +98,8 @@ func ForOutputs(ctx context.Context, tx *db.Tx, companyID string, outputIDs []st
 	})
 }
 
-// lost returns the payments that are sent although their invoice expired, unless the node says that they are on their
-// way.
+// lost returns the payments that are still sent although their invoice expired, unless the node's last report was
+// that they are in flight.
 func lost(ctx context.Context, tx *db.Tx, limit int) ([]Payment, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_payments
 		WHERE state = 'sent' AND NOT in_flight AND expires_at < $1
@@ -106,7 +107,7 @@ func lost(ctx context.Context, tx *db.Tx, limit int) ([]Payment, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return scan(r) })
 }
 
-// declared returns the payments of a node that failed because staff decided so, if the node has said nothing about them
+// declared returns the payments of a node that failed by staff's decision and whose outcome the node has not reported
 // yet.
 func declared(ctx context.Context, tx *db.Tx, nodeID string) ([]Payment, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_payments
@@ -114,14 +115,14 @@ func declared(ctx context.Context, tx *db.Tx, nodeID string) ([]Payment, error) 
 	return db.Collect(rows, err, func(r *db.Rows) (Payment, error) { return scan(r) })
 }
 
-// isUsed reports whether a payment hash was paid or may be.
+// isUsed reports whether a payment hash was paid or may still be paid.
 func isUsed(ctx context.Context, tx *db.Tx, h lightning.Hash) (used bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM lightning_payments WHERE hash = $1 AND state <> 'failed')",
 		h.String()).Scan(&used)
 	return used, err
 }
 
-// reserved returns the satoshis of payments that a node's balance may still contain.
+// reserved returns the satoshis, with fees, of payments that may not have left a node's balance yet.
 func reserved(ctx context.Context, tx *db.Tx, nodeID string) (sats int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount + max_fee), 0) AS BIGINT) FROM lightning_payments
 		WHERE node_id = $1 AND state IN ('prepared', 'in_doubt')`, nodeID).Scan(&sats)

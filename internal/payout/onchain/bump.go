@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Errors of raising a fee.
+// Errors of [Carrier.Bump].
 var (
 	ErrUnaffordable = apierr.New(apierr.Conflict, "fee_bump_unaffordable",
 		"The change of this transaction cannot pay the higher fee.")
@@ -20,8 +20,8 @@ var (
 	ErrFeeTooHigh = apierr.New(apierr.Conflict, "fee_above_cap", "The fee rate is above the cap for payouts.")
 )
 
-// Bump replaces the current transaction of a batch by one at the given fee rate, with the same inputs and recipients.
-// It returns payout.ErrProcessing if the batch needs no replacement, or an error of Family.Replace.
+// Bump replaces the current transaction of a batch by a transaction with the given fee rate and the same inputs and
+// recipients. It returns payout.ErrProcessing if the batch needs no replacement, or an error of Family.Replace.
 func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string, rate int64) (txid string, err error) {
 	b, err := lockBatch(ctx, tx, c.Chain, companyID, batchID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -49,8 +49,8 @@ func (c *Carrier) Bump(ctx context.Context, tx *db.Tx, companyID, batchID string
 	return t.TxID, c.replaced(ctx, tx, b, t)
 }
 
-// nudge checks unconfirmed batches (job payout.nudge): it broadcasts them again, or raises the fee of those that pay
-// too little.
+// nudge checks unconfirmed batches (job payout.nudge): it broadcasts their transactions again, or replaces a
+// transaction that pays too low a fee.
 func (c *Carrier) nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	companies, idsOf, err := byCompany(jobs, func(in nudgeJob) (string, bool) { return in.BatchID, true })
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Carrier) nudge(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	return nil
 }
 
-// resend broadcasts the transactions of open batches again, or replacements with a higher fee.
+// resend broadcasts the transactions of open batches again, or replaces them by transactions with a higher fee.
 func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open []Batch) error {
 	if why, err := payout.PayoutsAllowed(ctx, tx, c.Log); err != nil || why != "" {
 		return err
@@ -120,7 +120,7 @@ func (c *Carrier) resend(ctx context.Context, tx *db.Tx, companyID string, open 
 	return nil
 }
 
-// stuck records that a batch waits for a lower fee rate.
+// stuck records that a batch cannot be confirmed until the fee rate falls.
 func (c *Carrier) stuck(ctx context.Context, tx *db.Tx, b Batch, rate int64) error {
 	c.Log.InfoContext(ctx, "the fee of a payout cannot be raised", "company_id", b.CompanyID, "batch_id", b.ID, "reason",
 		ErrFeeTooHigh)
@@ -131,7 +131,7 @@ func (c *Carrier) stuck(ctx context.Context, tx *db.Tx, b Batch, rate int64) err
 	return q.WaitStuck(ctx, tx, c.Log, payout.Delay{Reason: payout.WaitFee, FeeRate: rate, Stuck: b.ID})
 }
 
-// unstick ends the delay that a stuck batch caused, if its company has no other waiting payouts.
+// unstick ends the delay that a stuck batch caused, unless its company's queue waits for another reason.
 func (c *Carrier) unstick(ctx context.Context, tx *db.Tx, companyID string) error {
 	q, err := payout.LockQueue(ctx, tx, companyID, c.Rail)
 	if err != nil {

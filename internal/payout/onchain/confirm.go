@@ -43,13 +43,13 @@ func (c *Carrier) Confirm(ctx context.Context, tx *db.Tx, jobs []job.Job) error 
 	return nil
 }
 
-// view is the state of a batch on the chain.
+// view is the state of a batch on the chain, computed from all its transactions.
 type view struct {
 	confirmed *Transaction // transaction with enough confirmations
 	failed    *Transaction // confirmed transaction that failed: proof that nothing was paid
 	present   bool         // a transaction is in the mempool or a block
 	newest    chain.State  // state of the current transaction
-	dead      string       // reason for which no transaction of the batch can ever be confirmed, or ""
+	dead      string       // why no transaction of the batch can ever be confirmed, or ""
 }
 
 func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
@@ -64,7 +64,7 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 			continue
 		}
 		switch {
-		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Verified: // only one node reports the failure
+		case w.State == chain.Mined && w.Confirmed && w.Failed && !w.Verified: // only one node reports the failure so far
 			v.present = true
 		case w.State == chain.Mined && w.Confirmed:
 			b.Signed[i].Fee = c.family.Cost(t, w)
@@ -96,9 +96,10 @@ func (c *Carrier) view(ctx context.Context, tx *db.Tx, b Batch) (view, error) {
 	return v, nil
 }
 
-// inputsGone reports whether one of some coins can never exist: a transaction that conflicts with the one that creates
-// the coin is final. That one may also be a payer's, which a reorganization removed after its coin was spent. If it is
-// a transaction of another batch, its inputs count too. known has the transactions that were already checked.
+// inputsGone reports whether one of some coins can never exist, because a transaction that conflicts with the coin's
+// own transaction is final. The coin's transaction may be one of a payer, which a reorganization removed after its
+// coin was spent. If it belongs to another batch, inputsGone checks the inputs of that batch too. known has the
+// transactions that were already checked.
 func (c *Carrier) inputsGone(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, known map[string]bool) (
 	bool, error,
 ) {
@@ -144,15 +145,16 @@ func (c *Carrier) inputsGone(ctx context.Context, tx *db.Tx, coins []chain.Walle
 	return false, nil
 }
 
-// conflictIsFinal reports whether a conflicting transaction is deep enough in the chain to prove that w is never
-// confirmed. One confirmation is not enough: a proof that is reorganized away would pay twice. The chain reports only
-// a conflict's first confirmations; the nudge job finds the depth. If there is a second node, it must also have the
-// conflicting block.
+// conflictIsFinal reports whether a transaction that conflicts with w is deep enough in the chain to prove that w
+// will never be confirmed. One confirmation is not enough: if the conflicting block were reorganized away, the output
+// could be paid twice. The chain reports only the first confirmation of a conflict; the nudge job finds out when it
+// is deep enough. If there is a second node, it must also have the conflicting block.
 func (c *Carrier) conflictIsFinal(w chain.WatchedTx) bool {
 	return w.State == chain.Conflicted && w.Height > 0 && w.Depth >= c.ConflictDepth && w.Verified
 }
 
-// settle updates a batch to the state of the chain and returns it. All decisions by the chain are made here.
+// settle updates a batch to the state of the chain and returns it. Every change of a batch that follows from the
+// chain is made here.
 func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error) {
 	if err := b.check(); err != nil {
 		return b, err
@@ -193,8 +195,7 @@ func (c *Carrier) settle(ctx context.Context, tx *db.Tx, b Batch) (Batch, error)
 	return b, nil
 }
 
-// fulfill records a confirmed batch. The fee is that of the confirmed transaction; the posted fee of a replacement is
-// corrected.
+// fulfill records a confirmed batch. The posted fee is corrected to the fee of the transaction that was confirmed.
 func (c *Carrier) fulfill(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
 	if err := advanceBatch(ctx, tx, b, payout.Fulfilled, t.TxID, t.Fee, ""); err != nil {
@@ -209,7 +210,7 @@ func (c *Carrier) fulfill(ctx context.Context, tx *db.Tx, b *Batch, t Transactio
 	if err := post(tx, *b, "confirm", lines); err != nil {
 		return err
 	}
-	if len(b.Signed) > 1 { // if the replaced transaction was confirmed, the change can be spent after all
+	if len(b.Signed) > 1 { // if a replaced transaction was confirmed, its change can be spent after all
 		if err := chain.Unreserve(ctx, tx, b.Chain, b.ChangeReservation()); err != nil {
 			return err
 		}
@@ -243,8 +244,8 @@ func (c *Carrier) revert(ctx context.Context, tx *db.Tx, b *Batch) error {
 	return nil
 }
 
-// reopen queues the outputs of a batch again that is proven never to pay them, to be prepared at a time. They keep
-// their position in the queue.
+// reopen queues the outputs of a batch again after proof that the batch will never pay them. They keep their position
+// in the queue and are prepared at the time at.
 func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string, at time.Time) error {
 	if err := advanceBatch(ctx, tx, b, dead, b.TxID, b.Fee, reason); err != nil {
 		return err
@@ -268,7 +269,7 @@ func (c *Carrier) reopen(ctx context.Context, tx *db.Tx, b *Batch, reason string
 	return nil
 }
 
-// refuse ends a batch whose transaction failed in its block. Its fee is spent; its outputs need a corrected
+// refuse ends a batch whose transaction is in a block but failed. Its fee is spent; its outputs need a corrected
 // destination.
 func (c *Carrier) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	booked := b.Fee
@@ -294,7 +295,7 @@ func (c *Carrier) refuse(ctx context.Context, tx *db.Tx, b *Batch, t Transaction
 	return nil
 }
 
-// owedAgain returns lines that credit the payables of outputs again.
+// owedAgain returns lines that credit the amounts of outputs to the account of debts to outputs again.
 func owedAgain(outs []payout.Output) []ledger.Line {
 	lines := make([]ledger.Line, len(outs))
 	for i, o := range outs {
@@ -303,8 +304,8 @@ func owedAgain(outs []payout.Output) []ledger.Line {
 	return lines
 }
 
-// lose records a batch that was confirmed after it was proven dead, because the proof was reorganized away. Its
-// outputs may be paid twice, so payouts are paused until staff decide.
+// lose records a batch that was confirmed although it had been proven dead, because the proof was reorganized away.
+// Its outputs may have been paid twice, so payouts are paused until staff decide.
 func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) error {
 	if err := advanceBatch(ctx, tx, b, lost, t.TxID, t.Fee, "confirmed after its conflict"); err != nil {
 		return err
@@ -320,8 +321,8 @@ func (c *Carrier) lose(ctx context.Context, tx *db.Tx, b *Batch, t Transaction) 
 		"the payout transaction "+t.TxID+" was confirmed although its failure was final; payees may have been paid twice")
 }
 
-// UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.unknown_spend): it
-// may have paid queued outputs, which only staff can find out.
+// UnknownSpend pauses all payouts when an unknown transaction spent coins of the wallet (job chain.unknown_spend).
+// That transaction may have paid queued outputs, and only staff can find out.
 func (c *Carrier) UnknownSpend(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in chain.TxRef
 	if err := j.Decode(&in); err != nil || in.Chain != c.Chain {

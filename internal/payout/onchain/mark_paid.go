@@ -33,11 +33,10 @@ type UnknownPayment struct {
 	Fee func(t chain.Tx, spent chain.UnknownSpend) int64
 }
 
-// MarkPaid marks a queued output as paid by a transaction t that spent from the wallet and that the database does not
-// contain because it was restored from an older backup or replaced. Payouts must be paused. The watcher must have
-// seen the transaction in a block that is deep enough, and one of its outputs must pay exactly the amount to the
-// address and must not pay another output. MarkPaid posts the payment and, with the first output of the transaction,
-// the fee.
+// MarkPaid marks a queued output as paid by a transaction t that spent coins of the wallet but is not in the
+// database, because the database was restored from an older backup or replaced. Payouts must be paused. The watcher
+// must have seen t deep enough in the chain, and one output of t must pay exactly the amount to the address and must
+// not pay another queued output. MarkPaid posts the payment. With the first output of t, it also posts the fee.
 func MarkPaid(ctx context.Context, tx *db.Tx, u UnknownPayment, outputID string, t chain.Tx) (payout.Output,
 	chain.UnknownSpend, error,
 ) {
@@ -90,8 +89,8 @@ func MarkPaid(ctx context.Context, tx *db.Tx, u UnknownPayment, outputID string,
 	return o, spent, watchIfExplained(ctx, tx, u.Chain, t, o, taken)
 }
 
-// watchIfExplained makes the watcher treat the transaction as known once each of its outputs belongs to the wallet or
-// pays a payout.
+// watchIfExplained makes the watcher treat t as known once each of its outputs belongs to the wallet or pays a
+// payout.
 func watchIfExplained(ctx context.Context, tx *db.Tx, chainName string, t chain.Tx, o payout.Output,
 	taken map[uint32]bool,
 ) error {
@@ -105,8 +104,8 @@ func watchIfExplained(ctx context.Context, tx *db.Tx, chainName string, t chain.
 	return chain.WatchTx(ctx, tx, chainName, t.ID, o.CompanyID, "", chain.DefaultConfirmations)
 }
 
-// unknownSpend returns an unknown transaction that the watcher saw spend from the wallet, if it is deep enough in the
-// chain.
+// unknownSpend returns an unknown transaction that the watcher saw spend from the wallet. It returns an error if the
+// transaction is not deep enough in the chain.
 func unknownSpend(ctx context.Context, tx *db.Tx, chainName, txid string, depth int64) (chain.UnknownSpend, error) {
 	all, err := chain.UnknownSpends(ctx, tx, chainName)
 	if err != nil {

@@ -10,19 +10,19 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Nodes broadcasts transactions through one node and searches them at this and further nodes. The txid makes a
-// repeated broadcast harmless.
+// Nodes broadcasts transactions through one node and looks for them at that node and at witnesses. Repeating a
+// broadcast is harmless, because the network identifies a transaction by its txid.
 type Nodes struct {
 	Source    chain.Source
 	Witnesses []chain.Witness
 }
 
-// witnessesWithin limits the time for asking witnesses about the unknown outcomes of one broadcast.
+// witnessesWithin limits the time for asking the witnesses about transactions whose broadcast has an unknown outcome.
 const witnessesWithin = 5 * time.Second
 
-// Submit broadcasts transactions and returns their answers in order. It uses one request if the node accepts several
-// transactions. A transaction with unknown outcome that a witness knows is accepted. An unknown outcome never becomes
-// a refusal.
+// Submit broadcasts transactions and returns the answers in the same order. It uses one request if the node accepts
+// several transactions. A transaction with an unknown outcome counts as accepted if a witness has it. An unknown
+// outcome never becomes a refusal.
 func (n Nodes) Submit(ctx context.Context, txs ...Transaction) []payout.Answer {
 	answers := n.broadcast(ctx, txs)
 	ctx, stop := context.WithTimeout(ctx, witnessesWithin)

@@ -1,9 +1,10 @@
 // Package onchain stores, broadcasts and follows signed blockchain transactions for rails, until they are confirmed
-// or proven never to be confirmed, and replaces them by ones with a higher fee. Packages payout/bitcoin and
-// payout/evm choose and sign the transactions; the remaining differences between them are a [Family].
+// or proven never to be confirmed. It replaces slow transactions by transactions with a higher fee. Packages
+// payout/bitcoin and payout/evm choose and sign the transactions; a [Family] has the remaining differences between
+// them.
 //
 // A [Batch] is one set of inputs (coins, or the nonce of an account) that pays outputs of one company, with every
-// transaction ever signed for it. Its states are those of outputs and two more:
+// transaction ever signed for it. It has the states of outputs and two more:
 //
 //	prepared → sent → fulfilled
 //	   └─→ in_doubt ↑     └→ sent again when its block left the chain
@@ -52,7 +53,7 @@ type Config struct {
 
 	Confirmations int64         // confirmations of a fulfilled payout; a reorganization reverts it
 	ConflictDepth int64         // confirmations of a conflicting transaction that make a payout's failure final
-	MaxFeeRate    int64         // fee rate above which nothing is prepared and no fee is raised
+	MaxFeeRate    int64         // fee rate above which no payout is prepared and no fee is raised
 	FeeMaxAge     time.Duration // maximum age of a fee rate
 	BumpAfter     time.Duration // age of an unconfirmed transaction when its fee is raised
 	NudgeEvery    time.Duration // interval between checks of an unconfirmed batch
@@ -87,10 +88,11 @@ type Family interface {
 	Underpays(b Batch, t Transaction, rate int64) bool
 	// Cost returns the fee of a transaction in a block.
 	Cost(t Transaction, seen chain.WatchedTx) int64
-	// Free frees what a batch has besides its coins and outputs. It is called for a batch that has no signature, because
-	// the signer refused its first transaction.
+	// Free frees the inputs of a batch other than coins. It is called for a batch that has no signature, because the
+	// signer refused its first transaction.
 	Free(ctx context.Context, tx *db.Tx, b Batch) error
-	// Sign requests the signature of a stored transaction from the signer, and verifies it. It uses the network.
+	// Sign requests the signature of a stored transaction from the signer, and verifies the signature. It makes network
+	// calls, so it runs outside of database transactions.
 	Sign(ctx context.Context, d *db.DB, b Batch, t Transaction, approvals []signer.Approval) (raw []byte, txid string,
 		err error)
 }
@@ -146,8 +148,7 @@ func (c *Carrier) Wait(ctx context.Context, tx *db.Tx, q payout.Queue, delay pay
 	return q.Wait(ctx, tx, c.Log, c.Retry, delay)
 }
 
-// nudgeKind returns the kind of the job that checks an unconfirmed batch: it broadcasts the batch again or raises its
-// fee.
+// nudgeKind returns the kind of the job that checks an unconfirmed batch, broadcasts it again and raises its fee.
 func (c *Carrier) nudgeKind() string { return "payout.nudge." + string(c.Rail) }
 
 type nudgeJob struct {
@@ -190,7 +191,7 @@ func (c *Carrier) Store(ctx context.Context, tx *db.Tx, b Batch, t Transaction, 
 		}
 	}
 	if t.Unsigned {
-		return nil // it is watched once it is signed
+		return nil // watched once it is signed
 	}
 	return c.family.Watch(ctx, tx, b, t.TxID)
 }
@@ -208,7 +209,7 @@ func (c *Carrier) sums(b Batch, fee int64) []money.Amount {
 
 type side func(ledger.Code, string, money.Amount) ledger.Line
 
-// transit returns lines of the amounts that a batch has in transit.
+// transit returns journal lines for the amounts of a batch on the account for payments in transit.
 func (c *Carrier) transit(as side, b Batch, fee int64) (lines []ledger.Line) {
 	for _, a := range c.sums(b, fee) {
 		lines = append(lines, as(ledger.InTransit, b.ID, a))
@@ -216,7 +217,7 @@ func (c *Carrier) transit(as side, b Batch, fee int64) (lines []ledger.Line) {
 	return lines
 }
 
-// wallet returns lines of the amounts that a batch takes from the wallet.
+// wallet returns journal lines for the amounts that a batch takes from the wallet.
 func (c *Carrier) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
 	for _, a := range c.sums(b, fee) {
 		code, dim := ledger.WalletOf(a.Asset(), b.Chain)
@@ -228,7 +229,7 @@ func (c *Carrier) wallet(as side, b Batch, fee int64) (lines []ledger.Line) {
 // Source is the source type of a batch's journals.
 const Source = "payout"
 
-// post posts a journal of a batch. The version makes its purpose unique.
+// post posts a journal of a batch. The batch's version makes the journal's purpose unique.
 func post(tx *db.Tx, b Batch, what string, lines []ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
 		CompanyID: b.CompanyID, SourceType: Source, SourceID: b.ID, Purpose: fmt.Sprintf("%s.%d", what, b.Version),
@@ -236,7 +237,7 @@ func post(tx *db.Tx, b Batch, what string, lines []ledger.Line) error {
 	})
 }
 
-// byCompany groups the IDs that pick returns for the jobs' payloads by company.
+// byCompany decodes the payloads of jobs and groups the IDs that pick returns for them by company.
 func byCompany[T any](jobs []job.Job, pick func(T) (string, bool)) (companies []string, of map[string][]string,
 	err error,
 ) {
@@ -261,16 +262,16 @@ const (
 	PurposePayout Purpose = "payout" // pays outputs
 	PurposeSweep  Purpose = "sweep"  // moves a deposit to the hot wallet
 	PurposeGas    Purpose = "gas"    // sends the gas of a sweep to the deposit's address
-	// PurposeCollect transfers money that its payer authorized to one of our addresses. Its value is 0, because it takes
-	// only its fee from the hot wallet; the money arrives as a deposit.
+	// PurposeCollect transfers money that a payer has authorized to one of the operator's addresses. The batch has the
+	// value 0, because the hot wallet pays only the fee; the money arrives as a deposit.
 	PurposeCollect Purpose = "collect"
-	PurposeFill    Purpose = "fill" // uses a nonce that would block later ones; pays only its fee
+	PurposeFill    Purpose = "fill" // uses a nonce that would block later nonces; pays only its fee
 )
 
 // States of a batch in addition to those of outputs.
 const (
-	dead payout.State = "dead" // its inputs were finally spent by another transaction, or it was never signed
-	lost payout.State = "lost" // confirmed after it was dead; its outputs may be paid twice
+	dead payout.State = "dead" // another transaction finally spent its inputs, or the batch was never signed
+	lost payout.State = "lost" // confirmed after it was dead; its outputs may have been paid twice
 )
 
 // Batch is one set of inputs with every transaction signed to spend them.
@@ -279,20 +280,20 @@ type Batch struct {
 	ID        string
 	Chain     string
 	State     payout.State
-	TxID      string // newest signed transaction, or the confirmed one; "" before the first is signed
+	TxID      string // newest signed transaction, or the confirmed transaction; "" before the first is signed
 	Value     int64  // sum of the outputs, or the amount of a sweep
 	Fee       int64  // fee posted so far (account 5000), in units of the native asset
 	Asset     money.Asset
 	Purpose   Purpose
 	Inputs    []chain.WalletCoin
-	Account   string // EVM: account whose nonce it uses; "" if its nonce was freed
+	Account   string // EVM: account whose nonce the batch uses; "" if its nonce was freed
 	Nonce     uint64
 	Change    string // address of the change or target of a sweep, or ""
 	Version   int64
 	CreatedAt time.Time
 	SentAt    time.Time // zero until the network accepts a transaction of the batch
 
-	Signed []Transaction              // by fee, lowest first; at most one of them is still unsigned
+	Signed []Transaction              // by fee, lowest first; at most one is still unsigned
 	Seen   map[string]chain.WatchedTx // state of its transactions on the chain, by txid
 	Outs   []payout.Output            // by position
 }
@@ -305,12 +306,12 @@ func (c *Carrier) NewBatch(tx *db.Tx, companyID string, asset money.Asset, value
 	}
 }
 
-// open reports whether the batch was not confirmed yet but may be.
+// open reports whether the batch is not confirmed yet but can still be.
 func (b Batch) open() bool {
 	return b.State == payout.Prepared || b.State == payout.Sent || b.State == payout.UnknownOutcome
 }
 
-// check returns an error for a state that this version does not know.
+// check returns an error if this version of the program does not know the state.
 func (b Batch) check() error {
 	if b.State == dead || b.State == lost {
 		return nil
@@ -318,8 +319,8 @@ func (b Batch) check() error {
 	return b.State.Check("batch " + b.ID)
 }
 
-// spends returns the amount that the batch takes from the operator's wallets in addition to its fee; a sweep takes
-// nothing.
+// spends returns the amount that the batch takes from the operator's wallets in addition to its fee; only a payout
+// takes any.
 func (b Batch) spends() int64 {
 	if b.Purpose == PurposePayout {
 		return b.Value
@@ -336,23 +337,23 @@ func (b Batch) newest() (Transaction, bool) {
 	return b.Signed[i], true
 }
 
-// ChangeReservation returns the ID that reserves the change of replaced transactions, which can no longer be spent.
-// The batch's own ID reserves its inputs.
+// ChangeReservation returns the ID under which the change of replaced transactions is reserved, because that change
+// no longer exists. The batch's own ID reserves its inputs.
 func (b Batch) ChangeReservation() string { return b.ID + ".change" }
 
 // Transaction is one transaction of a batch.
 type Transaction struct {
 	CompanyID string
-	TxID      string // on EVM networks the hash to be signed until it is signed
-	Unsigned  bool   // a signer in another process has yet to sign it
+	TxID      string // before the signature on EVM networks: the hash to be signed
+	Unsigned  bool   // the signer in another process has not signed it yet
 	BatchID   string
 	Replaces  string       // txid of the replaced transaction, or ""
 	State     payout.State // prepared, sent or in_doubt
 	Raw       []byte
 	Fee       int64
 	Size      int64 // virtual bytes, or gas limit
-	Package   int64 // Size plus unconfirmed ancestors when it was signed
-	Ancestors int64 // number of unconfirmed transactions that it depends on, including itself
+	Package   int64 // Size plus the size of its unconfirmed ancestors when it was signed
+	Ancestors int64 // number of unconfirmed transactions it depends on, including itself
 	Attempts  int64 // consecutive broadcasts that were not accepted
 	CreatedAt time.Time
 }

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// alarmAfter is the number of consecutive failed broadcasts from which on the log level is error.
+	// alarmAfter is the number of consecutive failed broadcasts after which failures are logged as errors.
 	alarmAfter = 10
-	// firstRetry is the delay after the first failed broadcast; it doubles with each.
+	// firstRetry is the delay after the first failed broadcast. The delay doubles with each further failure.
 	firstRetry = 5 * time.Second
-	// findWithin limits the time for finding all refused transactions: a job has 40 seconds and must still store the
+	// findWithin limits the time for finding all refused transactions: a job has 40 seconds, and must still store the
 	// answers.
 	findWithin = 10 * time.Second
 )
 
-// Send implements payout.Rail. The ids are those of stored transactions. It broadcasts the signed ones and records the
-// answers; it requests the signatures of the others.
+// Send implements payout.Rail. ids are the IDs of stored transactions. Send broadcasts the signed transactions and
+// records the answers; for the unsigned ones, it requests signatures.
 func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
 	var ready []Transaction
 	var unsigned []pending
@@ -65,8 +65,9 @@ func (c *Carrier) Send(ctx context.Context, d *db.DB, companyID string, ids []st
 	})
 }
 
-// sendable returns the current transactions of open batches, ready to broadcast. While payouts, or those of their
-// asset, are stopped, those that the network never accepted are returned as stopped instead, and nothing is signed.
+// sendable returns the current transactions of open batches, ready to broadcast. While payouts, or payouts of the
+// asset, are stopped, it returns transactions that the network never accepted as stopped instead, and no unsigned
+// transactions.
 func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ready []Transaction,
 	unsigned []pending, stopped []string, err error,
 ) {
@@ -114,9 +115,9 @@ func (c *Carrier) sendable(ctx context.Context, tx *db.Tx, companyID string, txi
 	return ready, unsigned, stopped, err
 }
 
-// submit broadcasts transactions and returns the answers by txid. After a refusal it searches for the transaction: an
-// earlier attempt may have succeeded, so that its inputs are already spent. If a node does not answer a search, no
-// further ones are made.
+// submit broadcasts transactions and returns the answers by txid. After a refusal it searches for the transaction,
+// because an earlier broadcast may have succeeded, so that the inputs are already spent. If a node does not answer a
+// search, no further searches are made.
 func (c *Carrier) submit(ctx context.Context, txs []Transaction) map[string]payout.Answer {
 	answers := make(map[string]payout.Answer, len(txs))
 	finding, stop := context.WithTimeout(ctx, findWithin)
@@ -140,12 +141,12 @@ func (c *Carrier) submit(ctx context.Context, txs []Transaction) map[string]payo
 	return answers
 }
 
-// record stores the answer to one broadcast.
+// record stores the answer to the broadcast of a transaction.
 func (c *Carrier) record(ctx context.Context, tx *db.Tx, b Batch, t Transaction, answer payout.Answer) error {
 	to, attempts := payout.Sent, int64(0)
 	if answer.Outcome != payout.Accepted {
 		attempts = t.Attempts + 1
-		// An accepted transaction stays sent if the outcome of a repetition is unknown.
+		// A transaction that was accepted before stays sent if the outcome of a repeated broadcast is unknown.
 		if to = payout.UnknownOutcome; answer.Outcome == payout.Unknown && t.State == payout.Sent {
 			to = payout.Sent
 		}

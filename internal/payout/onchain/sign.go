@@ -14,9 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/signer"
 )
 
-// With a signer in another process, the transaction that chooses inputs and recipients stores the unsigned transaction.
-// Send then requests the signature, stores the signed bytes, and broadcasts them in its next run. So whatever is signed
-// was committed before, and a repeated request is about the same transaction.
+// If the signer is another process, the database transaction that chooses inputs and recipients stores the unsigned
+// blockchain transaction. Send then requests the signature, stores the signed bytes, and broadcasts them in its next
+// run. So everything that is signed was committed before, and a repeated request asks for the signature of the same
+// transaction.
 
 // Held is an output that the signer does not pay yet.
 type Held struct {
@@ -35,14 +36,15 @@ func (c *Carrier) signerChain() string {
 	return c.Chain
 }
 
-// Payment returns what an output pays, as the signer sees it.
+// Payment returns the payment of an output in the form that the signer checks.
 func (c *Carrier) Payment(o payout.Output) signer.Payment {
 	return signer.Payment{Chain: c.signerChain(), Asset: o.Amount.Asset(), Address: o.Address, Units: o.Amount.Units(),
 		Reference: o.ID}
 }
 
-// Ask asks the signer about outputs, outside of a transaction. It returns its verdicts by the outputs' IDs, nil if the
-// keys are in this process. If together is true, the outputs will be paid by one transaction.
+// Ask asks the signer whether it would sign payments of outputs. It must run outside of a database transaction. It
+// returns the verdicts by output ID, or nil if the keys are in this process. If together is true, one transaction
+// will pay all the outputs.
 func (c *Carrier) Ask(ctx context.Context, d *db.DB, companyID string, outs []payout.Output, together bool) (
 	map[string]signer.Verdict, error,
 ) {
@@ -73,8 +75,9 @@ func (c *Carrier) Ask(ctx context.Context, d *db.DB, companyID string, outs []pa
 	return of, nil
 }
 
-// FeeCap returns the highest fees that the signer permits, which are unlimited if the keys are in this process. What it
-// does not permit must not be stored to be signed: the refusal would block its inputs, or all later nonces.
+// FeeCap returns the highest fees that the signer permits; they are unlimited if the keys are in this process. A
+// transaction with a higher fee must not be stored for signing: the refusal would block its inputs or all later
+// nonces.
 func (c *Carrier) FeeCap(ctx context.Context) (signer.FeeCap, error) {
 	if c.Signer == nil {
 		return signer.FeeCap{Fee: math.MaxInt64, Rate: math.MaxInt64}, nil
@@ -83,7 +86,8 @@ func (c *Carrier) FeeCap(ctx context.Context) (signer.FeeCap, error) {
 	return info.Fees[c.signerChain()], err
 }
 
-// PermitsFee reports whether the signer permits a transaction that pays only its fee, in units of the native asset.
+// PermitsFee reports whether the signer permits a transaction that pays only a fee of this amount, in units of the
+// native asset.
 func (c *Carrier) PermitsFee(ctx context.Context, fee int64) (bool, error) {
 	most, err := c.FeeCap(ctx)
 	if err != nil || c.Signer == nil {
@@ -105,8 +109,8 @@ func (c *Carrier) PermitsFee(ctx context.Context, fee int64) (bool, error) {
 	return v.Code == "", nil
 }
 
-// Keep stores that the signer does not pay outputs yet, and why. It is an alarm for staff unless time alone makes the
-// payment permitted.
+// Keep stores that the signer does not pay outputs yet, and the reasons. It logs an error for staff, unless the
+// payment will be permitted after some time without any action.
 func (c *Carrier) Keep(ctx context.Context, tx *db.Tx, outs []payout.Output, verdicts map[string]signer.Verdict) error {
 	for _, o := range outs {
 		v := verdicts[o.ID]
@@ -125,10 +129,11 @@ func (c *Carrier) Keep(ctx context.Context, tx *db.Tx, outs []payout.Output, ver
 	return payout.SetReason(ctx, tx, outs, payout.WaitSigner)
 }
 
-// ErrNotHeld is returned for an approval of a payment that the signer does not refuse.
+// ErrNotHeld is returned for an approval of a payment that the signer has not refused.
 var ErrNotHeld = errors.New("the signer refuses no such payment; stipend payouts held lists those that it refuses")
 
-// Approve stores an approval of a payment that the signer refuses, and prepares it again. Only the signer verifies it.
+// Approve stores an approval of a payment that the signer refuses, and enqueues the payment's preparation. Only the
+// signer verifies the approval.
 func Approve(ctx context.Context, tx *db.Tx, a signer.Approval) error {
 	h, err := getHeld(ctx, tx, a.Payment.Reference)
 	if errors.Is(err, db.ErrNoRows) || err == nil && h.Payment != a.Payment {
@@ -148,11 +153,11 @@ func Approve(ctx context.Context, tx *db.Tx, a signer.Approval) error {
 	return insertApproval(ctx, tx, h.CompanyID, h.OutputID, a)
 }
 
-// expiredFor is the time for which approvals are kept after they expired: a replacement of the payout's transaction
+// expiredFor is how long approvals are kept after they expire, because a replacement of the payout's transaction
 // needs them.
 const expiredFor = 90 * 24 * time.Hour
 
-// unsigned returns the transaction of the batch that the signer has not signed yet.
+// unsigned returns the transaction of the batch that the signer has not signed yet. ok is false if there is none.
 func (b Batch) unsigned() (Transaction, bool) {
 	i := slices.IndexFunc(b.Signed, func(t Transaction) bool { return t.Unsigned })
 	if i < 0 {
@@ -161,7 +166,8 @@ func (b Batch) unsigned() (Transaction, bool) {
 	return b.Signed[i], true
 }
 
-// sendable returns the IDs of the batch's transactions for Send: the newest signed one, and one to be signed.
+// sendable returns the IDs of the batch's transactions that Send can process: the newest signed transaction and the
+// unsigned one.
 func (b Batch) sendable() (ids []string) {
 	if b.TxID != "" {
 		ids = append(ids, b.TxID)
@@ -179,9 +185,9 @@ type pending struct {
 	approvals []signer.Approval
 }
 
-// requestSignature requests the signature of a stored transaction and stores the signed bytes. A transaction that the
-// signer refuses is dropped if another can take its place, see drop. Otherwise the refusal is stored, and the request
-// is repeated later: the signer may be given another policy, or time may pass.
+// requestSignature requests the signature of a stored transaction and stores the signed bytes. If the signer refuses
+// and another transaction can take this one's place, the transaction is dropped (see drop). Otherwise the refusal is
+// stored, and the request is repeated later, because the signer's policy may change or a limit may end.
 func (c *Carrier) requestSignature(ctx context.Context, d *db.DB, p pending) error {
 	raw, txid, err := c.family.Sign(ctx, d, p.Batch, p.Transaction, p.approvals)
 	if err == nil {
@@ -198,10 +204,10 @@ func (c *Carrier) requestSignature(ctx context.Context, d *db.DB, p pending) err
 	})
 }
 
-// drop ends a stored transaction that the signer refused, and reports whether it did. Since the transaction has no
-// signature, it was never broadcast. A replacement is deleted: the one that it replaces remains, and its fee may be
-// raised again. The first transaction of a batch is given up with its batch: its coins or its nonce are free and its
-// outputs queued again, so that those which the signer permits are paid.
+// drop ends a stored transaction that the signer refused, and reports whether it did. The transaction was never
+// broadcast, because it has no signature. A replacement is deleted; the transaction that it would have replaced
+// remains, and its fee may be raised again later. If the first transaction of a batch is refused, the batch ends: its
+// coins or nonce are freed and its outputs are queued again, so that the outputs which the signer permits are paid.
 func (c *Carrier) drop(ctx context.Context, tx *db.Tx, p pending, why error) (bool, error) {
 	var refused signer.Refused
 	if !errors.As(why, &refused) {
@@ -220,7 +226,7 @@ func (c *Carrier) drop(ctx context.Context, tx *db.Tx, p pending, why error) (bo
 		}
 		return true, errors.Join(err, deleteUnsigned(ctx, tx, p.Transaction))
 	}
-	// The same transaction may be made again.
+	// A later attempt may create the same transaction.
 	if err := deleteUnsigned(ctx, tx, p.Transaction); err != nil {
 		return false, err
 	}
@@ -233,14 +239,14 @@ func (c *Carrier) drop(ctx context.Context, tx *db.Tx, p pending, why error) (bo
 	return true, c.reopen(ctx, tx, &b, payout.WaitSigner, tx.Now().Add(c.Retry))
 }
 
-// signed stores the signed bytes of a transaction, watches it and enqueues its broadcast.
+// signed stores the signed bytes of a transaction, starts to watch it and enqueues its broadcast.
 func (c *Carrier) signed(ctx context.Context, tx *db.Tx, p pending, raw []byte, txid string) error {
 	b, err := lockBatch(ctx, tx, c.Chain, p.Batch.CompanyID, p.Batch.ID)
 	if err != nil {
 		return err
 	}
 	if t, ok := b.unsigned(); !ok || t.TxID != p.Transaction.TxID || !b.open() {
-		return nil // another run of the job stored it, or the batch ended
+		return nil // another run of the job stored the signature, or the batch ended
 	}
 	t := p.Transaction
 	if err := setSigned(ctx, tx, t, raw, txid); err != nil {
@@ -261,7 +267,7 @@ func (c *Carrier) signed(ctx context.Context, tx *db.Tx, p pending, raw []byte, 
 	return nil
 }
 
-// replaced makes a signed transaction the current one of its batch, and posts its higher fee.
+// replaced makes a newly signed replacement the current transaction of its batch, and posts its higher fee.
 func (c *Carrier) replaced(ctx context.Context, tx *db.Tx, b Batch, t Transaction) error {
 	const reason = "fee raised"
 	more := c.native(t.Fee - b.Fee)
@@ -281,7 +287,7 @@ func (c *Carrier) replaced(ctx context.Context, tx *db.Tx, b Batch, t Transactio
 	return nil
 }
 
-// OwnPath returns the branch and index of one of the wallet's addresses. It reports false for other addresses.
+// OwnPath returns the derivation branch and index of an address of the wallet. ok is false for other addresses.
 func OwnPath(ctx context.Context, d *db.DB, chainName, address string) (branch, index uint32, ok bool, err error) {
 	err = d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		branch, index, err = chain.AddressPath(ctx, tx, chainName, address)

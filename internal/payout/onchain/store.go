@@ -54,7 +54,7 @@ func scanBatch(row *db.Rows) (Batch, error) {
 	return b, json.Unmarshal([]byte(inputs), &b.Inputs)
 }
 
-// batchesOf returns the IDs of the batches of some transactions.
+// batchesOf returns the IDs of the batches that contain some transactions.
 func batchesOf(ctx context.Context, tx *db.Tx, companyID string, txids []string) (ids []string, err error) {
 	for in, args := range db.BindList(tx, txids, 2) {
 		rows, err := tx.Query(ctx, "SELECT batch_id FROM payout_txs WHERE company_id = $1 AND txid IN "+in,
@@ -90,7 +90,8 @@ func lockBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, id
 	return readBatches(ctx, tx, chainName, companyID, ids)
 }
 
-// readBatches returns batches of a chain with their transactions, the state of these on the chain, and their outputs.
+// readBatches returns batches of a chain with their transactions, the states of the transactions on the chain, and
+// their outputs.
 func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, ids []string) ([]Batch, error) {
 	var all []Batch
 	var signed []Transaction
@@ -134,11 +135,11 @@ func readBatches(ctx context.Context, tx *db.Tx, chainName, companyID string, id
 	return all, err
 }
 
-// Outcome is what became of a batch.
+// Outcome is the outcome of a batch.
 type Outcome struct {
 	TxID  string
 	Mined bool // the transaction is in a block and succeeded
-	Over  bool // it failed, or is proven never to be in a block
+	Over  bool // the batch's transaction failed, or is proven never to be in a block
 }
 
 // OutcomeOf returns the outcome of a batch so far.
@@ -157,8 +158,8 @@ func OutcomeOf(ctx context.Context, tx *db.Tx, chainName, companyID, batchID str
 	return o, nil
 }
 
-// advanceBatch changes the state, current transaction and fee of a batch, guarded by the version that was read. This
-// also locks the batch.
+// advanceBatch changes the state, current transaction and fee of a batch. It fails if the batch has changed since it
+// was read. The update also locks the batch.
 func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txid string, fee int64,
 	reason string,
 ) error {
@@ -181,8 +182,8 @@ func advanceBatch(ctx context.Context, tx *db.Tx, b *Batch, to payout.State, txi
 	return nil
 }
 
-// UnderWay returns the amounts and maximum fees of an account's transactions from a nonce on, by asset; fees are in
-// the native asset.
+// UnderWay returns the sum of amounts and maximum fees of an account's transactions whose nonce is at least from, by
+// asset. Fees count under the native asset.
 func (c *Carrier) UnderWay(ctx context.Context, tx *db.Tx, account string, from uint64) (map[money.Asset]int64, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(value) AS BIGINT), CAST(SUM(fee) AS BIGINT) FROM payout_batches
 		WHERE chain = $1 AND account = $2 AND account <> '' AND nonce >= $3 GROUP BY asset`, c.Chain, account, int64(from))
@@ -206,7 +207,7 @@ func (c *Carrier) Blocked(ctx context.Context, tx *db.Tx, account string, nonce 
 	return blocked, err
 }
 
-// Busy reports whether a transaction of an account, or one that sends it gas, is unconfirmed.
+// Busy reports whether a transaction of an account, or a transaction that sends gas to it, is unconfirmed.
 func (c *Carrier) Busy(ctx context.Context, tx *db.Tx, account string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM payout_batches
@@ -240,16 +241,16 @@ func scanTransaction(r *db.Rows) (t Transaction, err error) {
 	return t, err
 }
 
-// setTransactionState stores the result of a broadcast, guarded by the previous one.
+// setTransactionState stores the result of a broadcast. It fails if the transaction has changed since it was read.
 func setTransactionState(ctx context.Context, tx *db.Tx, t Transaction, to payout.State, attempts int64) error {
 	return tx.ExecOne(ctx, `UPDATE payout_txs SET state = $3, attempts = $4
 		WHERE company_id = $1 AND txid = $2 AND state = $5 AND attempts = $6`,
 		t.CompanyID, t.TxID, string(to), attempts, string(t.State), t.Attempts)
 }
 
-// Ancestry returns the number and size of the unconfirmed transactions that an unconfirmed coin of the wallet depends
-// on. Package chain knows the length of the chain of transactions; the stored transaction also knows its other
-// ancestors.
+// Ancestry returns the number and total size of the unconfirmed transactions on which an unconfirmed coin of the
+// wallet depends. Package chain knows only the longest chain of transactions; the stored transaction also records its
+// other ancestors.
 func Ancestry(ctx context.Context, tx *db.Tx, companyID string, c chain.WalletCoin) (ancestors, size int64, err error) {
 	var own int64
 	err = tx.QueryRow(ctx, "SELECT vsize, package, ancestors FROM payout_txs WHERE company_id = $1 AND txid = $2",
@@ -261,7 +262,7 @@ func Ancestry(ctx context.Context, tx *db.Tx, companyID string, c chain.WalletCo
 	return max(ancestors, c.Unconfirmed), size, err
 }
 
-// wakeQueues enqueues a prepare job for every queue of a rail.
+// wakeQueues enqueues a prepare job for every company with queued outputs of a rail.
 func wakeQueues(ctx context.Context, tx *db.Tx, rail payout.RailName) error {
 	companies, err := payout.CompaniesWaiting(ctx, tx, rail)
 	for _, id := range companies {
@@ -309,8 +310,8 @@ func feeRate(ctx context.Context, tx *db.Tx, chainName string) (rate int64, at t
 	return rate, db.Time(micros), err
 }
 
-// Mismatched returns transactions for which chain and ledger disagree: confirmed but not posted, and posted but not
-// in a block. Both are resolved by jobs, unless these fail.
+// Mismatched returns transactions for which chain and ledger disagree: unbooked are confirmed but not posted, gone
+// are posted but not in a block. Jobs resolve both, so they remain only if jobs fail.
 func Mismatched(ctx context.Context, tx *db.Tx, chainName string) (unbooked, gone []Transaction, err error) {
 	for _, q := range []struct {
 		found *[]Transaction

@@ -11,8 +11,8 @@ import (
 	"github.com/stipend/stipend/internal/signer"
 )
 
-// setSigned stores the signature of a transaction. The transaction's key changes to its real txid, which on EVM
-// networks depends on the signature.
+// setSigned stores the signature of a transaction. The row's key changes to the final txid, which on EVM networks
+// depends on the signature.
 func setSigned(ctx context.Context, tx *db.Tx, t Transaction, raw []byte, txid string) error {
 	return tx.ExecOne(ctx, `UPDATE payout_txs SET txid = $3, raw = $4, unsigned = FALSE, refusal = '', created_at = $5
 		WHERE company_id = $1 AND txid = $2 AND unsigned`, t.CompanyID, t.TxID, txid, hex.EncodeToString(raw),
@@ -26,7 +26,7 @@ func setRefusal(ctx context.Context, tx *db.Tx, t Transaction, why string) error
 	return err
 }
 
-// freeAccount lets another batch use the nonce of a batch.
+// freeAccount separates a batch from its nonce, so that another batch can use the nonce.
 func freeAccount(ctx context.Context, tx *db.Tx, b Batch) error {
 	_, err := tx.Exec(ctx, "UPDATE payout_batches SET account = '' WHERE company_id = $1 AND batch_id = $2", b.CompanyID,
 		b.ID)
@@ -50,12 +50,12 @@ func Refusals(ctx context.Context, tx *db.Tx) (n int64, err error) {
 	return held + unsigned, err
 }
 
-// presentlyHeld are the refusals whose outputs still wait for the signer. A refusal stays stored when its output was
-// canceled, changed or paid otherwise.
+// presentlyHeld selects the refusals whose outputs still wait for the signer. A stored refusal remains when its
+// output was canceled, changed or paid in another way.
 const presentlyHeld = `signer_holds h JOIN outputs o ON o.company_id = h.company_id AND o.output_id = h.output_id
 	WHERE o.state = 'queued' AND o.reason = $1`
 
-// insertHeld stores that the signer does not pay an output, or another reason for it.
+// insertHeld stores the reason why the signer does not pay an output, or replaces an earlier reason.
 func insertHeld(ctx context.Context, tx *db.Tx, h Held) error {
 	payment, err := json.Marshal(h.Payment)
 	if err != nil {
@@ -73,8 +73,8 @@ func insertHeld(ctx context.Context, tx *db.Tx, h Held) error {
 	return err
 }
 
-// release deletes what was stored about outputs that are paid now. Their approvals stay: the signer reads them again
-// for a replacement.
+// release deletes the refusals of outputs that are paid now. It keeps their approvals, because the signer needs them
+// again for a replacement.
 func release(ctx context.Context, tx *db.Tx, companyID string, ids []string) error {
 	for in, args := range db.BindList(tx, ids, 2) {
 		if _, err := tx.Exec(ctx, "DELETE FROM signer_holds WHERE company_id = $1 AND output_id IN "+in,

@@ -197,7 +197,7 @@ func (f *Fixture) Paused() (why string) {
 	return why
 }
 
-// Hold keeps the queued outputs of Payroll from being paid and returns their number.
+// Hold keeps the queued outputs of Payroll from being prepared and returns their number.
 func (f *Fixture) Hold() (n int64) {
 	f.Helper()
 	f.Write(func(ctx context.Context, tx *db.Tx) (err error) {
@@ -207,14 +207,14 @@ func (f *Fixture) Hold() (n int64) {
 	return n
 }
 
-// Resume ends Hold.
+// Resume ends the hold of the outputs of Payroll.
 func (f *Fixture) Resume() {
 	f.Helper()
 	f.Write(func(ctx context.Context, tx *db.Tx) error { return payout.Resume(ctx, tx, Company, Payroll) })
 }
 
-// Delays returns the payout.delayed events of Company: the reason, the number of waiting outputs, their amount,
-// currency and network.
+// Delays returns the payout.delayed events of Company as texts: the reason, the number of waiting outputs, their
+// amount, currency and network.
 func (f *Fixture) Delays() (all []string) {
 	f.Helper()
 	f.Read(func(ctx context.Context, tx *db.Tx) error {
@@ -238,7 +238,7 @@ func (f *Fixture) Delays() (all []string) {
 	return all
 }
 
-// Connection is the state of the connection to the network or bank.
+// Connection is the state of a simulated connection to the network or bank.
 type Connection int
 
 // Connections that a test can set.

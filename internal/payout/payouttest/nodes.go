@@ -9,14 +9,14 @@ import (
 	"github.com/stipend/stipend/internal/payout/onchain"
 )
 
-// Network is a chain's node with functions that control it.
+// Network is a node of a chain, with functions that control the node.
 type Network struct {
 	Nodes onchain.Nodes
 	// Sign returns a new valid transaction.
 	Sign func() onchain.Transaction
 	// Refused is a transaction that the network will never accept.
 	Refused onchain.Transaction
-	// Executed returns the number of executions of the transaction: 0 or 1.
+	// Executed returns the number of times that the network executed the transaction: 0 or 1.
 	Executed func(txid string) int
 	// Set sets the state of the connection.
 	Set func(Connection)

@@ -23,18 +23,18 @@ type Outside struct {
 	Unpayable func() payout.Output
 	// Set sets the state of the connection.
 	Set func(Connection)
-	// Advance makes the network or bank confirm what it received: it mines a block, or the bank answers. The suite then
-	// runs the rail's jobs.
+	// Advance makes the network or bank confirm the payments that it received: it mines a block, or the bank answers.
+	// The suite then runs the rail's jobs.
 	Advance func()
 	// Revert undoes the last confirmation: the block leaves the chain, or the bank returns the payment. The output then
-	// has the state Reverted. It is nil if confirmations are final.
+	// has the state Reverted. Revert is nil if confirmations are final.
 	Revert   func(o payout.Output)
 	Reverted payout.State
 	// Executed returns the number of payments of the output that the network or bank accepted.
 	Executed func(o payout.Output) int
 }
 
-// scene is the state of one case.
+// scene is the state of one test case.
 type scene struct {
 	Outside
 	*Fixture
@@ -71,7 +71,7 @@ func (s *scene) run() {
 	s.Drain()
 }
 
-// confirm lets time pass and the network or bank confirm what it received.
+// confirm advances the clock and makes the network or bank confirm the payments that it received.
 func (s *scene) confirm() {
 	s.Helper()
 	for range 3 {
