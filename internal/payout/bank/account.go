@@ -28,17 +28,17 @@ const (
 	FormatPain  = "pain.001"
 )
 
-// Formats of accounts whose payments are ordered by calls to the bank's API.
+// Formats of accounts whose bank executes payments through an API.
 const (
 	FormatIncrease = "increase"
 	FormatColumn   = "column"
 	FormatWise     = "wise"
 )
 
-// apiSuffix ends the names of files for an API.
+// apiSuffix is the extension of the names of files for an API.
 const apiSuffix = ".json"
 
-// nachaSuffix ends the names of NACHA files.
+// nachaSuffix is the extension of the names of NACHA files.
 const nachaSuffix = ".ach"
 
 // maxPayments is the largest number of payments in one file.
@@ -63,17 +63,18 @@ type Account struct {
 	CutOff   string   `json:"cut_off"` // time of day, such as 15:30; later files are executed on the next business day
 	Zone     string   `json:"zone"`    // time zone of CutOff, such as Europe/Berlin
 	// ReturnFee is the largest amount that the bank may withhold from a returned payment, such as 25.00; empty means
-	// zero. If more is missing, staff decide.
+	// zero. If the bank withholds more, staff decide.
 	ReturnFee string `json:"return_fee,omitempty"`
 
-	// StatementDays is the number of business days after which a statement that the bank sends as a file is late; 0 means
-	// one. A bank that makes none on days without entries needs more.
+	// StatementDays is the number of business days after which a statement sent as a file is overdue; 0 means one. A
+	// bank that sends no statement for days without entries needs a higher number.
 	StatementDays int `json:"statement_days,omitempty"`
 
-	// VerificationOptOut is the instruction to the bank, as agreed with it, to execute a SEPA file without Verification of
-	// Payee, or "". It is written to files with several payments: a single payment is always verified.
+	// VerificationOptOut is the instruction, as agreed with the bank, to execute a SEPA file without Verification of
+	// Payee; "" for none. It is written only to files with several payments: the payee of a single payment is always
+	// verified.
 	VerificationOptOut string `json:"verification_opt_out,omitempty"`
-	// Instant makes SEPA payments instant payments; nil means none.
+	// Instant has the rules for SEPA instant payments; nil disables them.
 	Instant *Instant `json:"instant,omitempty"`
 
 	CompanyID string `json:"company_id,omitempty"` // NACHA: company identification, assigned by the bank
@@ -83,15 +84,16 @@ type Account struct {
 	Destination     string `json:"destination,omitempty"`
 	DestinationName string `json:"destination_name,omitempty"` // NACHA: name of the immediate destination
 	Savings         bool   `json:"savings,omitempty"`          // NACHA: whether it is a savings account
-	// SameDay are the bank's deadlines for the three windows of same-day ACH, such as 10:00, 14:15 and 16:15; "" for a
-	// window that the bank does not offer. Without deadlines every payment arrives on the next business day.
+	// SameDay has the bank's deadlines for the three windows of same-day ACH, such as 10:00, 14:15 and 16:15; "" for a
+	// window that the bank does not offer. Without deadlines, every payment settles on the next business day.
 	SameDay []string `json:"same_day,omitempty"`
-	// CTX makes a payment to a company that has an invoice and a description a CTX entry, which contains both. The bank
-	// must originate this class. Without it, entries contain the invoice or, if there is none, the description.
+	// CTX makes a payment a CTX entry if the payee is a company and the payment has an invoice and a description, so
+	// that the entry contains both. The bank must originate this class of entries. Without CTX, entries contain the
+	// invoice or, if there is none, the description.
 	CTX bool `json:"ctx,omitempty"`
 
-	// Source is the ID of the account number that payees of instant payments see, for Increase. Without it there are
-	// none.
+	// Source is the ID of the account number that payees of instant payments see, for Increase. If it is empty, there
+	// are no instant payments.
 	Source string `json:"source_account,omitempty"`
 	// InstantLimit is the largest amount of an instant payment, such as 25000.00. Empty means the network's limit for
 	// Increase, and no instant payments for Column.
@@ -99,10 +101,10 @@ type Account struct {
 
 	// Profile is the ID of the business profile that owns the balance Number, for Wise.
 	Profile string `json:"profile,omitempty"`
-	// Pays are further currencies that are paid from the balance, exchanged by the bank, for Wise.
+	// Pays are further currencies that are paid from the balance with an exchange by the bank, for Wise.
 	Pays []money.Asset `json:"pays,omitempty"`
 
-	// Debits are the rules for direct debits to this account; nil means none.
+	// Debits has the rules for direct debits to this account; nil disables them.
 	Debits *Debits `json:"debits,omitempty"`
 
 	zone    *time.Location
@@ -111,15 +113,16 @@ type Account struct {
 	newYork *time.Location  // zone in which the windows of same-day ACH close; set with sameDay
 }
 
-// Instant are the rules for the SEPA instant payments of an account. Payments over the limit or outside the hours are
-// ordinary SEPA payments.
+// Instant has the rules for the SEPA instant payments of an account. Payments above the limit or outside of the hours
+// are ordinary SEPA payments.
 type Instant struct {
 	Limit string `json:"limit"` // largest amount, such as 100000.00
-	// From and Until are the hours of every day in which the bank accepts instant payments, such as 06:00 and 22:00;
-	// both empty: always.
+	// From and Until limit the hours of every day in which the bank accepts instant payments, such as 06:00 and 22:00.
+	// If both are empty, the bank accepts them at any time.
 	From  string `json:"from,omitempty"`
 	Until string `json:"until,omitempty"`
-	// Fallback states whether a payment that the bank refuses as an instant one is sent again as an ordinary one.
+	// Fallback states whether a payment that the bank refuses as an instant payment is sent again as an ordinary
+	// payment.
 	Fallback bool `json:"fallback"`
 
 	most        int64 // cents
@@ -148,7 +151,7 @@ func (i *Instant) prepare() error {
 	return nil
 }
 
-// PaysInstantly reports whether a payment of an amount that is sent now is an instant one.
+// PaysInstantly reports whether a payment of an amount that is sent now is an instant payment.
 func (a Account) PaysInstantly(now time.Time, amount money.Amount) bool {
 	return a.instantAt(now) && a.scheme() == iso20022.SEPA && amount.Units() <= a.Instant.most
 }
@@ -312,8 +315,8 @@ func timeOfDay(t time.Time) time.Duration {
 	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
 }
 
-// prepareSameDay parses the deadlines of same-day ACH. None may be later than the one that the ACH operators have for
-// banks, in winter or in summer.
+// prepareSameDay parses the deadlines of same-day ACH. Each deadline must not be later than the deadline that the ACH
+// operators set for banks, in winter and in summer.
 func (a *Account) prepareSameDay() error {
 	newYork, err := time.LoadLocation("America/New_York")
 	if err != nil || a.zone == nil {
@@ -344,9 +347,9 @@ func (a *Account) prepareSameDay() error {
 	return nil
 }
 
-// sameDayWindow returns the index of the window in which a payment settles that the bank receives now, or -1 if it
-// cannot settle today. A window is over when it closes for banks on that day in New York, even if the account's
-// deadline is later there, as in the weeks in which only one of both zones has summer time.
+// sameDayWindow returns the index of the window in which a payment that the bank receives now settles, or -1 if the
+// payment cannot settle today. A window ends when it closes for banks on that day in New York, even if the account's
+// deadline in its own zone is later, as in the weeks in which only one of the zones has summer time.
 func (a Account) sameDayWindow(now time.Time, cents int64) int {
 	now = now.In(a.zone)
 	if !a.Calendar.isBusinessDay(now) || cents > nacha.SameDayMaxCents {
@@ -360,8 +363,8 @@ func (a Account) sameDayWindow(now time.Time, cents int64) int {
 	return -1
 }
 
-// settlement returns the day on which an ACH payment settles that is written to a file now, and the descriptive date
-// that asks the bank for a window of that day, "" for the next business day.
+// settlement returns the day on which an ACH payment that is written to a file now settles. window is the descriptive
+// date that asks the bank for a same-day window, or "" if the payment settles on a later day.
 func (a Account) settlement(now time.Time, cents int64) (day time.Time, window string) {
 	if i := a.sameDayWindow(now, cents); i >= 0 {
 		local := now.In(a.zone)
@@ -378,7 +381,8 @@ func (a Account) maxReturnFee() (money.Amount, error) {
 	return money.Parse(a.Currency, a.ReturnFee)
 }
 
-// MaxReturnFee returns the most that the bank may withhold from a returned payment, or take with a returned debit.
+// MaxReturnFee returns the largest amount that the bank may withhold from a returned payment or charge for a returned
+// debit.
 func (a Account) MaxReturnFee() money.Amount {
 	fee, err := a.maxReturnFee()
 	if err != nil {
@@ -387,7 +391,7 @@ func (a Account) MaxReturnFee() money.Amount {
 	return fee
 }
 
-// Identifiers returns the account's IBAN or, if it has none, its local number.
+// Identifiers returns the account's IBAN or, if Number is not an IBAN, its local number.
 func (a Account) Identifiers() (iban, number string) {
 	if iso20022.IsIBAN(a.Number) {
 		return a.Number, ""
@@ -395,22 +399,23 @@ func (a Account) Identifiers() (iban, number string) {
 	return "", a.Number
 }
 
-// ByAPI reports whether payments are ordered by calls to the bank's API.
+// ByAPI reports whether payments are ordered through the bank's API.
 func (a Account) ByAPI() bool {
 	return a.Format == FormatIncrease || a.Format == FormatColumn || a.Format == FormatWise
 }
 
-// AllowsInstant reports whether an amount may be paid by an instant payment.
+// AllowsInstant reports whether an amount is within InstantLimit.
 func (a Account) AllowsInstant(x money.Amount) bool {
 	most, err := money.Parse(a.Currency, a.InstantLimit)
 	return a.InstantLimit == "" || err == nil && x.Cmp(most) <= 0
 }
 
-// ChooseAccount returns the account from which a destination in a country is paid by a company of another: for ACH
-// destinations in the United States an account with an API or, if there is none, for NACHA files, otherwise an account
-// for credit transfers or, if there is none, at Wise. Payments with a party abroad, the company or the payee, would be
-// international ACH transactions (IAT), which neither files nor calls contain; they need an account for credit
-// transfers. party is the country of the party that is abroad or, if none is, of any; "" if it is unknown.
+// ChooseAccount returns the account from which a payment to a destination in the country to is made. A destination
+// for ACH payments in the United States is paid from an account with an API or else from an account with NACHA files.
+// Other destinations are paid from an account for credit transfers or else from an account at Wise. If the paying
+// company or the payee is outside of the United States, an ACH payment would be an international transaction (IAT),
+// which this package does not support; such a payment needs an account for credit transfers. party is the country of
+// a party that is abroad; if no party is abroad, the country of any party; "" if unknown.
 func ChooseAccount(accounts []Account, asset money.Asset, to, scheme, party string) (Account, bool) {
 	formats := []string{FormatPain, FormatWise}
 	switch {
@@ -430,16 +435,16 @@ func ChooseAccount(accounts []Account, asset money.Asset, to, scheme, party stri
 	return Account{}, false
 }
 
-// OnlyInternationalACH reports whether a destination cannot be paid because a party is abroad, and could be paid
-// otherwise.
+// OnlyInternationalACH reports whether a destination cannot be paid because a party is outside of the United States,
+// and could be paid if both parties were inside.
 func OnlyInternationalACH(accounts []Account, asset money.Asset, to, scheme, party string) bool {
 	_, payable := ChooseAccount(accounts, asset, to, scheme, party)
 	_, otherwise := ChooseAccount(accounts, asset, to, scheme, "US")
 	return !payable && otherwise
 }
 
-// party returns the country of the party of a payment that is outside of the United States: the payer or the payee, by
-// the address of the account's holder. If none is, it returns the payer's country.
+// party returns the country of the party of a payment that is outside of the United States: the payee, by the address
+// of the account's holder, or else the payer. If neither is, it returns the payer's country.
 func (d Destination) party(payerCountry string) string {
 	var data struct {
 		Address struct {
@@ -448,12 +453,12 @@ func (d Destination) party(payerCountry string) string {
 	}
 	if err := json.Unmarshal(d.Data, &data); err != nil || payerCountry != "" && !country.InUnitedStates(payerCountry) ||
 		data.Address.Country == "" || country.InUnitedStates(data.Address.Country) {
-		return payerCountry // a destination that cannot be read is refused when it is encoded
+		return payerCountry // an unreadable destination is refused when it is encoded
 	}
 	return data.Address.Country
 }
 
-// Day returns the date at the account's bank.
+// Day returns the date of a time in the time zone of the account's bank, such as 2026-03-02.
 func (a Account) Day(at time.Time) string {
 	if a.zone != nil {
 		at = at.In(a.zone)
@@ -461,9 +466,9 @@ func (a Account) Day(at time.Time) string {
 	return at.Format(time.DateOnly)
 }
 
-// executionDay returns the day on which the bank executes a file that it receives now: today before the cut-off of a
-// business day, otherwise the next business day. For NACHA files it is one business day later, when the money
-// arrives: that is the day that the file states.
+// executionDay returns the day on which the bank executes a file that it receives now: today if today is a business
+// day and the cut-off has not passed, otherwise the next business day. For NACHA files it returns the business day
+// after that, on which the money arrives, because NACHA files state that day.
 func (a Account) executionDay(now time.Time) time.Time {
 	local := now.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
@@ -484,7 +489,7 @@ type Payment struct {
 	Scheme  string          // payment scheme, such as ach or sepa_ct
 	Data    json.RawMessage // fields of the destination
 	Details payout.Details
-	Instant bool // SEPA instant payment, which the file pays at once
+	Instant bool // SEPA instant payment, which the bank executes at once
 	Prenote bool // ACH entry of zero that only checks the account
 }
 
@@ -494,7 +499,7 @@ type Message struct {
 	Execute time.Time // earliest day on which a payment of the file is executed
 	Body    []byte
 	Instant bool  // SEPA instant payments
-	Parts   []int // for each payment, the number (from 1) of the account debit that covers it
+	Parts   []int // for each payment, the number (from 1) of the debit of the account that covers it
 }
 
 // FileReference returns the reference of a file, such as S0000012.
@@ -514,8 +519,8 @@ type Reference struct {
 
 var referencePattern = regexp.MustCompile(`(?:^|[^A-Za-z0-9])S([0-9]{7})(?:([PB])([0-9]{5}))?(?:$|[^A-Za-z0-9])`)
 
-// FindReference returns the first reference in the given texts; a reference to a payment or part takes precedence
-// over one to a file.
+// FindReference returns the first reference in the given texts. A reference to a payment or a part takes precedence
+// over a reference to a file.
 func FindReference(texts ...string) (n Reference, ok bool) {
 	for _, text := range texts {
 		for _, m := range referencePattern.FindAllStringSubmatch(text, 8) {
@@ -536,7 +541,7 @@ func FindReference(texts ...string) (n Reference, ok bool) {
 	return n, ok
 }
 
-// Part is a partial amount of a payment that the bank sent back. The reason, and whether the rest follows, is unknown.
+// Part is a part of a payment's amount that the bank sent back. It is not known why, or whether the rest will follow.
 type Part struct {
 	Payment string // payment reference, such as S0000012P00003
 	Amount  money.Amount
@@ -548,13 +553,13 @@ var errDestination = errors.New("the destination lacks data that the bank requir
 // errTooLarge reports that a payment exceeds the limit of its format.
 var errTooLarge = errors.New("the payment exceeds the limit of the file format")
 
-// Check reports whether a payment can be part of a file of the account: the error wraps errDestination if its
-// destination is unusable and is errTooLarge if its amount is.
+// Check reports whether a payment can be part of a file of the account. The error wraps errDestination if the
+// destination is unusable, and is errTooLarge if the amount is too large.
 func (a Account) Check(now time.Time, p Payment) error {
 	if a.Format == FormatNACHA && p.Amount.Units() > nacha.MaxCents {
 		return errTooLarge
 	}
-	// Encode it alone: a payment that cannot be encoded must not block the file of all others.
+	// Encode the payment alone: a payment that cannot be encoded must not block the file of all others.
 	if _, err := a.Encode(1, now, []Payment{p}); err != nil {
 		return fmt.Errorf("%w: %w", errDestination, err)
 	}
@@ -606,7 +611,7 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 				text, err := nacha.Advice{Reference: t.ID, Payer: cmp.Or(d.Payer, a.Name), Payee: t.Creditor.Name,
 					Invoice: d.Invoice, Note: d.Description, Cents: t.Amount.Units(), Created: now.In(a.zone),
 					Effective: day}.Encode()
-				if err == nil { // otherwise it stays a CCD entry: a text has no character that the order can contain
+				if err == nil { // otherwise the entry stays a CCD entry: its texts are empty in X12
 					e := &out.Entries[len(out.Entries)-1]
 					e.CTX, e.Addenda = true, text
 				}
@@ -638,8 +643,8 @@ func (a Account) Encode(number int64, now time.Time, payments []Payment) (Messag
 	return f, err
 }
 
-// entryDescription returns the company entry description of an ACH credit to a person or a company. PAYROLL is for the
-// pay of people on their own accounts.
+// entryDescription returns the company entry description of an ACH credit to a person or a company. PAYROLL is only
+// for wages that are paid to people.
 func entryDescription(p payout.Purpose, toCompany bool) string {
 	switch {
 	case p == payout.PurposeVendor:
@@ -725,11 +730,11 @@ func (a Account) transfer(p Payment) (t transfer, err error) {
 	return t, nil
 }
 
-// maxRemittance is the length of the text of a payment.
+// maxRemittance is the largest length of the text of a payment.
 const maxRemittance = 140
 
 // remittance returns the text of a payment on the payee's statement: its description and the number of the invoice,
-// which is never cut, or the payer's name if there is neither.
+// which is never truncated, or the payer's name if there is neither.
 func remittance(d payout.Details) string {
 	text, number := latin(d.Description), latin(d.Invoice)
 	if strings.Contains(text, number) {
@@ -759,7 +764,7 @@ func purposeCode(p payout.Purpose) string {
 	return ""
 }
 
-// scheme returns the scheme of the account's files, other than instant payments.
+// scheme returns the scheme of the account's files that are not for instant payments.
 func (a Account) scheme() iso20022.Scheme {
 	if a.Currency == money.EUR && a.Format == FormatPain {
 		return iso20022.SEPA
@@ -767,8 +772,8 @@ func (a Account) scheme() iso20022.Scheme {
 	return iso20022.CreditTransfer
 }
 
-// fileKey identifies the file that a payment belongs to, among those made at one time. A pain.001 file has one category
-// purpose, so that the bank can book wages as such.
+// fileKey identifies the file to which a payment belongs, among the files made at the same time. A pain.001 file has
+// one category purpose, so that the bank can book wages separately.
 func (a Account) fileKey(p Payment) string {
 	key := a.ID + " " + string(p.Amount.Asset()) + " " + a.Format
 	if a.Format == FormatPain {
@@ -786,8 +791,8 @@ func isSEPA(number string) bool {
 	return c != nil && c.SEPA && c.IBAN != nil && c.IBAN.MatchString(number)
 }
 
-// clearingMember returns the national code of the payee's bank. If ISO 20022 does not define the clearing system, it
-// is named by country and scheme.
+// clearingMember returns the national code of the payee's bank. If ISO 20022 does not define the clearing system, the
+// system is named by country and scheme.
 func clearingMember(countryCode, scheme, account, bic string, get func(string) string) iso20022.Member {
 	if c := country.Find(countryCode); c != nil && c.Clearing != nil {
 		code := ""
@@ -817,7 +822,7 @@ func clearingMember(countryCode, scheme, account, bic string, get func(string) s
 	return iso20022.Member{System: countryCode + " " + scheme, Code: code}
 }
 
-// latin transliterates a text to the characters that every bank accepts, with single spaces.
+// latin replaces every character of a text that is not accepted by every bank, and collapses spaces.
 func latin(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if iso20022.IsSEPACharacter(r) {

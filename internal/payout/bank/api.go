@@ -19,29 +19,29 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// An API executes single payments by calls to a bank, instead of payment files. The payments of one call of Prepare
-// are a file all the same: numbered, sealed and stored before anything is sent.
+// An API executes single payments through calls to a bank, instead of payment files. The payments of one call of
+// Prepare still form a file, which is numbered, sealed and stored before anything is sent.
 //
 //	transfer  new → in_doubt → accepted → ended
 //	           ↑        └→ new with the fallback method, or ended if the bank refused it
 //	           └──────────────┘
 //
-// The state in_doubt and the method are committed before the first call that creates a transfer. After any response
-// that proves nothing, the rail asks the bank for the transfer with the same key before it repeats the call, also with
-// the same key. The key is the payment's reference and the method.
+// The state in_doubt and the method are committed before the first call that creates a transfer. After a response
+// that leaves the outcome unknown, the rail first asks the bank for the transfer with the same key, and only then
+// repeats the call with that key. The key consists of the payment's reference and the method.
 type API interface {
-	// Method returns the way in which the bank should pay an order, such as "rtp" or "ach". It changes nothing.
+	// Method returns the way in which the bank should pay an order, such as "rtp" or "ach". It has no side effects.
 	Method(ctx context.Context, o Order) (string, error)
-	// Create creates a transfer, or returns the one that an earlier call with the same key created. A definite refusal
-	// is a Transfer with status TransferRejected. Any error means that the transfer may exist. The error is ErrOther if
-	// the key belongs to another payment.
+	// Create creates a transfer, or returns the transfer that an earlier call with the same key created. A definite
+	// refusal is returned as a Transfer with status TransferRejected. Any error means that the transfer may exist. The
+	// error is ErrOther if the key belongs to another payment.
 	Create(ctx context.Context, o Order) (Transfer, error)
-	// Find returns the transfer with the key of an order, ErrNoTransfer if the bank has none, or ErrOther.
+	// Find returns the transfer with the key of an order, ErrNoTransfer if the bank has no such transfer, or ErrOther.
 	Find(ctx context.Context, o Order) (Transfer, error)
 	// Get returns a transfer by its ID.
 	Get(ctx context.Context, o Order, id string) (Transfer, error)
-	// Statement returns the entries of an account from a time on and before another, which is one day in the account's
-	// zone, or [ErrStatementPending].
+	// Statement returns the entries of an account in [from, to), which is one day in the account's time zone, or
+	// [ErrStatementPending].
 	Statement(ctx context.Context, a Account, from, to time.Time) (Statement, error)
 }
 
@@ -57,9 +57,10 @@ type Order struct {
 	Reference string // S0000012P00003
 	Method    string
 	Payment
-	Debit nacha.Debit // collects the amount from the account instead of paying it; "" for a payment
-	Retry bool        // a debit that repeats a returned one
-	// Reverses is the bank's ID of the ACH transfer that this order takes back for one of [ReversalReasons], or "".
+	Debit nacha.Debit // kind of the debit if the order collects the amount from the account; "" for a payment
+	Retry bool        // the order is a debit that repeats a returned debit
+	// Reverses is the bank's ID of the ACH transfer that this order reverses, and Reason is one of [ReversalReasons];
+	// both are "" for other orders.
 	Reverses, Reason string
 }
 
@@ -74,9 +75,9 @@ type TransferStatus int
 
 // Statuses of a transfer.
 const (
-	TransferPending  TransferStatus = iota // the bank has it
+	TransferPending  TransferStatus = iota // the bank has accepted the transfer
 	TransferPaid                           // the money left the account
-	TransferRejected                       // the bank did not and will not pay it
+	TransferRejected                       // the bank did not and will not pay the transfer
 	TransferReturned                       // the money left the account and came back
 )
 
@@ -86,9 +87,10 @@ type Transfer struct {
 	Status TransferStatus
 	Code   string       // the bank's reason for a rejection or return, such as R03 or AC04
 	Info   string       // the bank's text
-	Back   money.Amount // amount that came back; without an asset it is the whole amount
-	// Cost is what left the account for a transfer that is paid, with the bank's price, in the account's currency; without
-	// an asset it is the payment's amount. Price is the part of it that is the bank's price, or without an asset.
+	Back   money.Amount // amount that came back; without an asset it is the full amount
+	// Cost is the total that left the account for a paid transfer, including the bank's price, in the account's
+	// currency; without an asset it is the payment's amount. Price is the bank's price, which is a part of Cost; it may
+	// lack an asset.
 	Cost, Price money.Amount
 	Fallback    string   // the method that may pay a rejected transfer, or ""
 	Final       bool     // no return can follow
@@ -98,8 +100,8 @@ type Transfer struct {
 // Wanted is a notification of change.
 type Wanted struct{ Code, Data string } // Data as [nacha.Correction.Corrected] returns it
 
-// addChange adds a notification of change of a payment. One that does not correct the destination is a problem for
-// staff.
+// addChange adds a notification of change of a payment. A notification that does not correct the destination is a
+// problem for staff.
 func (b *fileUpdate) addChange(ref Reference, w Wanted) {
 	if _, err := (nacha.Response{Code: w.Code, Corrected: w.Data}).Correction(); err != nil {
 		b.problem("payment %d has the notification of change %q, which corrects no destination; ask the bank", ref.Position,
@@ -109,15 +111,15 @@ func (b *fileUpdate) addChange(ref Reference, w Wanted) {
 	b.apply(fact{ref: ref, kind: changed, code: w.Code, info: w.Data})
 }
 
-// Payee has the fields of a destination that an API in the United States needs.
+// Payee has the fields of a destination that banks in the United States need.
 type Payee struct {
 	Name, Routing, Account string
 	Savings, Business      bool
 	Address                iso20022.Address
 }
 
-// Payer returns the name of the company that pays, transliterated, or the account holder's if it is unknown or
-// collects a debit.
+// Payer returns the name of the company that pays, transliterated. If it is unknown, or the order is a debit, Payer
+// returns the name of the account holder.
 func (o Order) Payer() string {
 	if o.Debit != "" {
 		return latin(o.Account.Name)
@@ -125,7 +127,7 @@ func (o Order) Payer() string {
 	return cmp.Or(latin(o.Details.Payer), latin(o.Account.Name))
 }
 
-// Remittance returns the text that the payee sees, at most 140 ASCII characters and not empty.
+// Remittance returns the text that the payee sees: 1 to 140 ASCII characters.
 func (o Order) Remittance() string { return cmp.Or(remittance(o.Details), o.Payer()) }
 
 // EntryDescription returns the company entry description of an ACH entry, such as PAYROLL.
@@ -140,7 +142,7 @@ func (o Order) EntryDescription() (string, error) {
 	return entryDescription(o.Details.Purpose, to.Business), err
 }
 
-// Payee returns the fields of the payment's destination, transliterated, or an error if one is missing.
+// Payee returns the fields of the payment's destination, transliterated, or an error if a field is missing.
 func (p Payment) Payee() (Payee, error) {
 	to, err := p.Receiver()
 	if err == nil && to.Routing == "" {
@@ -149,7 +151,7 @@ func (p Payment) Payee() (Payee, error) {
 	return to, err
 }
 
-// Receiver returns the fields of the payment's destination, transliterated, which may lack a routing number.
+// Receiver is like [Payment.Payee], but accepts a destination without a routing number.
 func (p Payment) Receiver() (Payee, error) {
 	t, err := Account{}.transfer(p)
 	return Payee{t.holder, t.routing, t.Creditor.Account, t.savings, t.Company, t.Address}, err
@@ -161,12 +163,12 @@ const methodACH = "ach"
 // States of a transfer in bank_transfers.
 const (
 	transferNew      = "new"      // nothing was sent
-	transferInDoubt  = "in_doubt" // the bank may have it
-	transferAccepted = "accepted" // the bank has it
+	transferInDoubt  = "in_doubt" // the bank may have the transfer
+	transferAccepted = "accepted" // the bank has the transfer
 	transferEnded    = "ended"    // its outcome is final
 )
 
-// Numbers of transfers that are handled at a time.
+// Numbers of transfers that are processed together.
 const (
 	transfersPerStep  = 50
 	stepsPerJob       = 4
@@ -174,8 +176,8 @@ const (
 	transfersPerCheck = 200 // per run of Collect and account
 )
 
-// Times for which a transfer is checked: the first interval, the longest, and the end. ACH payments can be returned for
-// 60 days.
+// Intervals at which an accepted transfer is checked: the shortest, the longest, and the age at which the checks end.
+// ACH payments can be returned for 60 days.
 const (
 	firstCheck   = time.Minute
 	longestCheck = 24 * time.Hour
@@ -189,7 +191,7 @@ type storedOrder struct {
 	Scheme  string          `json:"scheme"`
 	Data    json.RawMessage `json:"data"`
 	Details payout.Details  `json:"details"`
-	// Reverses and Reason are those of a reversal.
+	// Reverses and Reason are set in the order of a reversal.
 	Reverses string `json:"reverses,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 }
@@ -237,15 +239,15 @@ func (r *Rail) apiOf(f File) (a Account, api API, ok bool, err error) {
 	return r.c.Accounts[i], r.c.APIs[f.Account], true, nil
 }
 
-// result is the response to one call about a transfer.
+// result is the result of one call about a transfer.
 type result struct {
 	row      bankTransfer
 	transfer Transfer
 	err      error
 }
 
-// sendByAPI orders the payments of a file that the bank has not accepted yet. It handles some steps and enqueues a job
-// for the rest.
+// sendByAPI orders the payments of a file that the bank has not accepted yet. It handles some steps and enqueues a
+// job for the rest.
 func (r *Rail) sendByAPI(ctx context.Context, d *db.DB, f File, a Account, api API) error {
 	orders, err := r.orders(f, a)
 	if err != nil {
@@ -287,7 +289,7 @@ func (r *Rail) sendByAPI(ctx context.Context, d *db.DB, f File, a Account, api A
 	})
 }
 
-// sendStep handles some transfers of a file that are new or in doubt. It reports whether new ones are left.
+// sendStep handles some transfers of a file that are new or in doubt. more reports whether new transfers are left.
 func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, api API) (more bool, err error) {
 	var rows []bankTransfer
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -315,7 +317,7 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 			rows[i].method, results[i].err = api.Method(ctx, order(rows[i]))
 		}
 	})
-	// Only the process that changes a new transfer to in_doubt makes its first call, after that commit.
+	// Only the process that changes a new transfer to in_doubt may make the first call, and only after that commit.
 	first, paused, late := map[int]bool{}, "", false
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		clear(first)
@@ -342,11 +344,11 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 		results[i].row = rows[i]
 		o := order(rows[i])
 		switch {
-		case results[i].err != nil: // no method was found
+		case results[i].err != nil: // no method was chosen
 		case first[i]:
 			results[i].transfer, results[i].err = api.Create(ctx, o)
 		case rows[i].state == transferNew:
-			results[i].err = errNotSent // payouts are paused, or another process sends it
+			results[i].err = errNotSent // payouts are paused, or another process sends this transfer
 		default:
 			results[i].transfer, results[i].err = api.Find(ctx, o)
 			switch {
@@ -365,9 +367,9 @@ func (r *Rail) sendStep(ctx context.Context, d *db.DB, f File, orders []Order, a
 	return more, err
 }
 
-// Repeat repeats the call that creates the transfer of an order, after an earlier call with an unknown outcome whose
-// transfer the bank did not have when it was asked. The bank may refuse the repetition because of the first call, so it
-// is asked again before a refusal is believed.
+// Repeat repeats the call that creates the transfer of an order. It is used after an earlier call with an unknown
+// outcome, when the bank did not find the transfer. The bank may refuse the repetition because of the first call, so
+// Repeat asks the bank again before it returns a refusal.
 func Repeat(ctx context.Context, api API, o Order) (Transfer, error) {
 	t, err := api.Create(ctx, o)
 	if err != nil || t.Status != TransferRejected {
@@ -380,19 +382,19 @@ func Repeat(ctx context.Context, api API, o Order) (Transfer, error) {
 	return found, err
 }
 
-// keyLife is the age of a file from which on no transfer is repeated: banks keep idempotency keys for 30 days.
+// keyLife is the age of a file after which no transfer is repeated: banks keep idempotency keys for 30 days.
 const keyLife = 25 * 24 * time.Hour
 
-// errKeyExpired reports that the bank may have a transfer under a key that it no longer knows.
+// errKeyExpired reports that the bank may have a transfer under a key that has expired.
 var errKeyExpired = errors.New(
 	"the outcome has been unknown for too long to repeat the transfer; ask the bank about it")
 
 // errNotSent reports that a transfer is new and this process did not send it.
 var errNotSent = errors.New("payouts are paused, or another process sends it")
 
-// recordTransfers stores the responses to calls about transfers of a file, and applies them to its payments. If sending
-// is set and transfers have no outcome, it schedules the next attempt. It reports whether the next step can follow at
-// once.
+// recordTransfers stores the results of calls about transfers of a file, and applies them to the payments of the
+// file. If sending is set and transfers have no outcome, it schedules the next attempt. more reports whether the next
+// step can follow at once.
 func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, results []result, sending bool,
 ) (more bool, err error) {
 	f, err := lock(ctx, tx, number)
@@ -500,7 +502,7 @@ func (r *Rail) recordTransfers(ctx context.Context, tx *db.Tx, number int64, res
 	return more && !failed, b.write(ctx, tx)
 }
 
-// storeProblems stores what staff must look into, once.
+// storeProblems stores the problems that staff must handle, each once.
 func (r *Rail) storeProblems(ctx context.Context, tx *db.Tx, b *fileUpdate) error {
 	for _, p := range b.parts {
 		b.problem("%s %s were returned for %s, which is a part of it; record what came back by `stipend bank returned`",
@@ -514,8 +516,8 @@ func (r *Rail) storeProblems(ctx context.Context, tx *db.Tx, b *fileUpdate) erro
 		Kind: "api", Problems: b.problems, Settled: true})
 }
 
-// PauseOther pauses all payouts because the bank has another payment with the idempotency key of one of ours: the
-// database was restored from an older backup, or two installations use one account.
+// PauseOther pauses all payouts because the bank has another payment with the idempotency key of one of our payments:
+// the database was restored from an older backup, or two installations use one account.
 func PauseOther(ctx context.Context, tx *db.Tx, key string) error {
 	if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
 		return err
@@ -543,8 +545,8 @@ func advancePositions(ctx context.Context, tx *db.Tx, f File, positions []int, t
 	return payout.Advance(ctx, tx, some, to, func(*payout.Output) string { return "" })
 }
 
-// nextCheck returns the time of the next check of an accepted transfer, zero if none follows. The interval grows with
-// the age of the transfer.
+// nextCheck returns the time of the next check of an accepted transfer, or the zero time if the checks have ended.
+// The interval grows with the age of the transfer.
 func nextCheck(now, created time.Time) time.Time {
 	age := now.Sub(created)
 	if age > checksEnd {
@@ -626,8 +628,8 @@ func (r *Rail) checkFile(ctx context.Context, d *db.DB, f File, due []dueTransfe
 	return errors.Join(append(failed, err)...)
 }
 
-// postponeCheck sets the time of the next check of a transfer whose check failed, so that others get their turn. It
-// pauses payouts if the bank has another payment under its key.
+// postponeCheck sets the time of the next check of a transfer whose check failed, so that other transfers are checked
+// too. It pauses payouts if the bank has another payment under the transfer's key.
 func postponeCheck(ctx context.Context, tx *db.Tx, f File, res result) error {
 	current, err := getTransfer(ctx, tx, f, res.row.position)
 	if err != nil || current.state != transferAccepted {

@@ -1,5 +1,5 @@
-// Package bank is the payout rail for bank accounts: it writes payment files, submits each file to a bank once,
-// and applies the bank's responses.
+// Package bank is the payout rail for bank accounts. It writes payment files, submits each file to a bank once, and
+// applies the bank's responses.
 //
 //	output   queued → prepared → sent → fulfilled → returned
 //	             └→ failed  └→ in_doubt ↑  └→ failed
@@ -8,9 +8,10 @@
 //	            └→ rejected
 //
 // An [Account] of the operator defines the format of its files: NACHA for ACH payments in the United States, ISO
-// 20022 pain.001 for all others (account.go; packages nacha and iso20022). Every file and every payment has a
-// reference that the bank repeats in its responses: S0000012 is a file, S0000012P00003 its third payment. A [Drop] is
-// the directory, local or on an SFTP server, through which files and responses are exchanged (drop.go, sftp.go).
+// 20022 pain.001 for all others (account.go; packages nacha and iso20022). An account can instead use the bank's API
+// (api.go). Every file and every payment has a reference that the bank repeats in its responses: S0000012 is a file,
+// S0000012P00003 its third payment. A [Drop] is the directory, local or on an SFTP server, through which files and
+// responses are exchanged (drop.go, sftp.go).
 //
 // Invariants:
 //
@@ -19,14 +20,14 @@
 //     its number is unique.
 //   - The outcome of a file is unknown (state in_doubt) from before it is submitted until it is certain that the
 //     bank received it. Repeating the submission is harmless: it renames one staged copy, which can be renamed only
-//     once, see [Drop.Release]. If neither the copy nor the file is found, the bank may have received it. No second
-//     file is ever written: the bank's response decides, or staff who asked the bank.
+//     once, see [Drop.Release]. If neither the copy nor the file is found, the bank may have received it. A second
+//     file is never written: the bank's response decides, or staff after asking the bank.
 //   - A response is a file from the bank. It is processed once, identified by its content. The state of a payment
-//     guards that each statement about it takes effect once, whichever file makes it first. Anything that cannot be
+//     ensures that each fact about it takes effect once, whichever response states it first. Anything that cannot be
 //     parsed is stored as a problem for staff and changes nothing.
 //   - Money that came back is owed to the payee again (account 2110). The amount that the bank withheld is the
-//     operator's cost (5010). If more than the permitted fee is missing, the amount waits in suspense and the payment
-//     keeps its state until staff decide.
+//     operator's cost (5010). If the bank withheld more than is permitted, the returned amount waits in suspense, and
+//     the payment keeps its state until staff decide.
 package bank
 
 import (
@@ -57,7 +58,8 @@ const jobChange = "payout.bank_change"
 // Source types of journals.
 const (
 	Source = "bank_file" // journals of a file; the source ID is the file's ID
-	// journals of MarkPaid; the source ID is the output's ID, the purpose is the payment's reference
+	// SourceFound is the source type of journals of MarkPaid; the source ID is the output's ID, the purpose is the
+	// payment's reference.
 	SourceFound = "output"
 )
 
@@ -80,16 +82,16 @@ const (
 // Kinds of files.
 const (
 	KindPayments  = "payments"
-	KindPrenotes  = "prenotes"  // entries of zero that check accounts, see check.go
-	KindReversals = "reversals" // debits that reverse payments, see reversal.go
+	KindPrenotes  = "prenotes"  // entries of zero that check accounts; see check.go
+	KindReversals = "reversals" // debits that reverse payments; see reversal.go
 )
 
 // Reasons of failed outputs, in addition to the codes of banks.
 const (
-	ReasonDestination = "destination_incomplete" // also the code of a transfer that an API refuses without a call
+	ReasonDestination = "destination_incomplete" // also the code of a transfer refused without a call to the bank
 	reasonTooLarge    = "amount_above_limit"
-	// ReasonInternational states that a party is abroad, so that an ACH entry would be an international transaction (IAT).
-	// A payment fails with it if the operator has no account for credit transfers, by files or at Wise.
+	// ReasonInternational states that a party is abroad, so that an ACH entry would be an international transaction
+	// (IAT). A payment fails with it if the operator has no account for credit transfers, through files or at Wise.
 	ReasonInternational = "international_ach"
 )
 
@@ -107,25 +109,25 @@ type Config struct {
 	Sealer   *identity.Sealer
 	// Reveal unseals a destination as it was at the release of the payroll.
 	Reveal func(snapshot json.RawMessage) (Destination, error)
-	// Details returns what outputs of a company pay, by output ID.
+	// Details returns a description of what outputs of a company pay for, by output ID.
 	Details func(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]payout.Details, error)
-	// Changed is called with an output and the correction that the payee's bank asks for.
+	// Changed is called with an output and a correction that the payee's bank asks for.
 	Changed func(ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction) error
-	// Checked is called with the result of a check of a destination's account. It returns false for a destination whose
-	// checks are not stored.
+	// Checked is called with the result of a check of a destination's account. It returns false if checks of that
+	// destination are not stored.
 	Checked func(ctx context.Context, tx *db.Tx, c Checked) (kept bool, err error)
-	// Verifier compares payees' names with those of the holders of accounts. Optional: without it, names are compared
-	// only by the banks that report it on a payment.
+	// Verifier compares payees' names with the names of account holders. It is optional: without it, names are compared
+	// only by banks that report the result with a payment.
 	Verifier Verifier
-	// Statement books the entries of a statement or notification that are not about our payments: incoming money,
-	// balances, and returned parts of payments. It may be called repeatedly with the same statement, and returns
-	// problems for staff. Optional: without it, each such entry is a problem.
+	// Statement books the entries of a statement or notification that are not about this rail's payments: incoming
+	// money, balances, and returned parts of payments. It may be called repeatedly with the same statement, and returns
+	// problems for staff. It is optional: without it, each such entry is a problem.
 	Statement func(ctx context.Context, d *db.DB, statement io.Reader, parts []Part) (problems []string, err error)
-	// Debits applies what the bank reports about direct debits, and returns problems for staff. It may be called
-	// repeatedly with the same facts. Optional: without it, each fact is a problem.
+	// Debits applies the facts that banks report about direct debits, and returns problems for staff. It may be called
+	// repeatedly with the same facts. It is optional: without it, each fact is a problem.
 	Debits func(ctx context.Context, d *db.DB, facts []DebitFact) (problems []string, err error)
 	// DebitReferences returns the references of direct debits by the bank's IDs of their transfers, for accounts with an
-	// API. Required with Debits.
+	// API. It is required if Debits is set.
 	DebitReferences func(ctx context.Context, tx *db.Tx, account string, transfers []string) (map[string]string, error)
 	// Simulate lets a simulated bank process files before responses are read. Optional; nil for a real bank.
 	Simulate func(ctx context.Context) error
@@ -180,8 +182,8 @@ func (r *Rail) Periodic(d *db.DB) []job.Periodic {
 	}
 }
 
-// wake enqueues a prepare job for each company with queued outputs: a pause or hold may have ended, or an account may
-// be new.
+// wake enqueues a prepare job for each company with queued outputs, because a pause or hold may have ended, or an
+// account may have been added.
 func (r *Rail) wake(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		companies, err := payout.CompaniesWaiting(ctx, tx, r.Name())
@@ -282,7 +284,7 @@ func (r *Rail) prepare(ctx context.Context, tx *db.Tx, companyID string) error {
 	return nil
 }
 
-// makeFile encodes and stores one file and enqueues a job to send it.
+// makeFile encodes and stores one file, and enqueues a job that sends it.
 func (r *Rail) makeFile(ctx context.Context, tx *db.Tx, a Account, outs []payout.Output, payments []Payment) error {
 	number, err := NextNumber(ctx, tx)
 	if err != nil {
@@ -352,8 +354,8 @@ func enqueueSend(tx *db.Tx, f File, at time.Time) {
 	payout.EnqueueSend(tx, f.CompanyID, payout.RailBank, at, f.ID)
 }
 
-// Send implements payout.Rail. The ids are those of files. It may run on several machines at once: only the process
-// that changes a file from prepared to in_doubt has the valid staged copy, and that copy can be renamed once.
+// Send implements payout.Rail. ids are the IDs of files. Send may run on several machines at once: only the process
+// that changes a file from prepared to in_doubt has the valid staged copy, and that copy can be renamed only once.
 func (r *Rail) Send(ctx context.Context, d *db.DB, companyID string, ids []string) error {
 	var failed []error
 	for _, id := range ids {
@@ -402,8 +404,8 @@ func (r *Rail) send(ctx context.Context, d *db.DB, companyID, fileID string) err
 	return r.Collect(ctx, d)
 }
 
-// release makes the staged copy of a file visible to the bank. A reversal that must no longer be sent is only looked
-// for.
+// release makes the staged copy of a file visible to the bank. If the file is a reversal that must no longer be sent,
+// release only checks whether the bank can already see the file.
 func (r *Rail) release(ctx context.Context, d *db.DB, f File) (payout.Answer, error) {
 	if f.Kind != KindReversals {
 		return r.c.Drop.Release(ctx, f.Name, f.token), nil
@@ -425,8 +427,8 @@ func (r *Rail) release(ctx context.Context, d *db.DB, f File) (payout.Answer, er
 	return payout.Answer{Reason: "not sent again, because " + why}, err
 }
 
-// stage writes a copy of the file to the drop and records its token as the valid one. It reports false if this process
-// must not release the copy: the attempt failed and is retried, or another process sends the file.
+// stage writes a copy of the file to the drop and records the copy's token as the valid one. It returns false if this
+// process must not release the copy, because the attempt failed and is retried, or another process sends the file.
 func (r *Rail) stage(ctx context.Context, d *db.DB, f *File) (staged bool, err error) {
 	token := ""
 	retry := func(why string) error {
@@ -524,13 +526,13 @@ func advanceOutputs(ctx context.Context, tx *db.Tx, f File, to payout.State, fro
 	return payout.Advance(ctx, tx, some, to, func(*payout.Output) string { return "" })
 }
 
-// Errors of decisions by staff.
+// Errors of staff's decisions.
 var (
 	ErrNoFile       = errors.New("bank file not found")
 	ErrOutcomeKnown = errors.New("the outcome of this file is known")
 )
 
-// ConfirmReceived records that, according to staff, the bank received a file with unknown outcome.
+// ConfirmReceived records that, according to staff, the bank received a file whose outcome was unknown.
 func ConfirmReceived(ctx context.Context, tx *db.Tx, number int64) error {
 	f, err := lockUnknown(ctx, tx, number)
 	if err != nil {
@@ -539,8 +541,8 @@ func ConfirmReceived(ctx context.Context, tx *db.Tx, number int64) error {
 	return f.received(ctx, tx)
 }
 
-// Resend records that, according to staff, the bank did not receive a file with unknown outcome. The same file is
-// sent again, under the same number.
+// Resend records that, according to staff, the bank did not receive a file whose outcome was unknown. The same file
+// is sent again, under the same number.
 func Resend(ctx context.Context, tx *db.Tx, number int64) error {
 	f, err := lockUnknown(ctx, tx, number)
 	if err != nil {
@@ -564,9 +566,9 @@ func lockUnknown(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	return f, err
 }
 
-// RecordReturn records that, according to staff, the given amount of a payment came back; the rest is the bank's fee.
-// Unless the return was recorded before, it calls counted with the payment's reference, so that the caller can clear
-// earlier parts of the payment from suspense.
+// RecordReturn records that, according to staff, the amount back of a payment came back; the rest is the bank's fee.
+// Unless the return was recorded before, RecordReturn calls counted with the payment's reference, so that the caller
+// can clear earlier parts of the payment from suspense.
 func RecordReturn(ctx context.Context, tx *db.Tx, number int64, position int, back money.Amount,
 	counted func(ctx context.Context, tx *db.Tx, payment string, back money.Amount) error,
 ) error {

@@ -13,7 +13,7 @@ const (
 	FederalReserve Calendar = "us"       // Federal Reserve; applies to ACH and wires
 	Target         Calendar = "target"   // TARGET, the euro's settlement system
 	England        Calendar = "england"  // England and Wales
-	Weekdays       Calendar = "weekdays" // Monday to Friday, for banks without a calendar here
+	Weekdays       Calendar = "weekdays" // Monday to Friday, for banks without a calendar in this package
 )
 
 // isBusinessDay reports whether the banks are open on a day.
@@ -68,8 +68,8 @@ func nth(day time.Time, m time.Month, w time.Weekday, n int) bool {
 	return (day.Day()-1)/7+1 == n
 }
 
-// federalHoliday reports whether the Federal Reserve is closed. A holiday on a Sunday is observed on Monday; one on a
-// Saturday is not observed.
+// federalHoliday reports whether the Federal Reserve is closed because of a holiday. A holiday on a Sunday is
+// observed on Monday; a holiday on a Saturday is not observed.
 func federalHoliday(day time.Time) bool {
 	fixed := func(m time.Month, d int) bool {
 		return on(day, m, d) || day.Weekday() == time.Monday && on(day.AddDate(0, 0, -1), m, d)

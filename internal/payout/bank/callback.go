@@ -12,27 +12,27 @@ import (
 // Callback authenticates the webhooks of one bank with an API.
 type Callback struct {
 	Header string // name of the header with the signature
-	// Transfer returns the ID of the transfer that a webhook is about, or "" if it is about anything else. It returns
-	// ErrCallback for a webhook that is forged, altered or too old.
+	// Transfer returns the ID of the transfer that a webhook is about, or "" if the webhook is about something else. It
+	// returns ErrCallback for a webhook that is forged, altered or too old.
 	Transfer func(h http.Header, body []byte, now time.Time) (string, error)
 }
 
-// Callbacks has the webhooks of banks, by the format of their accounts, such as increase. The webhooks of a bank that
-// is missing are refused.
+// Callbacks has the webhooks of banks, by the format of their accounts, such as increase. Webhooks of other banks are
+// refused.
 type Callbacks map[string]Callback
 
 // ErrCallback is returned for a webhook that cannot be authenticated.
 var ErrCallback = errors.New("bank: not a webhook of the bank")
 
-// Expects reports whether a bank may send a webhook with these headers. It is called before the body is read.
+// Expects reports whether a request with these headers may be a webhook of a bank. Call it before reading the body.
 func (c Callbacks) Expects(bank string, h http.Header) bool {
 	of := c[bank]
 	return of.Transfer != nil && h.Get(of.Header) != ""
 }
 
-// Handle authenticates a webhook of a bank, or returns ErrCallback. Its content is not trusted: Handle only makes the
-// next check of the transfer due at once, and a worker process asks the bank. A repeated webhook causes at most another
-// check.
+// Handle authenticates a webhook of a bank, or returns ErrCallback. It does not trust the webhook's content: it only
+// makes the next check of the transfer due at once, so that a worker process asks the bank. A repeated webhook causes
+// at most one more check.
 func (c Callbacks) Handle(ctx context.Context, d *db.DB, bank string, h http.Header, body []byte) error {
 	if !c.Expects(bank, h) {
 		return ErrCallback

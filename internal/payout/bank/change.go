@@ -13,7 +13,7 @@ import (
 )
 
 // changeJob is the payload of a job for one notification of change: a payment arrived, and the payee's bank asks for
-// a correction before the next one. The corrected data is stored sealed, as the bank wrote it.
+// a correction before the next payment. The corrected data is stored sealed, in the form that the bank sent.
 type changeJob struct {
 	FileID   string `json:"file_id"`
 	Position int    `json:"position"`
@@ -21,7 +21,7 @@ type changeJob struct {
 }
 
 // handleChange calls Config.Changed for a notification of change (job payout.bank_change). A notification about the
-// operator's own data, or one that cannot be parsed, is only listed as a problem of its response.
+// operator's own data, or one that cannot be parsed, is ignored; it is listed as a problem of the bank's response.
 func (r *Rail) handleChange(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in changeJob
 	if err := j.Decode(&in); err != nil {
@@ -62,7 +62,7 @@ func changeAt(f File, position int, code string) identity.SealContext {
 		Row: f.CompanyID + "/" + f.ID + "/" + strconv.Itoa(position) + "/" + code}
 }
 
-// CorrectedData returns the corrected data of the notification, as the bank wrote it.
+// CorrectedData returns the corrected data of the notification, in the form that the bank sent.
 func (c Change) CorrectedData(s *identity.Sealer) (string, error) {
 	b, err := s.Open(changeAt(c.file, int(c.Position), c.Code), c.sealed)
 	return string(b), err

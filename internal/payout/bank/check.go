@@ -17,20 +17,21 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// Checks of accounts before the first payment: a bank compares the payee's name with that of the holder (Verification
-// of Payee), or receives a prenote, an ACH entry of zero that the payee's bank returns if it cannot post it.
+// Checks of accounts before the first payment: a bank compares the payee's name with the account holder's name
+// (Verification of Payee), or the operator sends a prenote, an ACH entry of zero that the payee's bank returns if it
+// cannot post the entry.
 //
 //	prenote   new → ordered → accepted
 //	                   ├→ returned
 //	                   └→ refused
 //
-// A prenote is accepted on the third banking day after it settled, if it was neither returned nor corrected. Nothing
-// may be paid to the account before.
+// A prenote is accepted on the third banking day after it settled, if it was neither returned nor corrected. Until
+// then, nothing may be paid to the account.
 
-// A Verifier compares the names of payees with those of the holders of their accounts, by calls to a bank.
+// A Verifier compares the names of payees with the names of account holders, through calls to a bank.
 type Verifier interface {
 	// VerifyName returns the result, with the holder's name for a close match. Any error means that there is no answer
-	// yet, and the call is repeated.
+	// yet, so the call may be repeated.
 	VerifyName(ctx context.Context, q NameQuery) (NameAnswer, error)
 }
 
@@ -45,7 +46,7 @@ type NameAnswer struct {
 
 // A Prenoter is an API that sends prenotes, or entries that check accounts in the same way.
 type Prenoter interface {
-	// Prenote sends a prenote, or returns the one that an earlier call with the same key sent.
+	// Prenote sends a prenote, or returns the prenote that an earlier call with the same key sent.
 	Prenote(ctx context.Context, o PrenoteOrder) (Prenote, error)
 	// GetPrenote returns a prenote by its ID.
 	GetPrenote(ctx context.Context, id string) (Prenote, error)
@@ -54,7 +55,7 @@ type Prenoter interface {
 // PrenoteOrder is a prenote for an API.
 type PrenoteOrder struct {
 	Account Account
-	Key     string // idempotency key, also the reference that the payee's bank sees
+	Key     string // idempotency key, also the reference shown to the payee's bank
 	Payee
 }
 
@@ -62,8 +63,8 @@ type PrenoteOrder struct {
 type Prenote struct {
 	ID       string
 	Sent     bool   // the bank sent it to the network
-	Returned string // reason of its return, such as R03, or ""
-	Refused  string // reason for which the bank did not and will not send it, or ""
+	Returned string // reason of the return, such as R03, or ""
+	Refused  string // why the bank did not and will not send the prenote, or ""
 	Changes  []Wanted
 }
 
@@ -82,15 +83,15 @@ type Checked struct {
 	CompanyID   string
 	Destination json.RawMessage // snapshot of the destination that was checked
 	Method      string
-	Result      string // of a prenote, or an iso20022.Verification
+	Result      string // result of a prenote, or an iso20022.Verification
 	Name        string // holder's name, for a close match
 	Code        string // reason of a returned prenote
 	Until       time.Time
-	Unless      time.Time // a result that was stored at or after this time stays, unless it is zero
+	Unless      time.Time // a result stored at or after this time is kept, unless this is zero
 }
 
-// CheckMethod returns how accounts of a kind are checked before a payment from one of the operator's accounts, or "".
-// names states that there is a [Verifier].
+// CheckMethod returns the method by which accounts of a kind are checked before a payment from one of the operator's
+// accounts, or "" if they are not checked. names states that there is a [Verifier].
 func CheckMethod(accounts []Account, names, prenotes bool, asset money.Asset, country, scheme string) string {
 	a, ok := ChooseAccount(accounts, asset, country, scheme, "")
 	switch {
@@ -103,7 +104,7 @@ func CheckMethod(accounts []Account, names, prenotes bool, asset money.Asset, co
 	return ""
 }
 
-// VerifyName compares the name of a destination with that of the holder of its account.
+// VerifyName compares the name in a destination with the name of the account's holder.
 func (r *Rail) VerifyName(ctx context.Context, to Destination) (NameAnswer, error) {
 	if r.c.Verifier == nil {
 		return NameAnswer{}, errors.New("bank: no bank verifies names")
@@ -128,8 +129,8 @@ const (
 	prenoteRefused  = "refused"
 )
 
-// AddPrenote queues a prenote to a destination, for the company that entered it. An account of a holder abroad has no
-// check: the prenote would be an international transaction.
+// AddPrenote queues a prenote to a destination, for the company that entered the destination. It queues none if the
+// account's holder is abroad, because the prenote would be an international transaction.
 func (r *Rail) AddPrenote(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset,
 	snapshot json.RawMessage) error {
 	to, err := r.c.Reveal(snapshot)
@@ -149,8 +150,8 @@ func (r *Rail) AddPrenote(ctx context.Context, tx *db.Tx, companyID string, asse
 		destination: snapshot, state: prenoteNew})
 }
 
-// workPrenotes sends new prenotes, asks banks about those that were sent by an API, and accepts those whose waiting
-// time is over.
+// workPrenotes sends new prenotes, asks banks about prenotes that were sent through an API, and accepts prenotes
+// whose waiting time is over.
 func (r *Rail) workPrenotes(ctx context.Context, d *db.DB) error {
 	var failed []error
 	for _, a := range r.c.Accounts {
@@ -229,7 +230,8 @@ func (r *Rail) makePrenotes(ctx context.Context, tx *db.Tx, a Account) error {
 	return nil
 }
 
-// waitingTime returns the beginning of the third banking day after the settlement of a prenote.
+// waitingTime returns the end of the waiting time of a prenote: the start of the third banking day after its
+// settlement.
 func waitingTime(settled time.Time, zone *time.Location) time.Time {
 	day := settled
 	for range prenoteDays {
@@ -241,7 +243,8 @@ func waitingTime(settled time.Time, zone *time.Location) time.Time {
 // prenoteDays is the number of banking days between the settlement of a prenote and the first payment.
 const prenoteDays = 3
 
-// order records that a prenote was written to a file or sent by an API, and until when nothing may be paid.
+// order records that a prenote was written to a file or sent through an API, and the time until which nothing may be
+// paid.
 func (r *Rail) order(ctx context.Context, tx *db.Tx, p prenote) error {
 	p.state = prenoteOrdered
 	if err := storePrenote(ctx, tx, p); err != nil {
@@ -268,7 +271,7 @@ func (r *Rail) conclude(ctx context.Context, tx *db.Tx, p prenote, state, result
 	return err
 }
 
-// sendPrenotes sends an account's new prenotes through the bank's API, and asks the bank about those already sent.
+// sendPrenotes sends an account's new prenotes through the bank's API, and asks the bank about prenotes already sent.
 func (r *Rail) sendPrenotes(ctx context.Context, d *db.DB, a Account, api Prenoter) error {
 	var all []prenote
 	paused := ""
@@ -324,8 +327,8 @@ func (r *Rail) prenoteOrder(a Account, p prenote) (o PrenoteOrder, err error) {
 	return o, err
 }
 
-// recordPrenote stores what a bank reports about a prenote. It is accepted if the bank, which was asked after the
-// waiting time, reports neither a return nor a correction. asked is the time of the question.
+// recordPrenote stores the report of a bank about a prenote. The prenote is accepted if the bank was asked after the
+// waiting time and reports neither a return nor a correction. asked is the time of the question.
 func (r *Rail) recordPrenote(ctx context.Context, tx *db.Tx, was prenote, got Prenote, asked time.Time) error {
 	p, err := lockPrenote(ctx, tx, was.id)
 	if err != nil {
@@ -360,7 +363,8 @@ func (r *Rail) recordPrenote(ctx context.Context, tx *db.Tx, was prenote, got Pr
 	return storePrenote(ctx, tx, p)
 }
 
-// correct reports that the payee's bank asks for a correction of a prenote. Nothing is paid to the account before.
+// correct records that the payee's bank asks for a correction after a prenote. Nothing is paid to the account before
+// the correction.
 func (r *Rail) correct(ctx context.Context, tx *db.Tx, p prenote, code string, c nacha.Correction) error {
 	if p.state == prenoteReturned {
 		return nil
@@ -371,7 +375,8 @@ func (r *Rail) correct(ctx context.Context, tx *db.Tx, p prenote, code string, c
 	return r.c.Changed(ctx, tx, payout.Output{CompanyID: p.companyID, Destination: p.destination}, code, c)
 }
 
-// acceptPrenotes accepts the prenotes in files whose waiting time is over. It begins when the bank has the file.
+// acceptPrenotes accepts prenotes in files whose waiting time is over. The waiting time begins when the bank has the
+// file.
 func (r *Rail) acceptPrenotes(ctx context.Context, tx *db.Tx) error {
 	due, err := duePrenotes(ctx, tx)
 	if err != nil {
@@ -382,7 +387,7 @@ func (r *Rail) acceptPrenotes(ctx context.Context, tx *db.Tx) error {
 		if err != nil {
 			return err
 		}
-		if p.state != prenoteOrdered { // a return came first
+		if p.state != prenoteOrdered { // a return was recorded first
 			continue
 		}
 		f, err := get(ctx, tx, ledger.Operator, p.fileID)
@@ -411,7 +416,7 @@ func (r *Rail) acceptPrenotes(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// applyPrenote applies a fact about prenotes of a file.
+// applyPrenote applies a fact about the prenotes of a file.
 func (b *fileUpdate) applyPrenote(some []*payment, f fact) {
 	for _, p := range some {
 		switch {
@@ -427,7 +432,7 @@ func (b *fileUpdate) applyPrenote(some []*payment, f fact) {
 	}
 }
 
-// writePrenotes stores the results of prenotes in a response.
+// writePrenotes stores the results of prenotes that a response contains.
 func (r *Rail) writePrenotes(ctx context.Context, tx *db.Tx, b *fileUpdate) error {
 	for id, c := range b.prenotes {
 		p, err := lockPrenote(ctx, tx, id)

@@ -28,7 +28,7 @@ const (
 	ACHWEB   DebitScheme = "ach_web"   // ACH debit of a consumer's account, authorized on the internet
 )
 
-// DebitSchemes lists all schemes.
+// DebitSchemes lists all schemes of direct debits.
 var DebitSchemes = []DebitScheme{SEPACore, SEPAB2B, ACHCCD, ACHWEB}
 
 // Asset returns the currency of a scheme.
@@ -39,10 +39,10 @@ func (s DebitScheme) Asset() money.Asset {
 	return money.USD
 }
 
-// SEPA reports whether it is a scheme of SEPA.
+// SEPA reports whether the scheme is a SEPA scheme.
 func (s DebitScheme) SEPA() bool { return s == SEPACore || s == SEPAB2B }
 
-// defaultTerms are the rules of the schemes unless an account sets others. docs/adr has the reasons for each number.
+// defaultTerms are the rules of the schemes, unless an account overrides them. docs/adr explains each number.
 var defaultTerms = map[DebitScheme]DebitTerms{
 	SEPACore: {Notice: 14, Hold: 63, calendarHold: true},
 	SEPAB2B:  {Notice: 14, Hold: 4},
@@ -50,27 +50,27 @@ var defaultTerms = map[DebitScheme]DebitTerms{
 	ACHWEB:   {Notice: 10, Hold: 62, calendarHold: true},
 }
 
-// DebitTerms are the rules of one scheme.
+// DebitTerms are the rules of one scheme of direct debits.
 type DebitTerms struct {
 	Notice int `json:"notice_days"` // calendar days between the pre-notification and the due date
-	// Hold is the time after the credit before the money can be used: in calendar days for sepa_core and ach_web, in
-	// banking days for sepa_b2b and ach_ccd.
+	// Hold is the time between the credit and the use of the money: calendar days for sepa_core and ach_web, banking
+	// days for sepa_b2b and ach_ccd.
 	Hold int `json:"hold_days"`
 
 	calendarHold bool
 }
 
-// Debits are the rules of an account for direct debits.
+// Debits has the rules of an account for direct debits.
 type Debits struct {
 	// CreditorID is the operator's SEPA creditor identifier, required for EUR.
 	CreditorID string `json:"creditor_id,omitempty"`
 	// Version is the version of pain.008 that the bank reads: pain.008.001.08, the default, or pain.008.001.02.
 	Version string `json:"version,omitempty"`
-	// Lead is the number of business days before the due date on which the bank must have a file; default 1.
+	// Lead is the number of business days before the due date by which the bank must have a file; default 1.
 	Lead int `json:"lead_days,omitempty"`
 	// Most is the largest amount of one debit, such as 50000.00; empty means the limit of the format.
 	Most string `json:"max_amount,omitempty"`
-	// Schemes are those that the bank agreed to, with their rules; 0 means the default of the scheme.
+	// Schemes are the schemes that the bank has agreed to, with their rules; 0 means the default of the scheme.
 	Schemes map[DebitScheme]DebitTerms `json:"schemes"`
 }
 
@@ -115,7 +115,7 @@ func (a *Account) prepareDebits() error {
 	return nil
 }
 
-// DebitAccount returns the account that collects direct debits of a scheme: one with an API before one with files.
+// DebitAccount returns the account that collects direct debits of a scheme. It prefers an account with an API.
 func DebitAccount(accounts []Account, scheme DebitScheme) (Account, bool) {
 	for _, api := range []bool{true, false} {
 		for _, a := range accounts {
@@ -129,8 +129,8 @@ func DebitAccount(accounts []Account, scheme DebitScheme) (Account, bool) {
 	return Account{}, false
 }
 
-// DueDate returns the day on which a debit that is announced now can be due: the wanted day or, if it is zero or too
-// early, the first business day after the notice of the scheme that the bank can still meet.
+// DueDate returns the due date of a debit that is announced now: the wanted day or, if that is zero or too early, the
+// first business day after the scheme's notice that the bank can still meet.
 func (a Account) DueDate(scheme DebitScheme, now, wanted time.Time) time.Time {
 	local := now.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC).
@@ -148,8 +148,8 @@ func (a Account) EarliestDue(now time.Time) time.Time {
 	return a.addBusinessDays(day, a.Debits.Lead)
 }
 
-// SubmitAt returns the time from which on a debit is sent to the bank: the start of the last day on which the bank can
-// still meet the due date.
+// SubmitAt returns the time from which a debit can be sent to the bank: the start of the last day on which the bank
+// can still meet the due date.
 func (a Account) SubmitAt(due time.Time) time.Time {
 	for range a.Debits.Lead {
 		for due = due.AddDate(0, 0, -1); !a.Calendar.isBusinessDay(due); {
@@ -159,7 +159,7 @@ func (a Account) SubmitAt(due time.Time) time.Time {
 	return time.Date(due.Year(), due.Month(), due.Day(), 0, 0, 0, 0, a.zone)
 }
 
-// HoldEnd returns the time until which money that was credited at a time waits for returns.
+// HoldEnd returns the time at which the hold of money that was credited at a time ends.
 func (a Account) HoldEnd(scheme DebitScheme, credited time.Time) time.Time {
 	t := a.Debits.Schemes[scheme]
 	local := credited.In(a.zone)
@@ -172,8 +172,8 @@ func (a Account) HoldEnd(scheme DebitScheme, credited time.Time) time.Time {
 	return time.Date(day.Year(), day.Month(), day.Day(), 0, 0, 0, 0, a.zone).Add(a.cutOff)
 }
 
-// addBusinessDays returns the business day that is n business days after a day or, if the day is none, after the next
-// one.
+// addBusinessDays returns the business day that is n business days after a day. If the day is not a business day, it
+// counts from the next business day.
 func (a Account) addBusinessDays(day time.Time, n int) time.Time {
 	day = a.Calendar.nextBusinessDay(day)
 	for range n {
@@ -192,26 +192,27 @@ func (a Account) MaxDebit() money.Amount {
 	return money.New(a.Currency, nacha.MaxCents)
 }
 
-// DebitOrder is a direct debit of a company's account.
+// DebitOrder is a direct debit from a company's account.
 type DebitOrder struct {
 	Payment  // Data has the debited account
 	Kind     DebitScheme
 	Mandate  string    // reference of the mandate
 	Signed   time.Time // day on which the mandate was accepted
-	Sequence string    // sequence of SEPA, such as [iso20022.First]
+	Sequence string    // SEPA sequence type, such as [iso20022.First]
 	Due      time.Time
-	Retry    bool // repeats a returned debit
+	Retry    bool // the order repeats a returned debit
 }
 
 // DebitReference returns the reference of a direct debit, such as D0000012. It is also the name of its file.
 func DebitReference(number int64) string { return fmt.Sprintf("D%07d", number) }
 
-// debitEntry returns the reference of the entry of a direct debit.
+// debitEntry returns the reference of the entry of a direct debit in its file.
 func debitEntry(number int64) string { return DebitReference(number) + "P00001" }
 
 var debitPattern = regexp.MustCompile(`(?:^|[^A-Za-z0-9])D([0-9]{7})(?:[PB]00001)?(?:$|[^A-Za-z0-9])`)
 
-// FindDebit returns the number of the first direct debit whose reference is in the given texts.
+// FindDebit returns the number of the first direct debit whose reference is in the given texts. ok is false if there
+// is none.
 func FindDebit(texts ...string) (number int64, ok bool) {
 	for _, text := range texts {
 		if m := debitPattern.FindStringSubmatch(text); m != nil {
@@ -223,7 +224,8 @@ func FindDebit(texts ...string) (number int64, ok bool) {
 }
 
 // DebitOf returns the number of the direct debit that an entry of a statement books or returns. A payer can write a
-// reference into the text of a transfer, so an entry that is not of a direct debit must have it in a field of the bank.
+// reference into the text of a transfer, so the reference only counts if the entry is of a direct debit or the
+// reference is in a field that the bank fills.
 func DebitOf(e *iso20022.Entry) (number int64, ok bool) {
 	if number, ok = FindDebit(e.Batch.PaymentInfoID, e.Batch.MessageID); ok {
 		return number, true
@@ -242,7 +244,7 @@ func DebitOf(e *iso20022.Entry) (number int64, ok bool) {
 	return 0, false
 }
 
-// EncodeDebit returns the file with a direct debit. For a bank with an API it is the stored order.
+// EncodeDebit returns the file with a direct debit. For a bank with an API, the file contains the stored order.
 func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message, error) {
 	if number < 1 || number > 9_999_999 {
 		return Message{}, fmt.Errorf("bank: direct debit %d is out of range", number)
@@ -280,11 +282,11 @@ func (a Account) EncodeDebit(number int64, now time.Time, o DebitOrder) (Message
 	return m, err
 }
 
-// party returns the country of the party of an ACH debit that is abroad, see [Destination].
+// party returns the country of the party of an ACH debit that is abroad; see [Destination].
 func (o DebitOrder) party() string { return Destination{Data: o.Data}.party(o.Details.PayerCountry) }
 
-// International reports whether this is an ACH debit with a party outside of the United States, which would be an
-// international transaction (IAT) and is not made.
+// International reports whether this is an ACH debit with a party outside of the United States. Such a debit would be
+// an international transaction (IAT) and is not made.
 func (o DebitOrder) International() bool {
 	return !o.Kind.SEPA() && o.party() != "" && !country.InUnitedStates(o.party())
 }
@@ -296,7 +298,7 @@ func (o DebitOrder) LacksAddress() bool {
 		iso20022.Address{}
 }
 
-// debtorAddress returns the address of the debited company, which is written if the bank requires it.
+// debtorAddress returns the address of the debited company if the bank requires it, or else no address.
 func (o DebitOrder) debtorAddress(t transfer) iso20022.Address {
 	if !iso20022.NeedsAddress(t.Creditor.Account) {
 		return iso20022.Address{}
@@ -325,25 +327,25 @@ func (a Account) DebitOrderFor(number int64, o DebitOrder) Order {
 		Debit: debitClass(o.Kind), Retry: o.Retry}
 }
 
-// DebitOutcome is what a bank reports about a direct debit.
+// DebitOutcome is the outcome of a direct debit that a bank reports.
 type DebitOutcome int
 
 // Outcomes of a direct debit.
 const (
 	DebitAccepted  DebitOutcome = iota // the bank has the file
 	DebitCollected                     // the amount was credited to the account
-	DebitRejected                      // the bank does not collect it
-	DebitReturned                      // the amount was taken back, or the debtor's bank does not pay it
+	DebitRejected                      // the bank does not collect the debit
+	DebitReturned                      // the amount was taken back, or the debtor's bank does not pay
 )
 
-// DebitFact is one statement of a bank about a direct debit.
+// DebitFact is one fact that a bank reports about a direct debit.
 type DebitFact struct {
 	Number  int64
 	Outcome DebitOutcome
 	Code    string       // reason of a rejection or return, such as R01 or AC04, or ""
-	Info    string       // the bank's text
-	Amount  money.Amount // without an asset if the bank states none
-	Booked  bool         // the entry is on an account statement
+	Info    string       // text of the bank
+	Amount  money.Amount // without an asset if the bank states no amount
+	Booked  bool         // the fact is an entry on an account statement
 }
 
 // ReasonText returns a short description of a reason code, or "" if it is unknown.
@@ -351,7 +353,7 @@ func ReasonText(code string) string {
 	return cmp.Or(nacha.ReasonText(code), iso20022.ReasonText(code))
 }
 
-// debitEntryFacts returns one fact for each detail of a collective entry, otherwise one for the entry.
+// debitEntryFacts returns one fact for each detail of a collective entry, otherwise one fact for the whole entry.
 func debitEntryFacts(number int64, e *iso20022.Entry) []DebitFact {
 	var all []DebitFact
 	for _, d := range e.Details {
@@ -369,7 +371,7 @@ func debitEntryFacts(number int64, e *iso20022.Entry) []DebitFact {
 	return all
 }
 
-// debitEntryFact returns the fact that an entry of a statement states about a direct debit.
+// debitEntryFact returns the fact about a direct debit that an entry of a statement reports.
 func debitEntryFact(number int64, e *iso20022.Entry) DebitFact {
 	f := DebitFact{Number: number, Outcome: DebitCollected, Amount: e.Amount, Booked: true}
 	if !e.Credit || e.Returned(e.Details...) {
@@ -381,7 +383,7 @@ func debitEntryFact(number int64, e *iso20022.Entry) DebitFact {
 	return f
 }
 
-// debitStatusFacts returns the facts that a status report states about the file of a direct debit.
+// debitStatusFacts returns the facts that a status report contains about the file of a direct debit.
 func debitStatusFacts(number int64, st iso20022.Status) (facts []DebitFact) {
 	add := func(code string, why []iso20022.Reason) {
 		f := DebitFact{Number: number}
@@ -398,7 +400,7 @@ func debitStatusFacts(number int64, st iso20022.Status) (facts []DebitFact) {
 		facts = append(facts, f)
 	}
 	for _, p := range st.Payments {
-		if len(p.Reasons) == 0 && p.Code == st.Code { // the reason is stated for the whole file
+		if len(p.Reasons) == 0 && p.Code == st.Code { // the reason applies to the whole file
 			p.Reasons = st.Reasons
 		}
 		add(p.Code, p.Reasons)

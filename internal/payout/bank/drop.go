@@ -25,10 +25,10 @@ const (
 
 // Drop is a directory through which files are exchanged with a bank.
 //
-// A file is submitted in two steps, so that it happens at most once even if the program or the connection fails
+// A file is submitted in two steps, so that it is submitted at most once even if the program or the connection fails
 // between them. Stage writes the whole file under a hidden name. Release renames it to its final name; a renamed file
-// cannot be renamed again. A caller that stores the token of a staged file before the first Release may call Release
-// repeatedly.
+// cannot be renamed again. A caller that stores the token of a staged file before the first call of Release may call
+// Release repeatedly.
 type Drop struct {
 	name  string
 	files files
@@ -44,7 +44,7 @@ type files interface {
 type dir interface {
 	Mkdir(name string) error // no error if it exists
 	Create(name string, body []byte) error
-	Move(from, to string) error // fails if from is missing or to exists
+	Move(from, to string) error // fails if from does not exist or to exists
 	Exists(name string) (bool, error)
 	List(name string) ([]fs.FileInfo, error)
 	Open(name string) (io.ReadCloser, error)
@@ -58,8 +58,8 @@ var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func staged(name, token string) string { return path.Join(partOut, "."+name+"."+token+".part") }
 
-// Stage writes a complete file, synced to disk, under a hidden name. The token distinguishes attempts: an attempt
-// whose token was not stored is never released.
+// Stage writes a complete file, synced to disk, under a hidden name. The token distinguishes attempts: the caller
+// must never release an attempt whose token was not stored.
 func (d *Drop) Stage(ctx context.Context, name, token string, body []byte) error {
 	if !fileName.MatchString(name) || !fileName.MatchString(token) || len(body) == 0 {
 		return fmt.Errorf("bank drop: the file name %q is invalid, or the file is empty", name)
@@ -72,8 +72,8 @@ func (d *Drop) Stage(ctx context.Context, name, token string, body []byte) error
 	})
 }
 
-// Release makes a staged file visible to the bank. The response is Accepted if the bank received the file or can
-// collect it, and Unclear otherwise. It is never Refused: a directory does not refuse files.
+// Release makes a staged file visible to the bank. The outcome is Accepted if the bank received the file or can
+// collect it, and Unknown otherwise. It is never Refused: a directory does not refuse files.
 func (d *Drop) Release(ctx context.Context, name, token string) payout.Answer {
 	if !fileName.MatchString(name) || !fileName.MatchString(token) {
 		return payout.Answer{Reason: "bank drop: the file name is invalid"}
@@ -97,8 +97,8 @@ func (d *Drop) Release(ctx context.Context, name, token string) payout.Answer {
 	return payout.Answer{Reason: fmt.Sprintf("neither the staged copy (%v) nor the file itself is in the drop", moved)}
 }
 
-// Find reports whether a file is in the drop for the bank to collect, or kept there by the bank. False does not prove
-// that the bank never received it: banks may delete files.
+// Find reports whether a file is in the drop, either waiting for the bank or kept there by the bank. A result of
+// false does not prove that the bank never received the file: banks may delete files.
 func (d *Drop) Find(ctx context.Context, name string) (found bool, err error) {
 	if !fileName.MatchString(name) {
 		return false, nil
@@ -108,7 +108,7 @@ func (d *Drop) Find(ctx context.Context, name string) (found bool, err error) {
 }
 
 func find(at dir, name string) (bool, error) {
-	for _, part := range []string{partOut, partTaken} { // the bank moves files in this order, so none is missed
+	for _, part := range []string{partOut, partTaken} { // in the order in which the bank moves files
 		if found, err := at.Exists(path.Join(part, name)); found || err != nil {
 			return found, err
 		}
@@ -146,7 +146,8 @@ func (d *Drop) Read(ctx context.Context, name string, fn func(io.Reader) error) 
 	})
 }
 
-// Done moves a response to the processed ones. It returns no error if the response was moved before.
+// Done moves a response to the directory of processed responses. It returns no error if the response was already
+// there.
 func (d *Drop) Done(ctx context.Context, name string) error {
 	return d.files.do(ctx, func(at dir) error {
 		if err := at.Mkdir(partDone); err != nil {
@@ -206,8 +207,8 @@ func (f folder) Create(name string, body []byte) error {
 	return errors.Join(err, file.Sync(), file.Close(), syncDir(filepath.Dir(f.at(name))))
 }
 
-// Move renames a file. Linking and unlinking instead could leave both names after a crash, and the file could be
-// moved twice.
+// Move renames a file. It does not link and unlink, because a crash between the two steps could leave both names, and
+// the file could be submitted twice.
 func (f folder) Move(from, to string) error {
 	if there, err := f.Exists(to); err != nil || there {
 		return errors.Join(err, fs.ErrExist)

@@ -11,17 +11,17 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// A file states the day, and the window of same-day ACH, in which the bank executes it. Banks refuse a file for a past
-// day. So a file that waited for too long, for example because payouts were paused, is withdrawn before the bank can
-// see it, and its payments, prenotes or reversal are written to a new one.
+// A file states the day, and the window of same-day ACH, in which the bank executes it. Banks refuse a file whose day
+// has passed. So a file that waited for too long, for example because payouts were paused, is withdrawn before the
+// bank can see it, and its payments, prenotes or reversal are written to a new file.
 
-// reasonLate is the reason of payments of a file that was not sent in time for its day.
+// reasonLate is the reason of payments whose file was not sent in time for its day.
 const reasonLate = "not_sent_in_time"
 
-// CodeDay is the reason for which a bank refuses a file that states a day on which it cannot be executed.
+// CodeDay is the code with which a bank refuses a file whose stated day is not possible.
 const CodeDay = "DT01"
 
-// accountOf returns the account from which the payments of a file are sent, or false if it is not configured.
+// accountOf returns the account that executes a file. ok is false if the account is not configured.
 func (r *Rail) accountOf(f File) (Account, bool) {
 	i := slices.IndexFunc(r.c.Accounts, func(a Account) bool {
 		return a.ID == f.Account && a.Currency == f.Currency && !a.ByAPI() &&
@@ -33,7 +33,8 @@ func (r *Rail) accountOf(f File) (Account, bool) {
 	return r.c.Accounts[i], true
 }
 
-// late reports whether a bank that receives a file with the given content now cannot execute all of it when it states.
+// late reports whether a bank that receives a file with the given content now cannot execute all of it at the stated
+// times.
 func (a Account) late(f File, body []byte, now time.Time) bool {
 	first := a.executionDay(now).Format(time.DateOnly)
 	switch {
@@ -52,7 +53,7 @@ func (a Account) late(f File, body []byte, now time.Time) bool {
 	})
 }
 
-// withdraw ends a prepared file that the bank has not seen. Its payments are queued again, its prenotes and its
+// withdraw ends a prepared file that the bank has not seen. Its payments are queued again; its prenotes and its
 // reversal wait for another file.
 func (r *Rail) withdraw(ctx context.Context, tx *db.Tx, was File) error {
 	f, err := lock(ctx, tx, was.Number)
@@ -73,8 +74,8 @@ func (r *Rail) withdraw(ctx context.Context, tx *db.Tx, was File) error {
 	return b.write(ctx, tx)
 }
 
-// writeAgain takes a payment, prenote or reversal out of its file, which the bank has not executed and never will, so
-// that it is written to another one.
+// writeAgain removes a payment, prenote or reversal from its file, so that it is written to another file. The bank
+// has not executed it from this file and never will.
 func (b *fileUpdate) writeAgain(ctx context.Context, tx *db.Tx, p *payment) error {
 	if p.state != Ordered {
 		return nil
@@ -102,8 +103,8 @@ func (b *fileUpdate) writeAgain(ctx context.Context, tx *db.Tx, p *payment) erro
 	return nil
 }
 
-// refusedDay reports whether a fact says that the bank refuses a file, or a payment, because of its day, which has
-// passed: the file was sent in time and reached the bank too late.
+// refusedDay reports whether a fact states that the bank refuses a file or a payment because its day has passed: the
+// file was sent in time but reached the bank too late.
 func (r *Rail) refusedDay(f File, x fact, now time.Time) bool {
 	a, ok := r.accountOf(f)
 	return ok && x.kind == rejected && x.code == CodeDay &&

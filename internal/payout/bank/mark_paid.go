@@ -14,14 +14,15 @@ import (
 var (
 	ErrNotQueued = errors.New("this output is not queued for payout by bank; only queued outputs can be marked as paid")
 	ErrKnown     = errors.New("the outcome of this payment is known to the database")
-	// ErrOtherCurrency is returned if the account and the output have different currencies. The payment would need an
-	// exchange, and its price is not known.
+	// ErrOtherCurrency is returned if the account and the output have different currencies. The bank then exchanged the
+	// payment at an unknown price.
 	ErrOtherCurrency = errors.New("the account is in another currency than the output")
 )
 
-// MarkPaid marks a queued output as paid, on the word of staff, by a payment such as S0000012P00003 that is missing
-// because the database was restored from an older backup. Payouts must be paused. Each payment can be used for one
-// output. The amount is posted as paid from the operator's account, which must be in the currency of the output.
+// MarkPaid marks a queued output as paid by a payment, such as S0000012P00003, that staff found at the bank and that
+// the database lacks because it was restored from an older backup. Payouts must be paused. Each payment can be used
+// for one output only. The amount is posted as paid from the operator's account, which must be in the currency of the
+// output.
 func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name string, account Account) (payout.Output, error) {
 	if err := payout.RequirePaused(ctx, tx); err != nil {
 		return payout.Output{}, err
@@ -31,7 +32,7 @@ func MarkPaid(ctx context.Context, tx *db.Tx, outputID, name string, account Acc
 		return payout.Output{}, fmt.Errorf("%q is not the reference of a payment, such as S0000012P00003", name)
 	}
 	name = PaymentReference(at.File, at.Position)
-	if err := reachNumber(ctx, tx, at.File); err != nil { // also locks out concurrent calls
+	if err := reachNumber(ctx, tx, at.File); err != nil { // also makes concurrent calls wait
 		return payout.Output{}, err
 	}
 	taken, err := payout.PaidByPrefix(ctx, tx, payout.RailBank, name)

@@ -27,7 +27,7 @@ import (
 // maxResponse is the size limit of a response file, in bytes.
 const maxResponse = 64 << 20
 
-// factKind is the kind of a statement that a bank makes about a payment, a part of a file or a whole file.
+// factKind is the kind of a fact that a bank reports about a payment, a part of a file or a whole file.
 type factKind int
 
 const (
@@ -40,17 +40,17 @@ const (
 	changed                  // the payee's bank asks for a correction of the destination
 )
 
-// fact is one statement of a response about a file, part or payment of ours.
+// fact is one fact that a response reports about one of our files, parts or payments.
 type fact struct {
 	ref     Reference
 	kind    factKind
-	code    string       // the bank's reason code; for a verification, its result
-	info    string       // the bank's text; for a change, the corrected data; for a verification, the holder's name
+	code    string       // reason code of the bank; for verified, the result
+	info    string       // text of the bank; for changed, the corrected data; for verified, the holder's name
 	amount  money.Amount // without an asset if the response does not state the amount
 	certain bool         // entered by staff, not read from a response
-	cost    money.Amount // for paid: what left the account, with the bank's price; without an asset it is the amount
-	price   money.Amount // for paid: the part of cost that is the bank's price, or without an asset
-	debit   bool         // about a debit of the payee's account, not about a credit
+	cost    money.Amount // for paid: what left the account, with the bank's price; without an asset, the payment's amount
+	price   money.Amount // for paid: the bank's price, a part of cost; may lack an asset
+	debit   bool         // about a debit of the payee's account
 }
 
 // responseContent is the parsed content of a response file.
@@ -58,11 +58,11 @@ type responseContent struct {
 	kind        string
 	facts       []fact
 	debits      []DebitFact
-	unmatched   []string // entries about other payments; problems unless Config.Statement reads them
+	unmatched   []string // entries about other payments, which are problems unless Config.Statement is set
 	problems    []string
 	isStatement bool // the file is a complete camt.053 or camt.054 message
 	incomplete  bool // the file is unreadable or ends early: the bank may still be writing it
-	pending     bool // the response depends on another response that was not read yet, so it is read again
+	pending     bool // the response depends on a response that was not read yet, so it will be read again
 }
 
 func (s *responseContent) problem(format string, args ...any) {
@@ -72,11 +72,11 @@ func (s *responseContent) problem(format string, args ...any) {
 }
 
 // incompleteTimeout is the time for which an unreadable response must stay unchanged before it counts as complete.
-// Servers list files that are still being written.
+// Servers also list files that are still being written.
 const incompleteTimeout = 10 * time.Minute
 
 // Collect asks the banks with an API about transfers, and reads all responses in the drop. A response that fails does
-// not block the others; the errors are joined.
+// not block the others; Collect joins the errors.
 func (r *Rail) Collect(ctx context.Context, d *db.DB) error {
 	checked := r.checkTransfers(ctx, d)
 	if r.c.Drop == nil {
@@ -149,13 +149,14 @@ func (r *Rail) collect(ctx context.Context, d *db.DB, name string) error {
 	return r.c.Drop.Done(ctx, name)
 }
 
-// incompleteChecksum returns the checksum of an incomplete file. It includes the name, since beginnings of different
-// files are often equal.
+// incompleteChecksum returns the checksum of an incomplete file. It includes the name, because different files often
+// begin with the same bytes.
 func incompleteChecksum(name string, body []byte) string {
 	return checksum([]byte(name + "\x00" + checksum(body)))
 }
 
-// parseResponse parses a response file of any supported format. Everything that cannot be used is a problem.
+// parseResponse parses a response file of any supported format. It records everything that it cannot use as a
+// problem.
 func parseResponse(body []byte) (s responseContent) {
 	trimmed := bytes.TrimSpace(body)
 	switch {
@@ -230,7 +231,7 @@ func (s *responseContent) returns(body []byte) {
 	}
 }
 
-// status parses a pain.002 message: the state of an order before it is booked.
+// status parses a pain.002 message, which reports the state of an order before the order is booked.
 func (s *responseContent) status(body []byte) {
 	st, err := iso20022.ReadStatus(bytes.NewReader(body))
 	if err != nil {
@@ -277,7 +278,7 @@ func (s *responseContent) status(body []byte) {
 			s.facts = append(s.facts, fact{ref: ref, kind: verified, code: string(v), info: name})
 		}
 	}
-	for _, p := range st.Payments { // first the payments: unlike the status of the whole file, theirs have reasons
+	for _, p := range st.Payments { // payments first: unlike the whole file, they have reasons
 		ref, ours := FindReference(p.ID)
 		if !ours || ref.File != whole.File || ref.Position == 0 {
 			s.problem("it names %.40q, which is not a payment of %s", p.ID, st.Order)
@@ -316,14 +317,14 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	for _, d := range e.Details {
 		ref, ours := FindReference(d.Names()...)
 		if !ours || d.Credit != e.Returned(d) {
-			continue // a payer can write a reference of ours into any transfer
+			continue // a payer can write one of our references into any transfer
 		}
 		f := fact{ref: ref, amount: d.Amount, code: d.ReturnReason, info: strings.Join(d.ReturnInfo, " ")}
 		switch {
 		case d.Credit && ref.Position > 0:
 			f.kind = returned
 			if len(e.Details) == 1 {
-				f.amount = e.Amount // the amount that arrived, not the original one
+				f.amount = e.Amount // the amount that arrived, not the original amount
 			}
 		case d.Credit:
 			s.problem("%s: %s %s were returned for the whole file %s", what, d.Amount, d.Amount.Asset(), FileReference(ref.File))
@@ -367,7 +368,7 @@ func (s *responseContent) entry(st *iso20022.Statement, e *iso20022.Entry) {
 	}
 }
 
-// apply applies a response to its files, one transaction per file, and then passes statements to Config.Statement.
+// apply applies a response to its files, each in its own transaction, and then passes statements to Config.Statement.
 func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *responseContent) error {
 	var order []int64
 	var parts []Part
@@ -424,23 +425,23 @@ func (r *Rail) apply(ctx context.Context, d *db.DB, body []byte, s *responseCont
 // fileUpdate collects the effect of one response on one file.
 type fileUpdate struct {
 	f             File
-	fee           money.Amount // the most that the bank keeps of a returned payment
+	fee           money.Amount // largest amount that the bank may withhold from a returned payment
 	all           []*payment
 	lines         []ledger.Line
 	changed       map[int]*payment
 	fulfilled     map[string]bool    // output IDs
 	failed        map[string]string  // output ID → the bank's reason
-	fallback      bool               // payments that the bank refuses to pay instantly are queued as ordinary ones
-	requeued      map[string]string  // output ID → the bank's reason, of payments that are queued again
-	returned      map[string]fact    // by output ID: the return that the bank reported
+	fallback      bool               // payments that the bank refuses as instant payments are queued as ordinary payments
+	requeued      map[string]string  // output ID → the bank's reason, for payments that are queued again
+	returned      map[string]fact    // output ID → the return that the bank reported
 	parts         []Part             // partial amounts that came back
 	prenotes      map[string]Checked // results by prenote ID
-	reversal      string             // state of the file's reversal, "" if it did not change
+	reversal      string             // new state of the file's reversal, "" if unchanged
 	reversalCode  string
 	changes       []fact
 	verifications []fact
 	problems      []string
-	pending       bool // the response depends on another one
+	pending       bool // the response depends on a response that was not read yet
 }
 
 func (b *fileUpdate) problem(format string, args ...any) {
@@ -449,7 +450,8 @@ func (b *fileUpdate) problem(format string, args ...any) {
 	}
 }
 
-// newFileUpdate returns an empty update of a locked file. fee is the most that the bank keeps of a returned payment.
+// newFileUpdate returns an empty update of a locked file. fee is the largest amount that the bank may withhold from a
+// returned payment.
 func newFileUpdate(ctx context.Context, tx *db.Tx, f File, fee money.Amount) (*fileUpdate, error) {
 	all, err := payments(ctx, tx, f)
 	return &fileUpdate{
@@ -504,18 +506,18 @@ func (r *Rail) updateFile(ctx context.Context, tx *db.Tx, number int64, facts []
 	return b, b.write(ctx, tx)
 }
 
-// finalReasons are the reasons of refused instant payments for which an ordinary payment would be refused, too.
+// finalReasons are the reasons for which a bank that refused an instant payment would also refuse an ordinary payment.
 var finalReasons = []string{"AC01", "AC03", "AC04", "AC06", "AC07", "AC14", "AM01", "AM03", "AM05", "BE01", "BE04",
 	"BE22", "DU04", "FRAD", "FR01", "MD07", "RC01", "RC04", "RF01", "RR02", "RR03", "RR04", "RR07", "RR10"}
 
-// fallsBack reports whether the account of a file sends refused instant payments again as ordinary ones.
+// fallsBack reports whether instant payments of a file that the bank refused are sent again as ordinary payments.
 func (r *Rail) fallsBack(f File) bool {
 	return slices.ContainsFunc(r.c.Accounts, func(a Account) bool {
 		return a.ID == f.Account && a.Currency == f.Total.Asset() && a.Instant != nil && a.Instant.Fallback
 	})
 }
 
-// returnFee returns the most that the bank that received a file keeps of a returned payment.
+// returnFee returns the largest amount that the bank of a file may withhold from a returned payment.
 func (r *Rail) returnFee(f File) money.Amount {
 	for _, a := range r.c.Accounts {
 		if fee, err := a.maxReturnFee(); a.ID == f.Account && a.Currency == f.Total.Asset() && err == nil {
@@ -526,8 +528,8 @@ func (r *Rail) returnFee(f File) money.Amount {
 }
 
 // pauseUnknown pauses all payouts when the bank received a file of this service that the database does not contain,
-// for example because the database was restored from an older backup. The file may have paid outputs that are queued.
-// If payments of the file were already marked as paid, payouts are not paused again.
+// for example because the database was restored from an older backup. The file may have paid outputs that are still
+// queued. If payments of the file were already marked as paid, pauseUnknown does not pause payouts again.
 func pauseUnknown(ctx context.Context, tx *db.Tx, number int64, facts []fact) error {
 	found, err := payout.PaidByPrefix(ctx, tx, payout.RailBank, FileReference(number)+"P")
 	if err != nil || len(found) > 0 || !slices.ContainsFunc(facts,
@@ -541,7 +543,7 @@ func pauseUnknown(ctx context.Context, tx *db.Tx, number int64, facts []fact) er
 		"the bank received the file "+FileReference(number)+", which this database does not contain")
 }
 
-// apply changes the states of payments by a fact. A fact that was applied before has no effect.
+// apply changes the states of payments according to a fact. A fact that was applied before has no effect.
 func (b *fileUpdate) apply(f fact) {
 	some := b.payments(f.ref)
 	if len(some) == 0 {
@@ -568,7 +570,7 @@ func (b *fileUpdate) apply(f fact) {
 	case accepted:
 	case paid:
 		if a := f.amount.Asset(); a != "" && f.amount != due(some) {
-			// The bank may reject some payments in another response that is read later.
+			// The bank may reject some of the payments in another response, which is read later.
 			b.pending = b.pending || f.ref.Position == 0 && f.amount.Cmp(due(some)) < 0
 			b.problem("%s %s left the account for payment %d, part %d, but %s were due", f.amount, a, f.ref.Position, f.ref.Part,
 				due(some))
@@ -592,7 +594,7 @@ func (b *fileUpdate) apply(f fact) {
 	}
 }
 
-// payments returns the payments that a reference names.
+// payments returns the payments to which a reference refers.
 func (b *fileUpdate) payments(ref Reference) []*payment {
 	var some []*payment
 	for _, p := range b.all {
@@ -603,7 +605,7 @@ func (b *fileUpdate) payments(ref Reference) []*payment {
 	return some
 }
 
-// due returns the amount that the bank debits for some payments: the sum of those that it did not reject.
+// due returns the amount that the bank debits for some payments: the sum of the payments that it did not reject.
 func due(some []*payment) money.Amount {
 	sum := money.Zero(some[0].amount.Asset())
 	for _, p := range some {
@@ -614,8 +616,8 @@ func due(some []*payment) money.Amount {
 	return sum
 }
 
-// markPaid records that the money of a payment left the account, as f reports it. A payment that the bank exchanges is
-// not recorded unless f states its cost.
+// markPaid records that the money of a payment left the account, as f reports it. A payment that the bank exchanges
+// is recorded only if f states its cost.
 func (b *fileUpdate) markPaid(p *payment, f fact) {
 	if p.state != Ordered {
 		return
@@ -633,8 +635,9 @@ func (b *fileUpdate) markPaid(p *payment, f fact) {
 	b.lines = append(b.lines, lines...)
 }
 
-// costOf returns the lines that credit the account with what a payment cost, and balance its amount: the bank's price
-// is a fee, and the rest is the amount itself or was exchanged for it. With debit and credit swapped, they undo it.
+// costOf returns the lines that credit the account with the cost of a payment and balance the payment's amount: the
+// bank's price is a fee, and the rest is the amount itself or was exchanged for it. With debit and credit swapped,
+// the lines undo this.
 func (b *fileUpdate) costOf(p *payment, debit, credit func(ledger.Code, string, money.Amount) ledger.Line,
 ) ([]ledger.Line, error) {
 	if p.cost == 0 && b.f.Currency == p.amount.Asset() {
@@ -655,7 +658,7 @@ func (b *fileUpdate) costOf(p *payment, debit, credit func(ledger.Code, string, 
 	return lines, nil
 }
 
-// markRejected records that the bank did not pay a payment: the amount is owed to the payee again.
+// markRejected records that the bank did not pay a payment. The amount is owed to the payee again.
 func (b *fileUpdate) markRejected(p *payment, f fact) {
 	switch p.state {
 	case Paid, Returned:
@@ -676,9 +679,9 @@ func (b *fileUpdate) markRejected(p *payment, f fact) {
 		ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// markReturned records that the money of a payment came back, less the bank's fee. The payment is first marked as
-// paid, if no response reported that before. If more than the permitted fee is missing, the amount is a part: the
-// payment keeps its state until staff decide (see [RecordReturn]).
+// markReturned records that the money of a payment came back, minus the bank's fee. It first marks the payment as
+// paid if no response has reported that before. If the bank withheld more than is permitted, the amount is recorded
+// as a part, and the payment keeps its state until staff decide (see [RecordReturn]).
 func (b *fileUpdate) markReturned(p *payment, f fact) {
 	if p.state == Returned {
 		return
@@ -705,7 +708,7 @@ func (b *fileUpdate) markReturned(p *payment, f fact) {
 		return
 	}
 	lines := []ledger.Line{ledger.Debit(ledger.Bank, b.f.Account, back), ledger.Debit(ledger.BankFee, b.f.Account, kept)}
-	if p.cost > 0 { // the bank gives back what the payment cost
+	if p.cost > 0 { // the bank gives back the payment's cost
 		if kept.Sign() > 0 {
 			b.problem("%s %s of payment %d were returned, which cost %s %s; book the difference", back, back.Asset(),
 				p.position, money.New(b.f.Currency, p.cost), b.f.Currency)
@@ -723,7 +726,8 @@ func (b *fileUpdate) markReturned(p *payment, f fact) {
 	b.lines = append(append(b.lines, lines...), ledger.Credit(ledger.OutputPayable, p.output, p.amount))
 }
 
-// recordFee posts a bank fee, once per payment, since a second fee and a repeated report of the first look the same.
+// recordFee posts a bank fee. It posts only one fee per payment, because a second fee looks like a repeated report of
+// the first.
 func (b *fileUpdate) recordFee(p *payment, f fact) {
 	if p.fee > 0 {
 		if p.fee != f.amount.Units() {
@@ -829,7 +833,7 @@ func (b *fileUpdate) write(ctx context.Context, tx *db.Tx) error {
 		if err := b.f.advance(ctx, tx, Refused, why); err != nil {
 			return err
 		}
-	} else if err := b.f.advance(ctx, tx, b.f.State, ""); err != nil { // each journal is named by a new version
+	} else if err := b.f.advance(ctx, tx, b.f.State, ""); err != nil { // the version names the next journal
 		return err
 	}
 	return b.f.post(tx, "answer."+strconv.FormatInt(b.f.Version, 10), b.lines)

@@ -16,17 +16,17 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// An erroneous ACH credit can be reversed by a debit of the payee's account for the same amount, which reaches the
-// payee's bank within five banking days after the credit settled. Staff request it with a reason, and a second member
-// of staff approves.
+// An erroneous ACH credit can be reversed by a debit of the payee's account for the same amount. The debit must reach
+// the payee's bank within five banking days after the credit settled. Staff request a reversal with a reason, and a
+// second staff member approves it.
 //
 //	reversal   approved → ordered → collected → returned
 //	               └→ expired └→ returned
 //	                          └→ refused
 //
-// Each reversal is a file of its own, so that the credit on the operator's account names it. Package bankreceipt books
-// that credit as the balance of the company that paid, and takes it back if the payee's bank returns the debit. The
-// reversed output stays fulfilled: what was paid in error is not owed to the payee again.
+// Each reversal is a file of its own, so that the credit on the operator's account names the file. Package
+// bankreceipt adds that credit to the balance of the company that paid, and takes it back if the payee's bank returns
+// the debit. The reversed output stays fulfilled: an amount paid in error is not owed to the payee again.
 
 // Reasons for which Nacha allows the reversal of an entry.
 const (
@@ -42,11 +42,11 @@ var ReversalReasons = []string{ReversalDuplicate, ReversalPayee, ReversalAmount,
 // States of a reversal.
 const (
 	ReversalApproved  = "approved"
-	ReversalOrdered   = "ordered"   // a file has it
+	ReversalOrdered   = "ordered"   // written to a file
 	ReversalCollected = "collected" // the money came back
 	ReversalReturned  = "returned"  // the payee's bank returned the debit
 	ReversalRefused   = "refused"   // the operator's bank rejected the file
-	ReversalExpired   = "expired"   // it was too late, or the payment had come back, before its file was sent
+	ReversalExpired   = "expired"   // too late, or the payment came back, before the file was sent
 )
 
 // Errors of requests for a reversal.
@@ -59,16 +59,16 @@ var (
 		"A payment can be reversed only if it is a duplicate, or has a wrong payee, amount or date.")
 )
 
-// Reversal is a reversal of a payment in a file.
+// Reversal is the reversal of a payment in a file.
 type Reversal struct {
 	CompanyID string
 	FileID    string // file of the payment
-	Position  int    // of the payment in its file
+	Position  int    // position of the payment in its file
 	Payment   string // reference of the payment, such as S0000012P00003
 	Reason    string
 	State     string
 	Code      string // reason of a return, such as R02
-	Number    int64  // number of the reversal's own file, 0 before
+	Number    int64  // number of the reversal's own file; 0 before it is written
 	Amount    money.Amount
 	At        time.Time // time of the approval
 	collected bool
@@ -77,7 +77,8 @@ type Reversal struct {
 // reversalDays is the number of banking days after the settlement within which a reversal must settle.
 const reversalDays = 5
 
-// lastReversal returns the last day on which a reversal of a payment that settled on a day can settle.
+// lastReversal returns the last day on which the reversal of a payment can settle, given the payment's settlement
+// day.
 func lastReversal(settled time.Time) time.Time {
 	day := settled
 	for range reversalDays {
@@ -86,14 +87,14 @@ func lastReversal(settled time.Time) time.Time {
 	return day
 }
 
-// settlement returns the day on which the payments of a file settled: the stated one, or that of the submission if it
-// is later.
+// settlement returns the day on which the payments of a file settled: the later one of the stated day and the day of
+// the submission.
 func (f File) settlement() (time.Time, error) {
 	return time.Parse(time.DateOnly, max(f.Execute, f.SentAt.Format(time.DateOnly)))
 }
 
-// Reversible returns a payment that can be reversed now for a reason, or ErrNotReversible, ErrReversalLate or
-// ErrReversalReason.
+// Reversible returns the reversal of a payment for a reason, without storing it. It returns ErrNotReversible,
+// ErrReversalLate or ErrReversalReason if the payment cannot be reversed now.
 func Reversible(ctx context.Context, tx *db.Tx, of, reason string) (Reversal, error) {
 	at, ok := FindReference(strings.TrimSpace(of))
 	if !ok || at.Position == 0 {
@@ -142,7 +143,7 @@ func Reversible(ctx context.Context, tx *db.Tx, of, reason string) (Reversal, er
 	return r, nil
 }
 
-// byACH reports whether a payment of a file that the bank executed is an ACH transfer.
+// byACH reports whether an executed payment of a file is an ACH transfer.
 func (f File) byACH(ctx context.Context, tx *db.Tx, position int) (bool, error) {
 	if !strings.HasSuffix(f.Name, apiSuffix) {
 		return strings.HasSuffix(f.Name, nachaSuffix), nil
@@ -160,8 +161,8 @@ func Reverse(ctx context.Context, tx *db.Tx, of, reason string) error {
 	return insertReversal(ctx, tx, r)
 }
 
-// makeReversals writes each approved reversal to a file, in a transaction of its own: one that cannot be written does
-// not delay the others.
+// makeReversals writes each approved reversal to a file. Each has a transaction of its own, so that a reversal that
+// cannot be written does not delay the others.
 func (r *Rail) makeReversals(ctx context.Context, d *db.DB) error {
 	var all []Reversal
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -189,7 +190,7 @@ func (r *Rail) makeReversals(ctx context.Context, d *db.DB) error {
 
 func (r *Rail) makeReversal(ctx context.Context, tx *db.Tx, v Reversal) error {
 	at, _ := FindReference(v.Payment)
-	was, err := lock(ctx, tx, at.File) // a response about the payment waits
+	was, err := lock(ctx, tx, at.File) // makes responses about the payment wait
 	if err != nil {
 		return err
 	}
@@ -232,8 +233,8 @@ func (r *Rail) makeReversal(ctx context.Context, tx *db.Tx, v Reversal) error {
 	return nil
 }
 
-// reverses returns the account that reverses payments of a file, and the day on which a reversal settles that is sent
-// now.
+// reverses returns the account that can reverse payments of a file, and the day on which a reversal that is sent now
+// settles.
 func (r *Rail) reverses(was File, now time.Time) (a Account, day time.Time, err error) {
 	i := slices.IndexFunc(r.c.Accounts, func(a Account) bool {
 		return a.ID == was.Account && (a.Format == FormatNACHA || a.ByAPI())
@@ -289,8 +290,8 @@ func (r *Rail) encodeReversalByAPI(ctx context.Context, tx *db.Tx, _ Account, wa
 	return json.Marshal([]storedOrder{one})
 }
 
-// refuses returns why a reversal that would settle on a day must not be sent, or "". was is the locked file of the
-// payment.
+// refuses returns the reason why a reversal that would settle on a day must not be sent, or "". was is the locked
+// file of the payment.
 func (v Reversal) refuses(ctx context.Context, tx *db.Tx, was File, day time.Time) (string, error) {
 	all, err := payments(ctx, tx, was)
 	if err != nil {
@@ -306,7 +307,7 @@ func (v Reversal) refuses(ctx context.Context, tx *db.Tx, was File, day time.Tim
 	return "", err
 }
 
-// expire records that a reversal is not sent.
+// expire records that a reversal was not sent.
 func (r *Rail) expire(ctx context.Context, tx *db.Tx, v Reversal, why string, err error) error {
 	if err != nil {
 		return err
@@ -316,15 +317,15 @@ func (r *Rail) expire(ctx context.Context, tx *db.Tx, v Reversal, why string, er
 	return storeReversal(ctx, tx, v)
 }
 
-// recheckReversal returns why the file of a reversal, which may have waited for long, must no longer be sent, or "".
-// If the bank cannot have it, the reversal and its file end.
+// recheckReversal returns the reason why the file of a reversal, which may have waited for long, must no longer be
+// sent, or "". If the bank cannot have the file, the reversal and its file end.
 func (r *Rail) recheckReversal(ctx context.Context, tx *db.Tx, f File) (why string, err error) {
 	v, err := findReversal(ctx, tx, f.Number)
 	if err != nil {
 		return "", err
 	}
 	at, _ := FindReference(v.Payment)
-	was, err := lock(ctx, tx, at.File) // before its reversal, as where a response names both
+	was, err := lock(ctx, tx, at.File) // locked before its reversal, in the same order as for a response
 	if err != nil {
 		return "", err
 	}
@@ -371,7 +372,7 @@ func (b *fileUpdate) applyReversal(p *payment, f fact) {
 	b.reversalCode = f.code
 }
 
-// writeReversal stores the result of a reversal in a response.
+// writeReversal stores the result of a reversal that a response reports.
 func (b *fileUpdate) writeReversal(ctx context.Context, tx *db.Tx) error {
 	if b.reversal == "" {
 		return nil
@@ -385,8 +386,8 @@ func (b *fileUpdate) writeReversal(ctx context.Context, tx *db.Tx) error {
 }
 
 // CollectReversal records that the money of a reversal came back: a credit on the operator's account names the
-// reversal's file and is of exactly its amount. It returns the company that paid the reversed payment, "" if there is
-// no such reversal, or its money came back before.
+// reversal's file and has exactly its amount. It returns the company that paid the reversed payment, or "" if there
+// is no such reversal or its money came back before.
 func CollectReversal(ctx context.Context, tx *db.Tx, number int64, a money.Amount) (companyID string, err error) {
 	v, err := reversalByNumber(ctx, tx, number)
 	if errors.Is(err, db.ErrNoRows) || err == nil && (v.Amount != a || v.collected) {

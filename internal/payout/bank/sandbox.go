@@ -24,22 +24,22 @@ import (
 // Sandbox simulates a bank that exchanges files through a local directory. It responds to each file at once: it
 // accepts and books the file, and returns or rejects payments to special account numbers.
 //
-// The last six digits of the payee's account number select the outcome of a payment: 990NNN returns it; 991NNN rejects
-// it or, for ACH, asks for a correction; 992NNN rejects it as an instant payment only. NNN is the number of the
-// ACH code (R03 is 003, C01 is 001) or the position, from 1, of the ISO reason in [SandboxReasons]. 993001 is a close
-// match of the payee's name, 993002 no match, and 993003 cannot be verified. 994NNN is paid, but the reversal of the
-// payment is returned with R and NNN. Payments to other numbers succeed.
+// The last six digits of the payee's account number select the outcome of a payment. 990NNN returns the payment.
+// 991NNN rejects it or, for ACH, asks for a correction. 992NNN rejects it only as an instant payment. NNN is the
+// number of the ACH code (R03 is 003, C01 is 001) or the position, from 1, of the ISO reason in [SandboxReasons].
+// 993001 is a close match of the payee's name, 993002 is no match, and 993003 cannot be verified. 994NNN pays the
+// payment, but returns its reversal with the ACH code R and NNN. Payments to other numbers succeed.
 //
-// A direct debit of an account with 990NNN is credited and then returned, and one with 991NNN is rejected if it is a
-// SEPA direct debit. Debits of other accounts are credited as soon as the file is read.
+// A direct debit of an account with 990NNN is credited and then returned; a SEPA direct debit of an account with
+// 991NNN is rejected. Debits of other accounts are credited as soon as the file is read.
 //
-// Each entry is notified at once (camt.054) and is on the statement of its day (camt.053), which has the balances. ACH
-// returns are on the statement only: the bank reports them at once by a file of Nacha.
+// Each entry is reported at once (camt.054) and in the statement of its day (camt.053), which has the balances. ACH
+// returns are in the statement only, because the bank reports them at once in a NACHA file.
 type Sandbox struct {
 	root     string
 	accounts []Account
 	newYork  *time.Location // time zone of the deadlines of ACH
-	books    sync.Mutex     // held while entries are booked or a day is stated
+	books    sync.Mutex     // held while entries are booked or a statement is made
 }
 
 // OpenSandbox returns a drop in a local directory and the simulated bank that reads it.
@@ -52,11 +52,11 @@ func OpenSandbox(root string) (*Drop, *Sandbox, error) {
 	return d, &Sandbox{root: root, accounts: SandboxAccounts(), newYork: newYork}, err
 }
 
-// ownerFile has the ID of the database whose payments a simulated bank has.
+// ownerFile contains the ID of the database whose payments a simulated bank holds.
 const ownerFile = "database"
 
-// OpenSandboxFor is OpenSandbox for the database with an ID. It first removes what the bank has of another database: a
-// database that was created again has other payments under the same names.
+// OpenSandboxFor is like OpenSandbox, for the database with an ID. It first deletes the simulated bank's data of
+// another database, because a database that was created anew has other payments under the same references.
 func OpenSandboxFor(root, id string) (*Drop, *Sandbox, error) {
 	owner, err := os.ReadFile(filepath.Join(root, ownerFile))
 	if err == nil && string(owner) != id {
@@ -75,7 +75,7 @@ func OpenSandboxFor(root, id string) (*Drop, *Sandbox, error) {
 // sandboxInstant is the largest instant payment of the simulated bank, in cents.
 const sandboxInstant = 100_000_00
 
-// sandboxCalendars are the calendars of the simulated bank, by currency. It is open for other currencies on weekdays.
+// sandboxCalendars are the calendars of the simulated bank by currency. For other currencies, it is open on weekdays.
 var sandboxCalendars = map[money.Asset]Calendar{money.USD: FederalReserve, money.EUR: Target, money.GBP: England}
 
 // SandboxAccounts returns a fictitious account of the operator for each currency and format.
@@ -106,7 +106,7 @@ func SandboxAccounts() []Account {
 				Schemes: map[DebitScheme]DebitTerms{SEPACore: {}, SEPAB2B: {}}}
 		}
 		if err := all[i].prepareDebits(); err != nil {
-			panic(err) // cannot happen: the rules are constant
+			panic(err) // cannot happen: the rules are constants
 		}
 	}
 	if newYork, err := time.LoadLocation("America/New_York"); err == nil {
@@ -123,8 +123,8 @@ func SandboxReasons() []string { return iso20022.Reasons() }
 
 // scenario is the simulated outcome that an account number selects.
 type scenario struct {
-	back, other, slow bool // slow: no instant payment, but an ordinary one
-	unverified        bool // the name of the account's holder is another one
+	back, other, slow bool // slow: refused as an instant payment only
+	unverified        bool // the account has a holder with another name
 	keeps             bool // a reversal is returned
 	number            int
 }
@@ -159,7 +159,7 @@ type sandboxPayment struct {
 	amount                   money.Amount
 }
 
-// ProcessFiles responds to every file in the drop and removes it. It also sends the daily statements.
+// ProcessFiles responds to every file in the drop and removes the file. It also sends the daily statements.
 func (s *Sandbox) ProcessFiles(now time.Time) error {
 	files, err := os.ReadDir(filepath.Join(s.root, partOut))
 	if err != nil {
@@ -196,8 +196,8 @@ func (s *Sandbox) ProcessFiles(now time.Time) error {
 	return nil
 }
 
-// processPain executes an order and reports its status. It refuses the order, or single payments, against the rules of
-// ISO 20022 and SEPA.
+// processPain executes an order and reports its status. It refuses an order, or single payments, that break the rules
+// of ISO 20022 and SEPA.
 func (s *Sandbox) processPain(name string, body []byte, now time.Time) error {
 	order, err := readOrder(body)
 	if err != nil {
@@ -291,7 +291,7 @@ func (s *Sandbox) VerifyName(_ context.Context, q NameQuery) (NameAnswer, error)
 	return NameAnswer{result, name}, nil
 }
 
-// verificationOf returns the simulated result for an account, with the holder's name for a close match.
+// verificationOf returns the simulated result for an account, and the holder's name for a close match.
 func verificationOf(account, name string) (iso20022.Verification, string) {
 	w := scenarioOf(account)
 	switch {
@@ -305,7 +305,7 @@ func verificationOf(account, name string) (iso20022.Verification, string) {
 	return iso20022.NotPossible, ""
 }
 
-// writeStatus reports the status of an order. IDs are cut to 35 characters.
+// writeStatus reports the status of an order. It cuts IDs to 35 characters.
 func (s *Sandbox) writeStatus(name string, status iso20022.Status, now time.Time) error {
 	status.ID, status.Order = status.ID[:min(35, len(status.ID))], status.Order[:min(35, len(status.Order))]
 	response, err := status.Write(now)
@@ -323,7 +323,7 @@ func returnEntry(o sandboxPayment, reason string, now time.Time) iso20022.Entry 
 			ReturnReason: reason, ReturnInfo: []string{ReasonText(reason)}}}}
 }
 
-// Numbers of the operator's accounts at the simulated bank: the one in USD, and that of all others.
+// Numbers of the operator's accounts at the simulated bank: for USD, and for all other currencies.
 const (
 	sandboxACHNumber = "123456789"
 	sandboxNumber    = "DE89370400440532013000"
@@ -394,7 +394,7 @@ func (s *Sandbox) processACH(name string, body []byte, now time.Time) error {
 	return s.returnACH(name, responses, back, now)
 }
 
-// checkCutOff returns an error for entries that should settle on a later day than that of the file, and before the
+// checkCutOff returns an error for entries that should settle on a later day than the day of the file, but before the
 // first day whose cut-off has not passed. Same-day entries have the deadlines of their windows.
 func (s *Sandbox) checkCutOff(entries []nacha.Received, now time.Time) error {
 	a, err := s.account(money.USD)
@@ -410,7 +410,7 @@ func (s *Sandbox) checkCutOff(entries []nacha.Received, now time.Time) error {
 	return nil
 }
 
-// returnACH reports returns and notifications of change by a file of Nacha, and books the money that came back or was
+// returnACH reports returns and notifications of change in a NACHA file, and books the money that came back or was
 // taken back.
 func (s *Sandbox) returnACH(name string, responses []nacha.Response, back []iso20022.Entry, now time.Time) error {
 	if err := s.book(name+"_return", back, stated, now); err != nil {
@@ -419,8 +419,8 @@ func (s *Sandbox) returnACH(name string, responses []nacha.Response, back []iso2
 	return s.writeACHResponses(name+".3.return.ach", responses, now)
 }
 
-// reversalEntries returns what the bank posts for an entry of a reversal: the credit of the operator's account or, if
-// the payee's bank returns the debit of the payee, its return.
+// reversalEntries returns the entries that the bank books for a reversal: the credit on the operator's account and,
+// if the payee's bank returns the debit of the payee, the return.
 func reversalEntries(o sandboxPayment, debit bool, now time.Time) ([]iso20022.Entry, []nacha.Response) {
 	number, _ := FindReference(o.id)
 	file := FileReference(number.File)
@@ -439,8 +439,9 @@ func reversalEntries(o sandboxPayment, debit bool, now time.Time) ([]iso20022.En
 		Code: fmt.Sprintf("R%02d", w.number), Cents: o.amount.Units()}}
 }
 
-// refuse rejects a whole file that cannot be read or breaks a rule. The report names the file without its extension,
-// which is the message ID of a file that this package wrote: a file that cannot be read states none.
+// refuse rejects a whole file that cannot be read or breaks a rule. The report identifies the file by its name
+// without the extension, which is the message ID of a file that this package wrote: a file that cannot be read states
+// no ID.
 func (s *Sandbox) refuse(name string, r refusal, now time.Time) error {
 	order := strings.TrimSuffix(name, filepath.Ext(name))
 	r.text = fmt.Sprintf("%.105s", r.text)
@@ -448,7 +449,7 @@ func (s *Sandbox) refuse(name string, r refusal, now time.Time) error {
 		iso20022.Status{ID: "A" + order, Order: order, Code: "RJCT", Reasons: r.reasons()}, now)
 }
 
-// refusedACH returns the refusal of an ACH file for a rule that it breaks.
+// refusedACH converts an error of an ACH file that breaks a rule to a refusal.
 func refusedACH(why error) refusal {
 	if errors.Is(why, nacha.ErrDay) {
 		return refusal{"DT01", why.Error()}
@@ -478,8 +479,8 @@ func (s *Sandbox) writeACHResponses(name string, responses []nacha.Response, now
 	return s.writeResponse(name, body)
 }
 
-// Return returns a payment that was paid before. A reason that is unknown in the payment's format is replaced by a
-// common one.
+// Return returns a payment that was paid before. A reason that does not exist in the payment's format is replaced by
+// a common reason.
 func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, reason string, now time.Time) error {
 	o := sandboxPayment{id: PaymentReference(number, position), amount: a}
 	if ach {
@@ -495,8 +496,8 @@ func (s *Sandbox) Return(number int64, position int, a money.Amount, ach bool, r
 	return s.book(o.id, []iso20022.Entry{returnEntry(o, reason, now)}, notified, now)
 }
 
-// Receive reports incoming money on the operator's account under the bank's reference name, with the payer's text. If
-// back is set, the bank takes it back at once.
+// Receive reports incoming money on the operator's account, with the bank's reference name and the payer's text. If
+// back is set, the bank takes the money back at once.
 func (s *Sandbox) Receive(name, reference string, a money.Amount, back bool, now time.Time) error {
 	entries := []iso20022.Entry{{Reference: name, Amount: a, Credit: true, Booked: now, Valued: now, Servicer: name,
 		Type: iso20022.Type{Domain: "PMNT", Family: "RCDT", SubFamily: "ESCT"},
@@ -515,7 +516,7 @@ func (s *Sandbox) writeResponse(name string, body []byte) error {
 	return writeWhole(filepath.Join(s.root, partIn), name, body)
 }
 
-// writeWhole writes a file that other processes see whole or not at all.
+// writeWhole writes a file atomically: other processes see the whole file or no file.
 func writeWhole(dir, name string, body []byte) error {
 	temp, err := os.CreateTemp(dir, ".new-*")
 	if err != nil {

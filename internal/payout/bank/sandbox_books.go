@@ -16,8 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// booksDir has a directory for each currency: the entries that the simulated bank booked on the operator's account, as
-// messages whose names begin with the day, and the state of the account's statements.
+// booksDir has a directory for each currency. It contains the entries that the simulated bank booked on the
+// operator's account, as messages whose names begin with the day, and the state of the account's statements.
 const (
 	booksDir  = "books"
 	stateFile = "state.json"
@@ -27,13 +27,13 @@ const (
 type report bool
 
 const (
-	notified report = true  // by a notification at once and by the statement of the day
-	stated   report = false // by the statement of the day only
+	notified report = true  // by a notification at once, and by the statement of the day
+	stated   report = false // only by the statement of the day
 )
 
 // bookState is the state of an account's statements.
 type bookState struct {
-	Day      string `json:"day"`      // day of the newest statement; at first the day before the first entry
+	Day      string `json:"day"`      // day of the newest statement; initially the day before the first entry
 	Sequence int64  `json:"sequence"` // number of the newest statement
 	Closing  int64  `json:"closing"`  // balance of the newest statement, in the smallest unit of the currency
 }
@@ -48,8 +48,8 @@ func (s *Sandbox) account(currency money.Asset) (Account, error) {
 	return Account{}, fmt.Errorf("sandbox bank: there is no account in %s", currency)
 }
 
-// book books entries on the operator's account in their currency, once for each name. It repeats the notification if
-// they were booked before.
+// book books entries on the operator's account in their currency. Repeated calls with the same name book only once,
+// but repeat the notification.
 func (s *Sandbox) book(name string, entries []iso20022.Entry, how report, now time.Time) error {
 	if len(entries) == 0 {
 		return nil
@@ -91,7 +91,8 @@ func booked(dir, name string) ([]byte, error) {
 // bookingName returns the name of the message about entries of a day.
 func bookingName(day, name string) string { return day + "." + name + ".xml" }
 
-// addBooking stores a message about entries of today, or of the first day that no statement has, and returns it.
+// addBooking stores a message about entries of today, or of the first day without a statement if that is later, and
+// returns it.
 func addBooking(dir string, a Account, name string, entries []iso20022.Entry, now time.Time) ([]byte, error) {
 	day := a.Day(now)
 	state, known, err := readState(dir)
@@ -123,7 +124,7 @@ func addBooking(dir string, a Account, name string, entries []iso20022.Entry, no
 	return message, writeWhole(dir, bookingName(day, name), message)
 }
 
-// truncatedID returns the part of an ID that a message can contain.
+// truncatedID cuts an ID to the length that a message can contain.
 func truncatedID(id string) string { return id[:min(35, len(id))] }
 
 func addDays(day string, n int) string {
@@ -172,9 +173,9 @@ func writeState(dir string, state bookState) error {
 	return writeWhole(dir, stateFile, text)
 }
 
-// stateAccounts sends the statements of each account with entries: one for each business day that is over, for other
-// days on which something was booked, and one for a whole month in which nothing was booked, if it is over before the
-// statement of its first day was sent. A statement that is written again has the same content.
+// stateAccounts sends the statements of each account with entries. There is one statement for each past business day,
+// and for each other day with entries. A month without entries that has ended before the statement of its first day
+// was sent gets one statement for the whole month. A statement that is written again has the same content.
 func (s *Sandbox) stateAccounts(now time.Time) error {
 	s.books.Lock()
 	defer s.books.Unlock()
@@ -184,7 +185,7 @@ func (s *Sandbox) stateAccounts(now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if own.Format != a.Format { // two formats pay from one account
+		if own.Format != a.Format { // another format already handles this account
 			continue
 		}
 		if err := s.stateAccount(a, dir, now); err != nil {
@@ -242,7 +243,7 @@ func monthEnd(day string) string {
 	return addDays(addDays(day[:len("2006-01-")]+"01", 31)[:len("2006-01-")]+"01", -1)
 }
 
-// bookedWithin reports whether a file about entries is of a day from first to last.
+// bookedWithin reports whether a file in files contains entries of a day from first to last.
 func bookedWithin(files []fs.DirEntry, first, last string) bool {
 	return slices.ContainsFunc(files, func(f fs.DirEntry) bool {
 		day := f.Name()[:min(len(f.Name()), len(time.DateOnly))]
@@ -250,8 +251,8 @@ func bookedWithin(files []fs.DirEntry, first, last string) bool {
 	})
 }
 
-// stateDays sends the statement of the days from first to last, which follows the one of state, and returns the next
-// state.
+// stateDays sends the statement of the days from first to last, which follows the statement described by state, and
+// returns the next state.
 func (s *Sandbox) stateDays(a Account, first, last string, state bookState, entries []iso20022.Entry) (
 	bookState, error,
 ) {

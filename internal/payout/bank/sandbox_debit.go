@@ -37,11 +37,11 @@ func returnedDebitEntry(number int64, a money.Amount, reason string, now time.Ti
 			ReturnInfo: []string{ReasonText(reason)}}}}
 }
 
-// SandboxOwns reports whether the simulated bank says that an account belongs to the company that names it: any account
-// but those whose numbers end with 993NNN.
+// SandboxOwns reports whether an account at the simulated bank belongs to the company that claims it: every account
+// does, except accounts whose numbers end with 993NNN.
 func SandboxOwns(account string) bool { return !scenarioOf(account).unverified }
 
-// processCollection collects SEPA direct debits. It refuses the file, or single debits, against the rules of SEPA.
+// processCollection collects SEPA direct debits. It refuses a file, or single debits, that break the rules of SEPA.
 func (s *Sandbox) processCollection(name string, body []byte, now time.Time) error {
 	var document element
 	if err := xml.Unmarshal(body, &document); err != nil {
@@ -81,8 +81,8 @@ func (s *Sandbox) processCollection(name string, body []byte, now time.Time) err
 	return s.book(name, entries, notified, now)
 }
 
-// refuseCollection returns the amount of a collection, and the first rule that it breaks or the zero refusal. earliest
-// is the first due date of a file that arrives now.
+// refuseCollection returns the amount of a collection, and a refusal for the first rule that it breaks, or the zero
+// refusal. earliest is the first possible due date of a file that arrives now.
 func refuseCollection(message, group, debit *element, earliest, now time.Time) (money.Amount, refusal) {
 	found := debit.all("InstdAmt")
 	if len(found) != 1 || len(found[0].Attrs) != 1 {
@@ -148,8 +148,8 @@ func refuseCollection(message, group, debit *element, earliest, now time.Time) (
 	return amount, refusal{}
 }
 
-// ReturnDebit returns a direct debit that was credited before. A reason that is unknown in its format is replaced by a
-// common one.
+// ReturnDebit returns a direct debit that was credited before. A reason that does not exist in the debit's format is
+// replaced by a common reason.
 func (s *Sandbox) ReturnDebit(number int64, scheme DebitScheme, a money.Amount, reason string, now time.Time) error {
 	name := "R" + DebitReference(number)
 	if !scheme.SEPA() {

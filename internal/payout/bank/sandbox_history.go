@@ -13,10 +13,10 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// historyDir has the entries of each ACH file that the simulated bank accepted, by the name of the file.
+// historyDir has the entries of each ACH file that the simulated bank accepted, by file name.
 const historyDir = "ach"
 
-// received returns the entries of the ACH files that the simulated bank accepted before a file.
+// received returns the entries of the ACH files that the simulated bank accepted before the file with a name.
 func (s *Sandbox) received(name string) (all []nacha.Received, err error) {
 	files, err := os.ReadDir(filepath.Join(s.root, historyDir))
 	if errors.Is(err, os.ErrNotExist) {
@@ -52,10 +52,10 @@ func (s *Sandbox) remember(name string, entries []nacha.Received) error {
 	return writeWhole(dir, name+".json", body)
 }
 
-// checkHistory returns an error unless the entries of a file keep the rules of Nacha about earlier entries: a reversal
-// takes back one earlier credit of the same company, account (with its bank) and amount, and settles within five
-// banking days after it. A payment does not settle before the third banking day after the settlement of a prenote to
-// its account.
+// checkHistory returns an error unless the entries of a file comply with Nacha's rules about earlier entries. A
+// reversal must take back one earlier credit of the same company, account (with its bank) and amount, and settle
+// within five banking days after it. A payment must not settle before the third banking day after the settlement of a
+// prenote to its account.
 func checkHistory(earlier, entries []nacha.Received) error {
 	credits, reversed := map[string][]time.Time{}, map[string]int{}
 	key := func(e nacha.Received) string {
@@ -83,7 +83,7 @@ func checkHistory(earlier, entries []nacha.Received) error {
 		if reversed[key(e)] >= len(open) {
 			return fmt.Errorf("the reversal %s is of no entry of the same company, account and amount", e.ID)
 		}
-		last := slices.MaxFunc(open, time.Time.Compare) // any of equal entries may be the one
+		last := slices.MaxFunc(open, time.Time.Compare) // any of several equal entries may be the reversed one
 		for range reversalDays {
 			last = FederalReserve.nextBusinessDay(last.AddDate(0, 0, 1))
 		}

@@ -71,16 +71,16 @@ func (r refusal) reasons() []iso20022.Reason {
 // sepaGroup reports whether a payment group is for SEPA.
 func sepaGroup(group *element) bool { return group.text("PmtTpInf/SvcLvl/Cd") == "SEPA" }
 
-// sandboxTolerance is the time after a cut-off, and after the end of the hours of instant payments, for which the
-// simulated bank still accepts a file: it may have been on its way.
+// Times after a cut-off, and after the end of the hours of instant payments, for which the simulated bank still
+// accepts a file, because the file may have been on its way.
 const (
 	sandboxTolerance        = 30 * time.Minute
 	sandboxInstantTolerance = 15 * time.Minute
 )
 
-// refuseDay returns a refusal unless the bank can execute a group that it receives now on the stated day: a business
-// day of the currency, from the first one whose cut-off has not passed. An instant payment is executed on any day that
-// has not passed, within the hours of the account.
+// refuseDay returns a refusal unless the bank can execute a group that it receives now on the stated day. The day
+// must be a business day of the currency, and not before the first business day whose cut-off has not passed. An
+// instant payment is executed on any day that has not passed, within the hours of the account.
 func refuseDay(group *element, accounts []Account, now time.Time) refusal {
 	day, err := time.Parse(time.DateOnly, group.text("ReqdExctnDt/Dt"))
 	if err != nil {
@@ -112,7 +112,8 @@ func refuseDay(group *element, accounts []Account, now time.Time) refusal {
 	return refusal{}
 }
 
-// refuseOrder returns the first rule that the whole order breaks when the bank receives it now, or the zero refusal.
+// refuseOrder returns a refusal for the first rule that the whole order breaks if the bank receives it now, or the
+// zero refusal.
 func refuseOrder(order *element, accounts []Account, now time.Time) refusal {
 	version := strings.TrimPrefix(order.XMLName.Space, "urn:iso:std:iso:20022:tech:xsd:")
 	head, group := order.all("GrpHdr"), order.all("PmtInf")[0]
@@ -164,7 +165,7 @@ func refuseOrder(order *element, accounts []Account, now time.Time) refusal {
 	return refusal{}
 }
 
-// refuseTotals returns a refusal unless the numbers and sums of payments in the heads are correct.
+// refuseTotals returns a refusal unless the heads state the correct numbers and sums of payments.
 func refuseTotals(head, group *element) refusal {
 	transfers := group.all("CdtTrfTxInf")
 	var sum money.Amount
@@ -195,7 +196,8 @@ func orderAmount(transfer *element) (money.Amount, error) {
 	return iso20022.Amount{Currency: found[0].Attrs[0].Value, Text: found[0].Text}.Money()
 }
 
-// refuseTransfer returns the first rule that a payment breaks, or the zero refusal. The amount was read before.
+// refuseTransfer returns a refusal for the first rule that a payment breaks, or the zero refusal. amount is the
+// payment's amount, which the caller has parsed.
 func refuseTransfer(group, t *element, amount money.Amount) refusal {
 	sepa, creditor := sepaGroup(group), t.all("Cdtr")
 	if len(creditor) != 1 || creditor[0].text("Nm") == "" {
@@ -248,7 +250,7 @@ func validID(s string) bool {
 		!strings.HasSuffix(s, "/") && !strings.Contains(s, "//")
 }
 
-// validAddress reports whether the addresses of parties, if they have any, are structured or hybrid.
+// validAddress reports whether all addresses of the parties are structured or hybrid.
 func validAddress(parties ...*element) bool {
 	for _, p := range parties {
 		for _, a := range p.all("PstlAdr") {
@@ -262,8 +264,8 @@ func validAddress(parties ...*element) bool {
 	return true
 }
 
-// refuseUltimateDebtor returns a refusal unless the ultimate debtor of a group or of a payment, if it has one, has a
-// name and, if they are stated, a valid address and LEI.
+// refuseUltimateDebtor returns a refusal unless the ultimate debtor of a group or of a payment, if there is one, has
+// a name and, if stated, a valid address and LEI.
 func refuseUltimateDebtor(of *element) refusal {
 	for _, e := range of.all("UltmtDbtr") {
 		if e.text("Nm") == "" || !validAddress(e) {
@@ -279,7 +281,8 @@ func refuseUltimateDebtor(of *element) refusal {
 // isCode reports whether s has the form of an ISO purpose code.
 func isCode(s string) bool { return len(s) == 4 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" }
 
-// sepaTexts reports whether all texts within e have the characters of SEPA, and names at most the given length.
+// sepaTexts reports whether all texts within e consist of characters of SEPA, and names have at most the given
+// length.
 func sepaTexts(e *element, name int) bool {
 	text := strings.TrimSpace(e.Text)
 	if !iso20022.IsSEPAText(text) || e.XMLName.Local == "Nm" && len(text) > name {
@@ -288,12 +291,12 @@ func sepaTexts(e *element, name int) bool {
 	return !slices.ContainsFunc(e.Children, func(c *element) bool { return !sepaTexts(c, name) })
 }
 
-// lengths are the largest numbers of characters of elements outside of SEPA, by name.
+// lengths are the largest numbers of characters of elements outside of SEPA, by element name.
 var lengths = map[string]int{"Nm": 140, "StrtNm": 70, "PstCd": 16, "TwnNm": 35, "CtrySubDvsn": 35, "AdrLine": 70,
 	"MmbId": 35, "Prtry": 35, "Ustrd": 140, "Id": 2048, "EmailAdr": 256}
 
-// otherTexts reports whether all texts within e have the characters and the lengths that banks accept outside of SEPA.
-// A name may be in katakana, and an identifier may have an @ or an underscore.
+// otherTexts reports whether all texts within e have characters and lengths that banks accept outside of SEPA. A name
+// may be in katakana, and an identifier may contain @ and underscores.
 func otherTexts(e *element) bool {
 	text, name := strings.TrimSpace(e.Text), e.XMLName.Local
 	valid := iso20022.IsSEPAText(text)

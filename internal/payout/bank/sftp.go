@@ -19,7 +19,7 @@ import (
 type SFTP struct {
 	Address string // host:port
 	User    string
-	Root    string // directory of the drop; "": the user's home directory
+	Root    string // directory of the drop; "" means the user's home directory
 	Key     []byte // private key of the user, in PEM
 	// HostKey is the only accepted host key, as a line of a known_hosts or public key file.
 	HostKey []byte
@@ -70,7 +70,7 @@ type remoteFiles struct {
 	config *ssh.ClientConfig
 }
 
-// do connects for each use: banks close idle connections, and files are rare.
+// do opens a connection for each use, because banks close idle connections and files are rare.
 func (r *remoteFiles) do(ctx context.Context, fn func(dir) error) error {
 	dialer := net.Dialer{Timeout: r.s.Timeout}
 	conn, err := dialer.DialContext(ctx, "tcp", r.s.Address)
@@ -139,7 +139,7 @@ func (s *remoteDir) Create(name string, body []byte) error {
 	}
 	_, err = f.Write(body)
 	if err == nil {
-		// Not every server supports fsync. If one does and it fails, the file may not be on its disk.
+		// Not every server supports fsync. If a server does and fsync fails, the file may not be on disk.
 		if _, can := s.c.HasExtension("fsync@openssh.com"); can {
 			err = f.Sync()
 		}
@@ -147,8 +147,8 @@ func (s *remoteDir) Create(name string, body []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Move renames atomically if the server supports posix-rename. The older operation may link and unlink on OpenSSH
-// servers.
+// Move renames atomically if the server supports posix-rename. The older rename operation may link and unlink on
+// OpenSSH servers.
 func (s *remoteDir) Move(from, to string) error {
 	if there, err := s.Exists(to); err != nil || there {
 		return errors.Join(err, fs.ErrExist)

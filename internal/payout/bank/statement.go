@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// Statement has the entries of an account at a bank with an API in a period, oldest first, and the balances at its
-// beginning and end.
+// Statement has the entries, oldest first, of an account at a bank with an API in a period, and the balances at the
+// start and end of the period.
 type Statement struct {
 	Opening, Closing money.Amount
 	Entries          []Entry
@@ -25,10 +25,10 @@ type Entry struct {
 	ID       string // the bank's ID
 	At       time.Time
 	Amount   money.Amount // negative if money left the account
-	Transfer string       // the bank's ID of the transfer that it is about, or ""
-	Ordered  bool         // the account's holder ordered that transfer
-	Returned bool         // it undoes an earlier entry
-	Fee      bool         // a fee of the account
+	Transfer string       // the bank's ID of the transfer that the entry belongs to, or ""
+	Ordered  bool         // the account's holder ordered the transfer
+	Returned bool         // the entry undoes an earlier entry
+	Fee      bool         // the entry is a fee of the account
 	Interest bool
 	Payer    string // name
 	From     string // account number of the payer
@@ -39,24 +39,25 @@ type Entry struct {
 // ErrStatementPending reports that the bank is still making a statement.
 var ErrStatementPending = errors.New("the bank is still making the statement")
 
-// statementKind is the kind of a Response that is a Statement. Its name has the account and the day.
+// statementKind is the kind of a Response that stores a Statement. Its name consists of the account and the day.
 const statementKind = "statement"
 
-// Statements of a day are read once the day is over for statementDelay, at most daysPerRun in one run. One that is not
-// read when the day is over for statementLate is reported as missing.
+// The statement of a day is read statementDelay after the end of the day, at most daysPerRun statements in one run. A
+// statement that was not read statementLate after the end of its day is reported as missing.
 const (
 	statementDelay = 2 * time.Hour
 	statementLate  = 8 * time.Hour
 	daysPerRun     = 10
 )
 
-// fileStatementLate is the time of day, after midnight, at which the statement of an earlier business day is late that
-// a bank sends as a file.
+// fileStatementLate is the time of day, after midnight, at which a statement file for an earlier business day is
+// overdue.
 const fileStatementLate = 12 * time.Hour
 
-// LateStatement returns the day whose statement is missing from an account, if newest is the day of the newest
-// statement that was read, or "". An account with an API has one for each day, and one with files for each business
-// day, which the bank sends by noon of the next one or of the one after Account.StatementDays.
+// LateStatement returns the day whose statement is missing, or "". newest is the day of the newest statement that was
+// read for the account. An account with an API has a statement for each day. An account with files has one for each
+// business day, which the bank must send by noon of the next business day, or of the business day that
+// Account.StatementDays allows.
 func (a Account) LateStatement(newest string, now time.Time) string {
 	if a.zone == nil { // not an account of the operator
 		return ""
@@ -80,8 +81,8 @@ func (a Account) LateStatement(newest string, now time.Time) string {
 	return missing.Format(time.DateOnly)
 }
 
-// ReturnsStated returns the day through which the statements of an account with files must have been read before money
-// can be used that was on hold until a time: the last business day on which a return can settle.
+// ReturnsStated returns the day through which the statements of an account with files must have been read before
+// money that was on hold until a time can be used: the last business day on which a return can settle.
 func (a Account) ReturnsStated(heldUntil time.Time) string {
 	local := heldUntil.In(a.zone)
 	day := time.Date(local.Year(), local.Month(), local.Day()-1, 0, 0, 0, 0, time.UTC)
@@ -91,8 +92,8 @@ func (a Account) ReturnsStated(heldUntil time.Time) string {
 	return day.Format(time.DateOnly)
 }
 
-// readStatements passes the statements of accounts with an API to Config.Statement, one for each day: the first is that
-// of the day before the first run.
+// readStatements passes the statements of accounts with an API to Config.Statement, one for each day. The first
+// statement is for the day before the first run.
 func (r *Rail) readStatements(ctx context.Context, d *db.DB) error {
 	var failed []error
 	for _, a := range r.c.Accounts {
@@ -115,7 +116,7 @@ func (r *Rail) readStatements(ctx context.Context, d *db.DB) error {
 	return errors.Join(failed...)
 }
 
-// readStatement reads an account's statement for the next day that has ended. It reports whether it read one.
+// readStatement reads an account's statement for the next day that has ended. It reports whether it read a statement.
 func (r *Rail) readStatement(ctx context.Context, d *db.DB, a Account) (bool, error) {
 	var now, from time.Time
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -155,7 +156,7 @@ func (r *Rail) readStatement(ctx context.Context, d *db.DB, a Account) (bool, er
 		if err != nil {
 			return err
 		}
-		for i := range s.Entries { // the cent that checked an account, or that came back, is a cost of the account
+		for i := range s.Entries { // a cent that checked an account, or came back, is a cost of the account
 			s.Entries[i].Fee = s.Entries[i].Fee || checks[s.Entries[i].Transfer]
 		}
 		if ours, err = referencesOf(ctx, tx, a.ID, transfers); err != nil || r.c.DebitReferences == nil {
@@ -186,7 +187,7 @@ func (r *Rail) readStatement(ctx context.Context, d *db.DB, a Account) (bool, er
 	})
 }
 
-// transfers returns the bank's IDs of the transfers that the entries are about.
+// transfers returns the bank's IDs of the transfers to which the entries belong.
 func (s Statement) transfers() (ids []string) {
 	for _, e := range s.Entries {
 		if e.Transfer != "" {
@@ -196,8 +197,8 @@ func (s Statement) transfers() (ids []string) {
 	return ids
 }
 
-// encode returns a statement as a camt.053 message, which is what all statements are read from. ours are the references
-// of our payments by the bank's ID of their transfer.
+// encode returns a statement as a camt.053 message, because all statements are processed in that format. ours has the
+// references of our payments by the bank's ID of their transfer.
 func (s Statement) encode(a Account, day string, now time.Time, ours map[string]string) ([]byte, error) {
 	date, err := time.Parse(time.DateOnly, day)
 	if err != nil {
@@ -220,7 +221,7 @@ func (s Statement) encode(a Account, day string, now time.Time, ours map[string]
 	return out.Bytes(), err
 }
 
-// encode returns an entry. reference is that of our payment that it is about, or "".
+// encode converts an entry. reference is the reference of our payment to which the entry belongs, or "".
 func (e Entry) encode(a Account, date time.Time, reference string) iso20022.Entry {
 	amount, credit := e.Amount, true
 	if amount.Sign() < 0 {
@@ -235,7 +236,7 @@ func (e Entry) encode(a Account, date time.Time, reference string) iso20022.Entr
 	case credit:
 		kind.Family = "RCDT"
 	}
-	// Money that comes back for a transfer of the account's holder is not a received transfer.
+	// Money that comes back for a transfer that the account's holder ordered is not a received transfer.
 	back := e.Returned || credit && (reference != "" || e.Ordered)
 	if _, debit := FindDebit(reference); debit {
 		kind.Family, back = "IDDT", !credit

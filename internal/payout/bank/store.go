@@ -11,13 +11,13 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// File is a file of payments of one company, as stored in bank_files.
+// File is a payment file of one company, as stored in bank_files.
 type File struct {
 	CompanyID string
 	ID        string      // also the batch ID of its outputs
 	Number    int64       // unique across companies
 	Account   string      // ID of the operator's account that pays
-	Currency  money.Asset // of that account; the bank exchanges it if Total has another one
+	Currency  money.Asset // currency of the account; the bank exchanges the payments if Total has another currency
 	Name      string
 	Total     money.Amount
 	Payments  int64
@@ -26,10 +26,10 @@ type File struct {
 	Kind      string
 	Checksum  string // SHA-256, hexadecimal
 	State     string
-	Attempts  int64 // failed attempts to submit it
+	Attempts  int64 // failed attempts to submit the file
 	Version   int64
 	Created   time.Time
-	SentAt    time.Time // zero before the bank received it
+	SentAt    time.Time // zero until the bank has received the file
 	token     string
 	sealed    string
 }
@@ -58,8 +58,8 @@ func get(ctx context.Context, tx *db.Tx, companyID, fileID string) (File, error)
 		companyID, fileID))
 }
 
-// lock returns the file of a number and locks it for the rest of the transaction. It returns db.ErrNoRows if there is
-// none.
+// lock returns the file with a number and locks it for the rest of the transaction. It returns db.ErrNoRows if there
+// is no such file.
 func lock(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	return scanFile(tx.QueryRow(ctx, "UPDATE bank_files SET version = version WHERE number = $1 RETURNING "+fileColumns,
 		number))
@@ -77,7 +77,7 @@ func List(ctx context.Context, tx *db.Tx, open bool, limit int) ([]File, error) 
 	return db.Collect(rows, err, func(r *db.Rows) (File, error) { return scanFile(r) })
 }
 
-// Find returns the file of a number, or db.ErrNoRows.
+// Find returns the file with a number, or db.ErrNoRows.
 func Find(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 	return scanFile(tx.QueryRow(ctx, "SELECT "+fileColumns+" FROM bank_files WHERE number = $1", number))
 }
@@ -85,11 +85,11 @@ func Find(ctx context.Context, tx *db.Tx, number int64) (File, error) {
 // Unconfirmed is a file with payments that the bank has reported neither as paid nor as rejected.
 type Unconfirmed struct {
 	File
-	Open money.Amount // sum of these payments
+	Open money.Amount // sum of the unreported payments
 }
 
-// ListUnconfirmed returns the files of all companies that the bank has or may have, with payments that it has not
-// reported on, by execution date.
+// ListUnconfirmed returns the files of all companies that the bank has or may have received and that have payments
+// without a report of the bank, ordered by execution date.
 func ListUnconfirmed(ctx context.Context, tx *db.Tx) ([]Unconfirmed, error) {
 	rows, err := tx.Query(ctx, `SELECT `+fileColumns+`, open FROM bank_files
 		JOIN (SELECT company_id AS company, file_id AS file, CAST(SUM(amount) AS BIGINT) AS open FROM bank_payments
@@ -103,7 +103,7 @@ func ListUnconfirmed(ctx context.Context, tx *db.Tx) ([]Unconfirmed, error) {
 	})
 }
 
-// scanWith scans a further column after those of a file.
+// scanWith scans the columns of a file followed by one further column.
 type scanWith struct {
 	rows *db.Rows
 	last any
@@ -113,20 +113,20 @@ func (s scanWith) Scan(into ...any) error { return s.rows.Scan(append(into, s.la
 
 const settingFileNumber = "bank.file_number" // the last used file number
 
-// NextNumber returns the next number of a file or direct debit. A concurrent transaction waits until this one ends, so
-// the numbers have no gaps.
+// NextNumber returns the next number of a file or direct debit. A concurrent transaction waits until this transaction
+// ends, so the numbers have no gaps.
 func NextNumber(ctx context.Context, tx *db.Tx) (int64, error) {
 	return db.AddToSetting(ctx, tx, settingFileNumber, 1)
 }
 
-// SkipNumbers leaves the next n file numbers unused. It prepares a database restored from a backup, which does not
-// contain the files made since: no two files may have the same number.
+// SkipNumbers leaves the next n file numbers unused. It is for a database that was restored from a backup and lacks
+// the files made since the backup: no two files may have the same number.
 func SkipNumbers(ctx context.Context, tx *db.Tx, n int64) error {
 	_, err := db.AddToSetting(ctx, tx, settingFileNumber, n)
 	return err
 }
 
-// reachNumber raises the last used file number to number, if it is lower. Concurrent calls wait until the transaction
+// reachNumber raises the last used file number to number if it is lower. Concurrent calls wait until the transaction
 // ends.
 func reachNumber(ctx context.Context, tx *db.Tx, number int64) error {
 	last, err := db.AddToSetting(ctx, tx, settingFileNumber, 0)
@@ -154,7 +154,7 @@ func insertFile(ctx context.Context, tx *db.Tx, f File, outs []payout.Output, pa
 		"state", "reason", "fee", "cost", "price", "updated_at"}, rows)
 }
 
-// advance changes the state of a file, guarded by the version that was read.
+// advance changes the state of a file. It fails if the file has changed since it was read.
 func (f *File) advance(ctx context.Context, tx *db.Tx, state, reason string) error {
 	sent := int64(0)
 	if !f.SentAt.IsZero() {
@@ -182,8 +182,8 @@ func (f *File) advance(ctx context.Context, tx *db.Tx, state, reason string) err
 	return nil
 }
 
-// claim changes a prepared file to in_doubt and stores the token of its valid copy. It reports whether the file was
-// still prepared.
+// claim changes a prepared file to in_doubt and stores the token of its valid staged copy. It reports whether the
+// file was still prepared.
 func claim(ctx context.Context, tx *db.Tx, f File, token string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE bank_files SET state = 'in_doubt', token = $3, version = version + 1
 		WHERE company_id = $1 AND file_id = $2 AND state = 'prepared' AND version = $4`, f.CompanyID, f.ID, token, f.Version)
@@ -209,8 +209,8 @@ type payment struct {
 	state    string
 	reason   string
 	fee      int64
-	cost     int64 // units of the account's currency that left the account; 0 unless the bank took a price or exchanged
-	price    int64 // the part of cost that is the bank's price
+	cost     int64 // units of the account's currency debited; 0 unless the bank charged a price or exchanged
+	price    int64 // the bank's price, a part of cost
 }
 
 func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
@@ -228,8 +228,8 @@ func payments(ctx context.Context, tx *db.Tx, f File) ([]*payment, error) {
 	})
 }
 
-// refusedInstantly returns which outputs a bank refused to pay instantly, by output ID. Those of a file that was not
-// sent in time are not among them.
+// refusedInstantly returns, by output ID, whether a bank has refused to pay an output as an instant payment. An
+// output whose file was not sent in time does not count.
 func refusedInstantly(ctx context.Context, tx *db.Tx, companyID string, outs []payout.Output) (map[string]bool, error) {
 	ids, refused := make([]string, len(outs)), map[string]bool{}
 	for i, o := range outs {
@@ -247,7 +247,7 @@ func refusedInstantly(ctx context.Context, tx *db.Tx, companyID string, outs []p
 		})
 }
 
-// Attempt is one payment of an output by a file.
+// Attempt is a payment of an output in a file.
 type Attempt struct {
 	Number   int64
 	File     string
@@ -294,14 +294,14 @@ type Response struct {
 	Checksum string
 	Name     string
 	Kind     string
-	Facts    int64 // number of statements about our payments
+	Facts    int64 // number of facts about our payments
 	Problems []string
-	Settled  bool // false: it is read again, since it depends on another response or is incomplete
+	Settled  bool // false if the response is read again, because it depends on another response or is incomplete
 	At       time.Time
 }
 
-// findResponse reports whether a response was processed completely and, if not, when its content was first seen; zero
-// means never.
+// findResponse reports whether a response was processed completely. If it was not, since is the time at which its
+// content was first seen, or zero if it was never seen.
 func findResponse(ctx context.Context, tx *db.Tx, checksum string) (settled bool, since time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, "SELECT settled, read_at FROM bank_responses WHERE checksum = $1", checksum).Scan(&settled, &at)
@@ -332,7 +332,7 @@ func storeResponse(ctx context.Context, tx *db.Tx, a Response) error {
 	return err
 }
 
-// Responses returns responses, newest first: all, or only those with problems.
+// Responses returns responses, newest first: all responses, or only those with problems.
 func Responses(ctx context.Context, tx *db.Tx, problems bool, limit int) ([]Response, error) {
 	where := "read_at > 0"
 	if problems {
@@ -374,7 +374,7 @@ func insertChange(ctx context.Context, tx *db.Tx, f File, position int, code, se
 	return n == 1, err
 }
 
-// Changes returns notifications of change, newest first.
+// Changes returns the newest notifications of change, newest first.
 func Changes(ctx context.Context, tx *db.Tx, limit int) ([]Change, error) {
 	return selectChanges(ctx, tx, "c.noted_at > 0 ORDER BY c.noted_at DESC LIMIT $1", int64(limit))
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// bankTransfer is a payment of a file at a bank with an API, as stored in bank_transfers.
+// bankTransfer is the transfer of a payment at a bank with an API, as stored in bank_transfers.
 type bankTransfer struct {
 	position  int
-	method    string // "" before it was chosen
+	method    string // "" before a method was chosen
 	id        string // the bank's ID, "" if unknown
 	state     string
 	reason    string
@@ -47,7 +47,7 @@ func insertTransfers(ctx context.Context, tx *db.Tx, f File, n int) error {
 		"reason", "attempts", "check_at", "created_at"}, rows)
 }
 
-// openTransfers returns transfers of a file that the bank has not accepted, those with the fewest attempts first.
+// openTransfers returns transfers of a file that the bank has not accepted, ordered by number of attempts.
 func openTransfers(ctx context.Context, tx *db.Tx, f File, limit int) ([]bankTransfer, error) {
 	rows, err := tx.Query(ctx, `SELECT `+transferColumns+` FROM bank_transfers t
 		WHERE t.company_id = $1 AND t.file_id = $2 AND t.state IN ('new', 'in_doubt')
@@ -60,8 +60,8 @@ func getTransfer(ctx context.Context, tx *db.Tx, f File, position int) (bankTran
 		WHERE t.company_id = $1 AND t.file_id = $2 AND t.position = $3`, f.CompanyID, f.ID, int64(position)).Scan)
 }
 
-// beginTransfer changes a new transfer to in_doubt and stores its method, before the first call that creates it. It
-// reports whether the transfer was still new.
+// beginTransfer changes a new transfer to in_doubt and stores its method, before the first call that creates the
+// transfer. It reports whether the transfer was still new.
 func beginTransfer(ctx context.Context, tx *db.Tx, f File, t bankTransfer) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE bank_transfers SET state = 'in_doubt', method = $4
 		WHERE company_id = $1 AND file_id = $2 AND position = $3 AND state = 'new' AND method IN ('', $4)`,
@@ -81,7 +81,8 @@ func storeTransfer(ctx context.Context, tx *db.Tx, f File, t bankTransfer) error
 		t.state, t.reason, t.attempts, check)
 }
 
-// checkSoon makes the next check of an accepted transfer due, given the bank's ID. It does nothing if there is none.
+// checkSoon makes the next check of the accepted transfer with a bank's ID due now. It does nothing if there is no
+// such transfer.
 func checkSoon(ctx context.Context, tx *db.Tx, transferID string) error {
 	now := db.Micros(tx.Now())
 	_, err := tx.Exec(ctx, `UPDATE bank_transfers SET check_at = $2
@@ -89,7 +90,7 @@ func checkSoon(ctx context.Context, tx *db.Tx, transferID string) error {
 	return err
 }
 
-// lastStatement returns the day of the newest statement of an account that was read, such as 2026-03-02, or "".
+// lastStatement returns the day of the newest statement that was read for an account, such as 2026-03-02, or "".
 func lastStatement(ctx context.Context, tx *db.Tx, a Account) (day string, err error) {
 	prefix := a.ID + " "
 	err = tx.QueryRow(ctx, `SELECT name FROM bank_responses WHERE kind = $1 AND substr(name, 1, $2) = $3
@@ -100,8 +101,8 @@ func lastStatement(ctx context.Context, tx *db.Tx, a Account) (day string, err e
 	return strings.TrimPrefix(day, prefix), err
 }
 
-// referencesOf returns the references of our payments from an account that a statement mentions, and those of the files
-// of reversals, by the bank's ID of their transfer.
+// referencesOf returns, by the bank's ID of the transfer, the references of payments and of reversals' files from an
+// account. ids are the IDs that a statement mentions.
 func referencesOf(ctx context.Context, tx *db.Tx, account string, ids []string) (map[string]string, error) {
 	of := map[string]string{}
 	return of, db.EachIn(ctx, tx, ids, `SELECT t.transfer_id, f.number, t.position, f.kind FROM bank_transfers t
@@ -123,7 +124,7 @@ type dueTransfer struct {
 	file File
 }
 
-// dueTransfers returns the transfers of an account whose next check is due, by file.
+// dueTransfers returns the transfers of an account whose next check is due, grouped by file.
 func dueTransfers(ctx context.Context, tx *db.Tx, account string, limit int) ([]dueTransfer, error) {
 	type key struct{ company, file string }
 	rows, err := tx.Query(ctx, `SELECT t.company_id, t.file_id, `+transferColumns+` FROM bank_transfers t

@@ -15,11 +15,11 @@ type prenote struct {
 	companyID   string
 	account     string
 	asset       money.Asset
-	destination json.RawMessage // snapshot, with sealed bank data
+	destination json.RawMessage // stored copy of the destination, with sealed bank data
 	fileID      string          // "" if it was not written to a file
 	transferID  string          // "" if it was not sent by an API
 	state       string
-	until       time.Time // zero before it was ordered
+	until       time.Time // zero before the prenote was ordered
 }
 
 const prenoteColumns = `prenote_id, company_id, account, asset, destination, file_id, transfer_id, state, wait_until`
@@ -41,8 +41,8 @@ func insertPrenote(ctx context.Context, tx *db.Tx, p prenote) error {
 		string(p.asset), string(p.destination), "", "", p.state, int64(0), db.Micros(tx.Now())}})
 }
 
-// prenotesIn returns prenotes of an account in a state: those for which the bank was not asked for the longest time,
-// then the oldest.
+// prenotesIn returns prenotes of an account in a state, ordered by the time of the last question to the bank and then
+// by age.
 func prenotesIn(ctx context.Context, tx *db.Tx, a Account, state string) ([]prenote, error) {
 	rows, err := tx.Query(ctx, `SELECT `+prenoteColumns+` FROM bank_prenotes
 		WHERE state = $1 AND account = $2 AND asset = $3 ORDER BY asked_at, created_at, prenote_id LIMIT $4`,
@@ -50,7 +50,7 @@ func prenotesIn(ctx context.Context, tx *db.Tx, a Account, state string) ([]pren
 	return db.Collect(rows, err, func(r *db.Rows) (prenote, error) { return scanPrenote(r.Scan) })
 }
 
-// storeAsked stores that the bank is asked about prenotes now.
+// storeAsked stores that the bank is being asked about prenotes now.
 func storeAsked(ctx context.Context, tx *db.Tx, all []prenote) error {
 	for _, p := range all {
 		if err := tx.ExecOne(ctx, "UPDATE bank_prenotes SET asked_at = $2 WHERE prenote_id = $1", p.id,
@@ -61,7 +61,7 @@ func storeAsked(ctx context.Context, tx *db.Tx, all []prenote) error {
 	return nil
 }
 
-// prenoteTransfers returns those of the bank's IDs of transfers from an account that are prenotes.
+// prenoteTransfers returns which of the bank's transfer IDs belong to prenotes from an account.
 func prenoteTransfers(ctx context.Context, tx *db.Tx, account string, ids []string) (map[string]bool, error) {
 	are := map[string]bool{}
 	return are, db.EachIn(ctx, tx, ids, `SELECT transfer_id FROM bank_prenotes WHERE account = $1 AND transfer_id <> ''
@@ -73,7 +73,7 @@ func prenoteTransfers(ctx context.Context, tx *db.Tx, account string, ids []stri
 	})
 }
 
-// maxPrenotes is the largest number of prenotes that are sent or asked about at a time.
+// maxPrenotes is the largest number of prenotes that are sent or checked at a time.
 const maxPrenotes = 200
 
 // duePrenotes returns ordered prenotes in files whose waiting time is over.

@@ -37,19 +37,20 @@ func reversalOf(ctx context.Context, tx *db.Tx, fileID string, position int) (Re
 		WHERE file_id = $1 AND position = $2`, fileID, int64(position)).Scan)
 }
 
-// findReversal returns the reversal in a file, or db.ErrNoRows.
+// findReversal returns the reversal whose file has a number, or db.ErrNoRows.
 func findReversal(ctx context.Context, tx *db.Tx, number int64) (Reversal, error) {
 	return scanReversal(tx.QueryRow(ctx, "SELECT "+reversalColumns+" FROM bank_reversals WHERE number = $1 AND number > 0",
 		number).Scan)
 }
 
-// reversalByNumber returns the reversal in a file and locks it for the rest of the transaction, or db.ErrNoRows.
+// reversalByNumber returns the reversal whose file has a number, locked for the rest of the transaction, or
+// db.ErrNoRows.
 func reversalByNumber(ctx context.Context, tx *db.Tx, number int64) (Reversal, error) {
 	return scanReversal(tx.QueryRow(ctx, `UPDATE bank_reversals SET state = state WHERE number = $1 AND number > 0
 		RETURNING `+reversalColumns, number).Scan)
 }
 
-// maxReversals is the largest number of reversals that are handled at a time.
+// maxReversals is the largest number of reversals that are processed at a time.
 const maxReversals = 100
 
 func reversalsIn(ctx context.Context, tx *db.Tx, state string) ([]Reversal, error) {
@@ -58,14 +59,14 @@ func reversalsIn(ctx context.Context, tx *db.Tx, state string) ([]Reversal, erro
 	return db.Collect(rows, err, func(r *db.Rows) (Reversal, error) { return scanReversal(r.Scan) })
 }
 
-// UnconfirmedReversal is a reversal whose money has not come back, with the day on which it settles.
+// UnconfirmedReversal is a reversal whose money has not come back, with its settlement day.
 type UnconfirmedReversal struct {
 	Reversal
 	Settles string // such as 2026-03-02
 }
 
-// UnconfirmedReversals returns the reversals of all companies that a file orders and whose money has not come back, by
-// day.
+// UnconfirmedReversals returns the reversals of all companies that were written to a file and whose money has not
+// come back, ordered by settlement day.
 func UnconfirmedReversals(ctx context.Context, tx *db.Tx) ([]UnconfirmedReversal, error) {
 	rows, err := tx.Query(ctx, `SELECT r.company_id, r.file_id, r.position, r.payment, r.reason, r.state, r.code, r.number,
 			r.amount, r.collected, r.approved_at, f.execute_on

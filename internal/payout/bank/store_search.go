@@ -9,8 +9,8 @@ import (
 // PaidOutput is the output that a payment of a file, or a bank's transfer, pays.
 type PaidOutput struct{ CompanyID, OutputID string }
 
-// FindPaid returns the outputs of our payment with a reference such as S0000012P00003, or of the transfer with a bank's
-// ID.
+// FindPaid returns the outputs paid by our payment with a reference such as S0000012P00003, or by the transfer with a
+// bank's ID.
 func FindPaid(ctx context.Context, tx *db.Tx, text string) ([]PaidOutput, error) {
 	where, args := `EXISTS (SELECT 1 FROM bank_transfers t WHERE t.company_id = p.company_id AND t.file_id = p.file_id
 		AND t.position = p.position AND t.transfer_id <> '' AND t.transfer_id = $1)`, []any{text}

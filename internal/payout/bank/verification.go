@@ -9,9 +9,9 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/iso20022"
 )
 
-// storeVerifications reports the results of Verification of Payee in a response as checks of the destinations. A result
-// of the whole file is that of the payments without one of their own. A result for a destination that has no checks, an
-// account of a company itself, is a problem for staff unless it is a match.
+// storeVerifications stores the results of Verification of Payee in a response as checks of the destinations. A
+// result for the whole file applies to each payment without a result of its own. If checks of a destination are not
+// stored, because it is a company's own account, any result but a match is a problem for staff.
 func (r *Rail) storeVerifications(ctx context.Context, tx *db.Tx, b *fileUpdate) error {
 	if len(b.verifications) == 0 {
 		return nil

@@ -133,9 +133,9 @@ func (r *Rail) ask(ctx context.Context, d *db.DB, companyID string) (a answers, 
 }
 
 // permitted returns the outputs that the signer permits, and stores why it does not permit the others. Outputs that
-// were queued or changed since the signer was asked are left for the next Prepare. later reports whether another
-// Prepare is needed. It is needed, for example, if the head is full and has outputs that the signer refused for the
-// first time: the next outputs of the queue then take their place, so that the signer is asked about every new
+// were queued or changed since the signer was asked are left for another Prepare; later reports whether there are such
+// outputs. If the head is full and has outputs that the signer refused for the first time, permitted enqueues another
+// Prepare, in which the next outputs of the queue take their place, so that the signer is asked about every new
 // destination.
 func (r *Rail) permitted(ctx context.Context, tx *db.Tx, head []payout.Output, full bool, a answers) (
 	outs []payout.Output, later bool, err error,

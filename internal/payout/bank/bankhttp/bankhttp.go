@@ -23,15 +23,15 @@ const (
 
 // Client calls the API of one bank.
 type Client struct {
-	Name   string // of the bank, for errors
+	Name   string // name of the bank, for errors
 	URL    string
 	Header http.Header // sent with every request, for authentication
 	// Sign adds headers that authenticate a request. Optional.
 	Sign func(h http.Header)
 }
 
-// Failure is a response of the bank that is not a success. Its text omits the bank's message, which may repeat personal
-// data of the request.
+// Failure is an error response of the bank. Its text omits the bank's message, because that may repeat personal data
+// of the request.
 type Failure struct {
 	Bank   string
 	Status int
@@ -60,8 +60,8 @@ func (c Client) Post(ctx context.Context, path, key string, body, into any) erro
 	return c.call(ctx, http.MethodPost, path, header, text, into)
 }
 
-// Download reads a JSON document of at most 64 MiB from a URL that the bank returned, without authentication: the URL
-// is signed. It must have the scheme of the API's URL.
+// Download reads a JSON document of at most 64 MiB from a URL that the bank returned. It sends no authentication,
+// because the URL is signed. The URL must have the same scheme as the URL of the API.
 func (c Client) Download(ctx context.Context, at string, into any) error {
 	if scheme, _, _ := strings.Cut(c.URL, "://"); !strings.HasPrefix(at, scheme+"://") {
 		return fmt.Errorf("%s: the URL of the document does not begin with %s://", c.Name, scheme)
@@ -70,7 +70,7 @@ func (c Client) Download(ctx context.Context, at string, into any) error {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
-		return fmt.Errorf("%s: the URL of the document cannot be read", c.Name) // without the URL, which is a secret
+		return fmt.Errorf("%s: the URL of the document cannot be read", c.Name) // without the URL, which is secret
 	}
 	return c.do(r, maxDocument, into)
 }
@@ -95,11 +95,11 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 	return c.do(r, maxAnswer, into)
 }
 
-// do sends a request and decodes the response, which has at most most bytes.
+// do sends a request and decodes the response. It reads at most most bytes.
 func (c Client) do(r *http.Request, most int64, into any) error {
 	answer, err := http.DefaultClient.Do(r) //nolint:gosec // URLs come from settings or from the bank's own API
 	if err != nil {
-		return fmt.Errorf("%s: cannot reach %s: %w", c.Name, c.URL, errors.Unwrap(err)) // without the path and its query
+		return fmt.Errorf("%s: cannot reach %s: %w", c.Name, c.URL, errors.Unwrap(err)) // without the path and query
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, most+1))
@@ -117,7 +117,7 @@ func (c Client) do(r *http.Request, most int64, into any) error {
 	return &Failure{c.Name, answer.StatusCode, errorType(text)}
 }
 
-// errorType returns the name of an error in its response, or "".
+// errorType returns the error's name in a response of the bank, or "".
 func errorType(text []byte) string {
 	var e struct {
 		Type   string `json:"type"`
@@ -126,7 +126,7 @@ func errorType(text []byte) string {
 			Code string `json:"code"`
 		} `json:"errors"`
 	}
-	_ = json.Unmarshal(text, &e) // a response that is not JSON has no name
+	_ = json.Unmarshal(text, &e) // a response that is not JSON contains no name
 	name := e.Type
 	if e.Code != "" {
 		name = e.Code
@@ -139,7 +139,7 @@ func errorType(text []byte) string {
 	return name
 }
 
-// SignedBy reports whether mac is the HMAC-SHA256 of a message under a secret. It is false for an empty secret.
+// SignedBy reports whether mac is the HMAC-SHA256 of a message under a secret. It returns false for an empty secret.
 func SignedBy(secret string, mac []byte, message ...string) bool {
 	h := hmac.New(sha256.New, []byte(secret))
 	for _, part := range message {

@@ -1,4 +1,5 @@
-// Package banktest has helpers for tests of banks with an API: a rail with an account at a local server.
+// Package banktest has helpers for tests of banks with an API: a rail with an account at a simulated bank on a local
+// server.
 package banktest
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// Branch is a rail with one account in dollars, usd, at a bank with an API.
+// Branch is a rail with one account in dollars, usd, at a simulated bank with an API.
 type Branch struct {
 	*payouttest.Fixture
 	Rail        *bank.Rail
@@ -33,8 +34,8 @@ type Branch struct {
 	payees  int
 }
 
-// Open returns a branch and starts its rail. format is that of the account, more are further fields of it in JSON, and
-// advance makes the bank execute what it has.
+// Open returns a branch and starts its rail. format is the format of the account, more has further JSON fields of it,
+// and advance makes the bank execute its pending transfers.
 func Open(f *payouttest.Fixture, format, more string, api bank.API, advance func()) *Branch {
 	f.Helper()
 	b := &Branch{Fixture: f, Scheme: "ach", advance: advance}
@@ -77,7 +78,7 @@ func Open(f *payouttest.Fixture, format, more string, api bank.API, advance func
 // Number returns the account number of the n-th payee, from 1.
 func Number(n int) string { return fmt.Sprintf("%09d", 100+n) }
 
-// To returns an output to the next payee, at the bank with a routing number.
+// To returns an output to the next payee, whose bank has the given routing number.
 func (b *Branch) To(routing string, cents int64) payout.Output {
 	b.payees++
 	return payout.Output{Rail: payout.RailBank, Amount: money.New(money.USD, cents), Destination: fmt.Appendf(nil,
@@ -87,12 +88,12 @@ func (b *Branch) To(routing string, cents int64) payout.Output {
 		b.payees, routing, Number(b.payees))}
 }
 
-// Work runs the rail's jobs and periodic work, hour by hour, while the bank executes what it has.
+// Work runs the rail's jobs and periodic work, hour by hour, while the bank executes its pending transfers.
 func (b *Branch) Work(hours int) {
 	b.Helper()
 	for range hours {
 		b.Clock.Advance(time.Hour)
-		_ = b.Runner.Drain(b.Context()) // a failed call is repeated
+		_ = b.Runner.Drain(b.Context()) // a failed call is repeated later
 		b.advance()
 		for _, p := range b.Rails.Periodic(b.DB) {
 			_ = p.Run(b.Context())
@@ -101,7 +102,7 @@ func (b *Branch) Work(hours int) {
 	}
 }
 
-// Problems returns the problems of the bank's responses that staff must look into.
+// Problems returns the problems in the bank's responses that staff must handle.
 func (b *Branch) Problems() (all []string) {
 	b.Helper()
 	b.Read(func(ctx context.Context, tx *db.Tx) error {
@@ -125,8 +126,9 @@ func (b *Branch) Reference(o payout.Output) (name string) {
 	return name
 }
 
-// Outside returns the branch for the suite of all rails. set sets the state of the connection, paid returns the
-// payments to an account number, and revert returns the payments with a reference.
+// Outside returns the branch in the form that the suite of all rails needs. set sets the state of the connection,
+// paid returns the payments to an account number, and revert returns the payments that have a reference to their
+// sender.
 func (b *Branch) Outside(set func(payouttest.Connection), paid func(number string) []string,
 	revert func(reference string) int,
 ) payouttest.Outside {

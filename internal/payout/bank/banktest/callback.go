@@ -10,9 +10,9 @@ import (
 )
 
 // CheckCallbacks fails the test unless a webhook of a bank brings the next check of its transfer forward, and every
-// webhook that is forged, altered or too old is refused and does nothing. age is the greatest age that is accepted.
-// sign returns a webhook about a transfer at a time, signed with the right key or another one. change makes the bank
-// return the transfer of an output, and returns the transfer's ID.
+// webhook that is forged, altered or too old is refused without effect. age is the largest accepted age. sign returns
+// a webhook about a transfer at a time, signed with the right key or a wrong one. change makes the bank return the
+// transfer of an output, and returns the transfer's ID.
 func (b *Branch) CheckCallbacks(all bank.Callbacks, name string, age time.Duration,
 	sign func(id string, at time.Time, right bool) (http.Header, []byte), change func(o payout.Output) (id string),
 ) {
@@ -49,7 +49,7 @@ func (b *Branch) CheckCallbacks(all bank.Callbacks, name string, age time.Durati
 		}
 	}
 	check()
-	b.Want(o.ID, payout.Fulfilled, "") // nobody asked the bank
+	b.Want(o.ID, payout.Fulfilled, "") // the rail has not asked the bank yet
 	other, otherBody := sign("unknown", now, true)
 	b.Must(send(name, other, otherBody))
 	b.Must(send(name, h, body))

@@ -11,9 +11,9 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// CheckReversals fails the test unless an ACH payment is reversed once by the bank, although the first answer is lost,
-// and the return of the reversal is recorded. set sets the state of the connection, made returns the number of
-// reversals at the bank, and giveBack makes the payee's bank return the transfers with a reference.
+// CheckReversals fails the test unless an ACH payment is reversed exactly once by the bank even though the first
+// answer is lost, and the return of the reversal is recorded. set sets the state of the connection, made returns the
+// number of reversals at the bank, and giveBack makes the payee's bank return the transfers that have a reference.
 func (b *Branch) CheckReversals(set func(payouttest.Connection), made func() int, giveBack func(reference string) int) {
 	b.Helper()
 	now, err := b.DB.Now(b.Context())

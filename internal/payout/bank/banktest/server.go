@@ -10,7 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/payout/payouttest"
 )
 
-// Server is a local server of a bank, which handles one request at a time. The mutex protects what the handler uses.
+// Server is a local server that simulates a bank. It handles one request at a time. The mutex protects the handler's
+// data.
 type Server struct {
 	*httptest.Server
 	sync.Mutex
@@ -36,7 +37,7 @@ func Serve(t *testing.T, handle http.HandlerFunc) *Server {
 	return s
 }
 
-// Between runs f between two requests.
+// Between runs f while no request is handled.
 func (s *Server) Between(f func()) {
 	s.Lock()
 	defer s.Unlock()

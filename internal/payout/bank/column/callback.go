@@ -11,10 +11,10 @@ import (
 )
 
 // callbackAge is the largest difference between the time of an event and now. Column signs the time of the event, not
-// that of the delivery, which may be repeated for hours.
+// the time of the delivery, which may be repeated for hours.
 const callbackAge = 24 * time.Hour
 
-// Callback returns what authenticates Column's webhooks by the secret of the webhook endpoint.
+// Callback authenticates Column's webhooks with the secret of the webhook endpoint.
 func Callback(secret string) bank.Callback {
 	return bank.Callback{Header: "Column-Signature", Transfer: func(h http.Header, body []byte, now time.Time,
 	) (string, error) {

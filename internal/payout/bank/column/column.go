@@ -1,11 +1,11 @@
-// Package column pays by the API of Column (column.com): ACH, wire, and instant payments over RTP or FedNow, between
-// which Column chooses.
+// Package column pays through the API of Column (column.com): ACH, wire, and instant payments for which Column
+// chooses RTP or FedNow.
 //
-// The payee's account is a counterparty, created before the transfer; an unused one moves no money. Transfers are
-// created with an Idempotency-Key, which Column keeps for 30 days. Column has no search by key: after an unknown
-// outcome the newest transfers of the account are listed and compared, and only then the call is repeated with the same
-// key, which returns the first transfer if there is one after all. An instant payment that Column or the network does
-// not accept is made by same-day ACH.
+// The payee's account is a counterparty, which is created before the transfer; an unused counterparty has no effect.
+// Transfers are created with an Idempotency-Key, which Column keeps for 30 days. Column has no search by key: after
+// an unknown outcome, the package lists the newest transfers of the account and compares them. Only then does it
+// repeat the call with the same key, which returns the first transfer if there is one after all. An instant payment
+// that Column or the network does not accept is made by same-day ACH.
 package column
 
 import (
@@ -22,10 +22,10 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/nacha"
 )
 
-// URL is the address of Column's API, of its sandbox, too: the key decides.
+// URL is the address of Column's API. Its sandbox has the same address; the API key selects it.
 const URL = "https://api.column.com"
 
-// Methods of payment, also the last parts of the paths.
+// Methods of payment, which are also the last parts of API paths.
 const (
 	ach      = "ach"
 	wire     = "wire"
@@ -38,7 +38,7 @@ const (
 	realtimeLimit = 10_000_000_00
 )
 
-// Numbers of transfers that are searched for a key.
+// Limits of the search for a transfer with a key.
 const (
 	pageSize = 100
 	maxPages = 20
@@ -169,7 +169,7 @@ func (a *API) party(ctx context.Context, to bank.Payee, method string) (counterp
 	return party, err
 }
 
-// reasons are Column's names of the reasons for which a transfer can be reversed.
+// reasons maps the reasons for a reversal to Column's names.
 var reasons = map[string]string{bank.ReversalDuplicate: "duplicated_entry",
 	bank.ReversalPayee:  "incorrect_receiver_account",
 	bank.ReversalAmount: "incorrect_amount", bank.ReversalDate: "credit_later_than_intended"}
@@ -188,8 +188,8 @@ func (a *API) reverse(ctx context.Context, o bank.Order) (bank.Transfer, error) 
 	return a.read(ctx, o, t, false)
 }
 
-// refused reports whether Column refused a call because of its content, so that every call like it is refused. A call
-// that lacks money may succeed later.
+// refused reports whether Column refused a call because of its content, so that a repetition would be refused too. It
+// returns false if the account lacks money, because a repetition may then succeed.
 func refused(err error) bool {
 	var f *bankhttp.Failure
 	return errors.As(err, &f) && f.Status == http.StatusBadRequest && f.Type != "transfer_non_sufficient_fund" &&
@@ -204,7 +204,7 @@ func code(err error) string {
 	return "refused"
 }
 
-// fallback returns the method that is used if an instant payment cannot be made.
+// fallback returns the method that replaces an instant payment that cannot be made, or "".
 func fallback(method string) string {
 	if method == realtime {
 		return ach
@@ -216,7 +216,7 @@ func fallback(method string) string {
 func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	t, err := a.find(ctx, o.Account.Number, o.Method, o.Key())
 	switch {
-	case errors.Is(err, bank.ErrNoTransfer) && o.Method == realtime: // the API does not promise to create it only once
+	case errors.Is(err, bank.ErrNoTransfer) && o.Method == realtime: // the API may create it more than once
 		return bank.Transfer{}, errRealtimeUnknown
 	case err != nil:
 		return bank.Transfer{}, err
@@ -224,7 +224,7 @@ func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	return a.read(ctx, o, t, false)
 }
 
-// find returns the transfer of an account and method with an idempotency key, or bank.ErrNoTransfer.
+// find returns the transfer of an account with a method and an idempotency key, or bank.ErrNoTransfer.
 func (a *API) find(ctx context.Context, account, method, key string) (transfer, error) {
 	query := url.Values{"bank_account_id": {account}, "limit": {fmt.Sprint(pageSize)}}
 	for range maxPages {
@@ -248,7 +248,7 @@ func (a *API) find(ctx context.Context, account, method, key string) (transfer, 
 	return transfer{}, errTooMany
 }
 
-// Errors of Find after which a transfer is not created again. Staff must ask the bank.
+// Errors of Find after which the transfer must not be created again. Staff must ask the bank.
 var (
 	errRealtimeUnknown = errors.New("column: an instant payment with an unknown outcome is not in the list of transfers")
 	errTooMany         = errors.New("column: the transfer is not among the newest ones")
@@ -263,7 +263,8 @@ func (a *API) Get(ctx context.Context, o bank.Order, id string) (bank.Transfer, 
 	return a.read(ctx, o, t, true)
 }
 
-// read returns a transfer, after checking that it is the order's. Unless known is set, it also checks the counterparty.
+// read converts a transfer after checking that it belongs to the order. Unless known is set, it also checks the
+// counterparty.
 func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (bank.Transfer, error) {
 	if t.ID == "" {
 		return bank.Transfer{}, errors.New("column: the response is not a transfer")
@@ -294,7 +295,7 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (b
 		read.Status, read.Code = bank.TransferReturned, t.returnCode()
 	case "rejected", "canceled", "manual_review_rejected":
 		read.Status, read.Code = bank.TransferRejected, status
-		if status == "rejected" && t.Reviewed == "" { // by the network, not by Column's review
+		if status == "rejected" && t.Reviewed == "" { // rejected by the network, not by Column's review
 			read.Fallback = fallback(o.Method)
 		}
 	}
@@ -302,7 +303,7 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer, known bool) (b
 	return read, nil
 }
 
-// returnCode returns the reason of a returned transfer, such as R03.
+// returnCode returns the reason code of a returned transfer, such as R03.
 func (t transfer) returnCode() string {
 	code := "returned"
 	for _, r := range t.Returns {

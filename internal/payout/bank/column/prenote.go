@@ -11,15 +11,15 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank/bankhttp"
 )
 
-// microEntry is the amount of an entry that checks an account, in cents, and its description by the rules of Nacha.
+// The amount, in cents, of an entry that checks an account, and its description under Nacha's rules.
 const (
 	microEntry            = 1
 	microEntryDescription = "ACCTVERIFY"
 )
 
-// Prenote implements bank.Prenoter. Column's API has no prenotes, and sets the transaction codes of entries itself, so
-// that an entry of zero would not be one. A micro-entry has the same purpose: a credit of one cent, which the payee's
-// bank returns or corrects as it would a prenote.
+// Prenote implements bank.Prenoter. Column's API has no prenotes, and chooses the transaction codes of entries
+// itself, so an entry of zero would not be a prenote. A micro-entry has the same purpose: a credit of one cent, which
+// the payee's bank returns or corrects in the same way.
 func (a *API) Prenote(ctx context.Context, o bank.PrenoteOrder) (bank.Prenote, error) {
 	party, err := a.party(ctx, o.Payee, ach)
 	if refused(err) {
@@ -37,7 +37,7 @@ func (a *API) Prenote(ctx context.Context, o bank.PrenoteOrder) (bank.Prenote, e
 	}
 	var t transfer
 	if err = a.client.Post(ctx, "/transfers/"+ach, o.Key, body, &t); refused(err) {
-		// An earlier call, whose answer was lost, may have sent it: its counterparty is another one.
+		// An earlier call whose answer was lost may have sent the entry, with another counterparty.
 		why := code(err)
 		if t, err = a.find(ctx, o.Account.Number, ach, o.Key); errors.Is(err, bank.ErrNoTransfer) {
 			return bank.Prenote{Refused: why}, nil
@@ -61,7 +61,7 @@ func (a *API) GetPrenote(ctx context.Context, id string) (bank.Prenote, error) {
 	return t.prenote()
 }
 
-// prenote returns what a micro-entry means.
+// prenote converts the transfer of a micro-entry to a prenote.
 func (t transfer) prenote() (bank.Prenote, error) {
 	if t.ID == "" {
 		return bank.Prenote{}, errors.New("column: the response is not a transfer")

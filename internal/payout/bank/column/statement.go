@@ -22,7 +22,7 @@ const (
 	transactionReport = "bank_account_transaction"
 )
 
-// report is a report that Column makes on request.
+// report is a report that Column creates on request.
 type report struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -33,8 +33,8 @@ type report struct {
 	Document string `json:"json_document_id"`
 }
 
-// summary is the row of one account in a bank_account_summary report. Available, locked and holding money is the
-// account's balance; pending money has not been settled.
+// summary is the row of one account in a bank_account_summary report. The balance of the account is the sum of its
+// available, locked and holding money; pending money has not settled.
 type summary struct {
 	Account        string `json:"bank_account_id"`
 	AvailableOpen  int64  `json:"available_balance_open"`
@@ -57,14 +57,14 @@ type transaction struct {
 	Holding   int64     `json:"holding_amount"`
 }
 
-// Statement implements bank.API. The balances are those of a bank_account_summary report, and the entries those of a
-// bank_account_transaction report of the same day. Column makes both on request.
+// Statement implements bank.API. It takes the balances from a bank_account_summary report and the entries from a
+// bank_account_transaction report of the same day. Column creates both on request.
 func (a *API) Statement(ctx context.Context, of bank.Account, from, _ time.Time) (bank.Statement, error) {
 	var s bank.Statement
 	var accounts []summary
 	var rows []transaction
 	day := of.Day(from)
-	// Both reports are requested at once. An error of one of them is returned even if the other one is pending.
+	// Both reports are requested at once. An error of one report is returned even if the other is pending.
 	err := a.readReport(ctx, of, summaryReport, day, &accounts)
 	other := a.readReport(ctx, of, transactionReport, day, &rows)
 	if err == nil || errors.Is(err, bank.ErrStatementPending) && other != nil {
@@ -101,22 +101,22 @@ func (a *API) Statement(ctx context.Context, of bank.Account, from, _ time.Time)
 // cents returns the change of the account's balance. It is zero for money that was only locked or released.
 func (t transaction) cents() int64 { return t.Available + t.Locked + t.Holding }
 
-// name identifies a row, which has no ID of its own: a transfer and its return have the same transaction_id. n
-// distinguishes equal rows, from 0.
+// name returns an identifier for a row. Rows have no ID of their own: a transfer and its return have the same
+// transaction_id. n, from 0, distinguishes equal rows.
 func (t transaction) name(n int) string {
 	digest := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d %d", t.ID, t.Type, t.At.UTC().Format(time.RFC3339Nano),
 		t.cents(), n))
 	return "column_" + hex.EncodeToString(digest[:12])
 }
 
-// failed reports whether Column will not complete the report. A status that is not known may still change.
+// failed reports whether Column will never complete the report. A report with an unknown status may still complete.
 func (r report) failed() bool {
 	return slices.Contains([]string{"failed", "error", "canceled", "cancelled", "expired"}, strings.ToLower(r.Status))
 }
 
-// readReport decodes the JSON document of a report about one day. If Column has not made the report, it is requested,
-// and the error is bank.ErrStatementPending. If Column could not make it, it is requested again, with another key, and
-// the error says so.
+// readReport decodes the JSON document of a report about one day. If Column has not created the report yet,
+// readReport requests it and returns bank.ErrStatementPending. If Column failed to create it, readReport requests it
+// again, with another key, and returns an error about the failure.
 func (a *API) readReport(ctx context.Context, of bank.Account, kind, day string, into any) error {
 	query := url.Values{"type": {kind}, "from_date": {day}, "to_date": {day}, "limit": {strconv.Itoa(pageSize)}}
 	var list struct {
@@ -165,11 +165,11 @@ func (a *API) readReport(ctx context.Context, of bank.Account, kind, day string,
 	return a.client.Download(ctx, document.URL, into)
 }
 
-// incoming are the paths of received transfers, by the beginning of their transaction_type.
+// incoming maps the beginning of the transaction_type of a received transfer to the transfer's path.
 var incoming = map[string]string{"ach.incoming_": ach, "wire.incoming_": wire, "realtime.incoming_": realtime,
 	"book.": "book"}
 
-// entry returns what a transaction means.
+// entry converts a transaction to an entry of the statement.
 func (a *API) entry(ctx context.Context, t transaction) (bank.Entry, error) {
 	e := bank.Entry{At: t.At, Amount: money.New(money.USD, t.cents()), Transfer: t.ID, Text: t.Type}
 	// A type is, for example, ach.outgoing_transfer.settled.

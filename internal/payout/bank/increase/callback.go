@@ -15,8 +15,8 @@ import (
 // callbackAge is the largest difference between the time of a webhook and now.
 const callbackAge = 5 * time.Minute
 
-// Callback returns what authenticates Increase's webhooks by the secret of its event subscription. They are signed as
-// the Standard Webhooks specification describes.
+// Callback authenticates Increase's webhooks with the secret of the event subscription. The signatures follow the
+// Standard Webhooks specification.
 func Callback(secret string) bank.Callback {
 	return bank.Callback{Header: "Webhook-Signature", Transfer: func(h http.Header, body []byte, now time.Time,
 	) (string, error) {

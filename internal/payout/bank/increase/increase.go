@@ -1,9 +1,10 @@
-// Package increase pays by the API of Increase (increase.com): ACH, wire, and instant payments over RTP and FedNow.
+// Package increase pays through the API of Increase (increase.com): ACH, wire, and instant payments over RTP and
+// FedNow.
 //
-// Each transfer is created with an Idempotency-Key, by which it is also found again. An instant payment is chosen if
-// the account has a source account number, the amount is within the limits, and the payee's bank takes part; if the
-// network rejects it because the bank cannot be reached or does not accept it, the payment is made by same-day ACH. ACH
-// above the limit of same-day ACH settles on the next business day.
+// Each transfer is created with an Idempotency-Key, which can also be used to find the transfer. An instant payment
+// is chosen if the account has a source account number, the amount is within the limits, and the payee's bank takes
+// part. If the network rejects the payment because the bank cannot be reached or does not accept it, the payment is
+// made by same-day ACH. ACH above the limit of same-day ACH settles on the next business day.
 package increase
 
 import (
@@ -33,7 +34,7 @@ const (
 	fedNow = "fednow"
 )
 
-// paths has the path of each method's transfers.
+// paths maps each method to the API path of its transfers.
 var paths = map[string]string{ach: "/ach_transfers", wire: "/wire_transfers", rtp: "/real_time_payments_transfers",
 	fedNow: "/fednow_transfers"}
 
@@ -131,7 +132,8 @@ type transfer struct {
 
 type object map[string]any
 
-// units returns the amount of an order's transfer in cents: negative if it takes money from the account.
+// units returns the amount of an order's transfer in cents: negative if the order takes money from the payee's
+// account.
 func units(o bank.Order) int64 {
 	if o.Collects() {
 		return -o.Amount.Units()
@@ -166,7 +168,7 @@ func request(o bank.Order) (object, error) {
 		if all["company_entry_description"], err = o.EntryDescription(); err != nil {
 			return nil, err
 		}
-		// The payee's bank sees the descriptor only if there is no company name. A WEB entry has no addenda.
+		// The payee's bank sees the descriptor only if there is no company name. A WEB entry has no addenda records.
 		info := nacha.Remittance(o.Details.Invoice, o.Details.Description, o.Amount.Units())
 		if info != "" && o.Debit != nacha.WebDebit {
 			all["addenda"] = object{"category": "freeform",
@@ -207,7 +209,7 @@ func request(o bank.Order) (object, error) {
 var errAddress = errors.New("increase: the payee's address has no city or no country")
 
 // structured returns the parts of the address of a wire's creditor. It returns errAddress if there is no city or no
-// country: banks refuse such wires.
+// country, because banks refuse such wires.
 func structured(a iso20022.Address) (object, error) {
 	if a.Town == "" || a.Country == "" {
 		return nil, errAddress
@@ -240,7 +242,7 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 		case f.Type == "idempotency_key_already_used_error":
 			return bank.Transfer{}, fmt.Errorf("%w: %w", bank.ErrOther, err)
 		case f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity:
-			// The call was refused before a transfer was created, and so is every call with the same content.
+			// The call was refused before a transfer was created, and the same content would be refused again.
 			return bank.Transfer{Status: bank.TransferRejected, Code: f.Type, Fallback: fallback(o.Method)}, nil
 		}
 	}
@@ -273,7 +275,7 @@ func (a *API) Get(ctx context.Context, o bank.Order, id string) (bank.Transfer, 
 	return t.read(o)
 }
 
-// fallback returns the method that is used if a network cannot make a payment.
+// fallback returns the method that replaces an instant payment that the network cannot make, or "".
 func fallback(method string) string {
 	if method == rtp || method == fedNow {
 		return ach
@@ -281,16 +283,16 @@ func fallback(method string) string {
 	return ""
 }
 
-// final are the reasons of instant payments that the same account would give by ACH, too.
+// final are the rejections of instant payments that would also apply to an ACH payment to the same account.
 var final = []string{"account_closed", "account_blocked", "invalid_creditor_account_number",
 	"invalid_creditor_financial_institution_identifier", "end_customer_deceased"}
 
-// codes are the codes of reasons, as in ISO 20022.
+// codes maps Increase's reasons to the codes of ISO 20022.
 var codes = map[string]string{"account_closed": "AC04", "account_blocked": "AC06",
 	"invalid_creditor_account_number": "AC03", "invalid_creditor_financial_institution_identifier": "RC04",
 	"end_customer_deceased": "MD07"}
 
-// changes are the codes of notifications of change that concern the payee's account.
+// changes maps Increase's notifications of change about the payee's account to their codes.
 var changes = map[string]string{
 	"incorrect_account_number": "C01", "incorrect_routing_number": "C02",
 	"incorrect_routing_number_and_account_number":                  "C03",
@@ -299,7 +301,7 @@ var changes = map[string]string{
 	"incorrect_routing_number_account_number_and_transaction_code": "C07",
 }
 
-// read returns a transfer, after checking that it is the order's.
+// read converts a transfer after checking that it belongs to the order.
 func (t transfer) read(o bank.Order) (bank.Transfer, error) {
 	to, err := o.Payee()
 	if err != nil {
@@ -342,7 +344,7 @@ func (t transfer) read(o bank.Order) (bank.Transfer, error) {
 	}
 	for _, c := range t.Changes {
 		code := changes[c.Code]
-		w := bank.Wanted{Code: cmp.Or(code, c.Code)} // another change concerns the operator's data
+		w := bank.Wanted{Code: cmp.Or(code, c.Code)} // any other change is about the operator's data
 		if code != "" {
 			w.Data = nacha.Correction{Routing: c.Routing, Account: c.Account, Type: c.Funding}.Corrected(code)
 		}
@@ -368,7 +370,7 @@ type prenote struct {
 	} `json:"notifications_of_change"`
 }
 
-// returnCodes are the codes of the reasons for which prenotes are returned most often.
+// returnCodes has the codes of the most frequent reasons for which prenotes are returned.
 var returnCodes = map[string]string{"account_closed": "R02", "no_account": "R03",
 	"invalid_account_number_structure": "R04", "non_transaction_account": "R20"}
 
@@ -387,7 +389,7 @@ func (a *API) Prenote(ctx context.Context, o bank.PrenoteOrder) (bank.Prenote, e
 	err := a.client.Post(ctx, prenotes, o.Key, body, &p)
 	switch {
 	case errors.As(err, &f) && (f.Status == http.StatusBadRequest || f.Status == http.StatusUnprocessableEntity):
-		return bank.Prenote{Refused: f.Type}, nil // such as a routing number that is none
+		return bank.Prenote{Refused: f.Type}, nil // for example, a routing number that does not exist
 	case err != nil:
 		return bank.Prenote{}, err
 	}

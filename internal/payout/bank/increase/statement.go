@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// maxPages is the largest number of pages of transactions of one day, of 100 each.
+// maxPages is the largest number of pages, of 100 transactions each, that are read for one day.
 const maxPages = 500
 
 // transaction is an entry of an account.
@@ -71,7 +71,7 @@ func (a *API) Statement(ctx context.Context, of bank.Account, from, to time.Time
 	return s, fmt.Errorf("increase: there are more than %d pages of transactions", maxPages)
 }
 
-// entry returns what a transaction means.
+// entry converts a transaction to an entry of the statement.
 func (t transaction) entry() (bank.Entry, error) {
 	e := bank.Entry{ID: t.ID, At: t.Created, Amount: money.New(money.USD, t.Amount), Text: t.Description}
 	var category string
@@ -80,7 +80,7 @@ func (t transaction) entry() (bank.Entry, error) {
 	}
 	var of struct {
 		Transfer   string `json:"transfer_id"`
-		Wire       string `json:"wire_transfer_id"` // of a wire that was sent and reversed
+		Wire       string `json:"wire_transfer_id"` // wire that was sent and reversed
 		Originator string `json:"originator_company_name"`
 		Debtor     string `json:"debtor_name"`
 		From       string `json:"debtor_account_number"`

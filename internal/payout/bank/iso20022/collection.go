@@ -26,11 +26,11 @@ const (
 const (
 	First     = "FRST"
 	Recurring = "RCUR"
-	Final     = "FNAL" // the last one
-	OneOff    = "OOFF" // the only one
+	Final     = "FNAL" // the last debit under the mandate
+	OneOff    = "OOFF" // the only debit under the mandate
 )
 
-// Collection is a file of SEPA direct debits to one account, of one instrument and sequence and on one day.
+// Collection is a file of SEPA direct debits to one account, with one instrument, one sequence type and one due date.
 type Collection struct {
 	Version    string // Collection02 or Collection08; "" means Collection08
 	ID         string // message ID, also the ID of its one payment group
@@ -38,7 +38,7 @@ type Collection struct {
 	Due        time.Time // day on which the debtors' accounts are debited
 	Instrument string    // Core or B2B
 	Sequence   string    // First, Recurring, Final or OneOff
-	Creditor   Party     // account holder; Bank is a BIC, or "" if the bank requires none
+	Creditor   Party     // account holder; Bank is a BIC, or "" if the bank does not require it
 	Address    Address
 	CreditorID string // SEPA creditor identifier
 	Debits     []Debit
@@ -51,7 +51,7 @@ type Debit struct {
 	Mandate    string    // unique mandate reference
 	Signed     time.Time // day on which the mandate was signed
 	Debtor     Party
-	Address    Address // of the debtor; required if [NeedsAddress] reports so
+	Address    Address // address of the debtor; required if [NeedsAddress] returns true
 	Remittance string
 }
 
@@ -74,7 +74,7 @@ type collectionDebit struct {
 	Remittance  *string        `xml:"RmtInf>Ustrd"`
 }
 
-// Write returns the encoded file. It returns an error for a collection against the rules of its scheme.
+// Write returns the encoded file. It returns an error if the collection breaks the rules of its scheme.
 func (c Collection) Write() ([]byte, error) {
 	if c.Version == "" {
 		c.Version = Collection08
@@ -88,7 +88,7 @@ func (c Collection) Write() ([]byte, error) {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
-		if c.Version == Collection02 && d.Address.known() { // it has no structured addresses in SEPA
+		if c.Version == Collection02 && d.Address.known() { // version 02 has no structured addresses in SEPA
 			return nil, fmt.Errorf("iso20022: direct debit %s has an address, which only %s can contain", d.ID, Collection08)
 		}
 		if seen[d.ID] {
@@ -139,7 +139,7 @@ func (c Collection) Write() ([]byte, error) {
 	g.ID, g.Method, g.Batch, g.orderTotals, g.Service = c.ID, "DD", false, totals, "SEPA"
 	g.Instrument, g.Sequence, g.Due = c.Instrument, c.Sequence, c.Due.Format(time.DateOnly)
 	g.Creditor = orderParty{Name: truncate(c.Creditor.Name, sepaName)}
-	if c.Version != Collection02 { // banks that read version 02 accept no structured address in it, and require none
+	if c.Version != Collection02 { // banks that read version 02 neither accept nor require a structured address
 		g.Creditor.Address = c.Address.toXML()
 	}
 	g.Account = orderAccount{IBAN: &c.Creditor.Account, Currency: string(money.EUR)}
@@ -148,7 +148,7 @@ func (c Collection) Write() ([]byte, error) {
 	return encode(message)
 }
 
-// bank returns a bank by its BIC, or as not provided.
+// bank returns a bank identified by its BIC, or as not provided if the BIC is unknown.
 func (c Collection) bank(bic string) collectionBank {
 	switch {
 	case bic == "":
@@ -159,7 +159,7 @@ func (c Collection) bank(bic string) collectionBank {
 	return collectionBank{BIC: &bic}
 }
 
-// check returns an error for a collection that no bank accepts, apart from its debits.
+// check returns an error for a collection that no bank accepts. It does not check the debits.
 func (c Collection) check() error {
 	switch {
 	case len(c.Debits) == 0 || c.Created.IsZero() || c.Due.IsZero() || c.Creditor.Name == "":
@@ -205,15 +205,15 @@ func (d Debit) check() error {
 	return checkIDs(d.ID)
 }
 
-// eea are the countries of the European Economic Area, as the first letters of their IBANs.
+// eea are the countries of the European Economic Area, as the first two letters of their IBANs.
 const eea = "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IS IT LI LT LU LV MT NL NO PL PT RO SE SI SK"
 
-// NeedsAddress reports whether a SEPA direct debit of an account must contain the address of the debtor: its bank is
-// outside of the European Economic Area.
+// NeedsAddress reports whether a SEPA direct debit from an account must contain the address of the debtor, because
+// the debtor's bank is outside of the European Economic Area.
 func NeedsAddress(iban string) bool { return len(iban) < 2 || !strings.Contains(eea, iban[:2]) }
 
-// IsCreditorID reports whether s is a SEPA creditor identifier: a country, two check digits over all but the business
-// code of three characters that follows, and the national identifier.
+// IsCreditorID reports whether s is a SEPA creditor identifier: a country code, two check digits, a business code of
+// three characters, and a national identifier. The check digits do not cover the business code.
 func IsCreditorID(s string) bool {
 	if len(s) < 8 || len(s) > 35 || !letters(s[:2]) || !digits(s[2:4]) {
 		return false

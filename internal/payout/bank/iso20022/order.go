@@ -35,7 +35,7 @@ type Order struct {
 	Scheme    Scheme
 	Category  string // category purpose of all transfers: an ISO code such as SALA, or ""
 	Initiator string // name of the sender of the file
-	Debtor    Party  // account holder; Bank is a BIC, or "" if the bank requires none
+	Debtor    Party  // account holder; Bank is a BIC, or "" if the bank does not require it
 	Address   Address
 	// Instruction is a text for the debtor's bank, or "".
 	Instruction string
@@ -47,11 +47,11 @@ type Transfer struct {
 	ID              string // end-to-end and instruction ID
 	Amount          money.Amount
 	UltimateDebtor  string // name of the party on whose behalf the debtor pays, or ""
-	UltimateLEI     string // legal entity identifier of that party, or ""
+	UltimateLEI     string // legal entity identifier of the ultimate debtor, or ""
 	UltimateAddress Address
 	Creditor        Party
 	Number          string // scheme of an account number that is not an IBAN, such as "BBAN" or "CLABE"; "" if unspecified
-	Proxy           bool   // Creditor.Account is an alias of the account, of the type Number, such as an email address
+	Proxy           bool   // Creditor.Account is an alias, such as an email address, of the type Number
 	Kind            string // account type: an ISO code (CACC, SVGS) or a national term; "" if unspecified
 	Clearing        Member // national code of the creditor's bank, in addition to or instead of Creditor.Bank
 	BankName        string
@@ -62,11 +62,11 @@ type Transfer struct {
 	Phone           string
 	Company         bool   // the creditor is a company
 	Purpose         string // ISO purpose code such as SALA, or ""
-	LocalPurpose    string // purpose code of the creditor's country; replaces Purpose
+	LocalPurpose    string // purpose code of the creditor's country, used instead of Purpose
 	Remittance      string
 }
 
-// Member identifies a bank by its code in a clearing system. The system is named by an ISO code (GBDSC) or a
+// Member identifies a bank by its code in a clearing system. The system has an ISO code, such as GBDSC, or a
 // proprietary name.
 type Member struct {
 	System string
@@ -74,7 +74,8 @@ type Member struct {
 	Code   string
 }
 
-// Address is a structured postal address or, with Line, a hybrid one. Banks refuse an address without Town or Country.
+// Address is a postal address: structured or, if Line is set, hybrid. Banks refuse an address without Town or
+// Country.
 type Address struct {
 	Street, Line, PostCode, Town, State, Country string
 }
@@ -171,7 +172,7 @@ const (
 	sepaCents = 999_999_999_99
 )
 
-// Write returns the encoded file. It returns an error for an order that no bank accepts: one without payments, with
+// Write returns the encoded file. It returns an error for an order that no bank accepts: without payments, with
 // duplicate IDs, with several currencies, or against the rules of its scheme.
 func (o Order) Write() ([]byte, error) {
 	if len(o.Transfers) == 0 || o.Created.IsZero() || o.Execute.IsZero() || o.Debtor.Account == "" ||
@@ -245,8 +246,8 @@ func (o Order) Write() ([]byte, error) {
 	g.Category, g.Instruction = optional(o.Category), optional(truncate(o.Instruction, 140))
 	g.Debtor = orderParty{Name: o.name(o.Debtor.Name), Address: o.Address.toXML()}
 	g.Account = orderAccount{IBAN: debtor.IBAN, Other: debtor.Other, Currency: string(asset)}
-	// Charges follow the rules of the scheme or are shared: the payee receives the amount less the charges of the
-	// payee's own bank.
+	// Charges follow the rules of the scheme or are shared. If they are shared, the payee receives the amount minus the
+	// charges of the payee's own bank.
 	g.Bank, g.Charges, g.Transfers = orderBank{BIC: optional(o.Debtor.Bank)}, "SHAR", transfers
 	if o.Scheme != CreditTransfer {
 		g.Service, g.Charges = "SEPA", "SLEV"
@@ -303,17 +304,17 @@ func (t Transfer) check(scheme Scheme) error {
 	return nil
 }
 
-// Largest numbers of characters of the parts of a transfer that are not shortened: a part of a number or code is
-// another number or code.
+// Largest numbers of characters of numbers and codes in a transfer. These are never shortened, because a shortened
+// number or code would identify something else.
 const (
 	maxNumber = 34 // account number
 	maxCode   = 35 // other numbers, codes and the names of their schemes
 	maxProxy  = 2048
 )
 
-// checkTexts returns an error for a transfer outside of SEPA with a character or a length that banks do not accept: all
-// texts have the characters of SEPA, which are those of Swift. The name may be in katakana, as banks in Japan require,
-// and an identifier of the account or of a scheme may have an @ or an underscore.
+// checkTexts returns an error if a transfer outside of SEPA has a text whose characters or length banks do not
+// accept. All texts have the characters of SEPA, which are also the characters of Swift. The name may be in katakana,
+// as banks in Japan require, and an identifier of the account or of a scheme may contain @ and underscores.
 func (t Transfer) checkTexts() error {
 	number := maxNumber
 	if t.Proxy {
@@ -345,15 +346,14 @@ func (t Transfer) checkTexts() error {
 	return nil
 }
 
-// IsKatakana reports whether a text has only full-width or half-width katakana, with the characters of SEPA between
-// them.
+// IsKatakana reports whether a text consists of full-width or half-width katakana and characters of SEPA.
 func IsKatakana(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return !IsSEPACharacter(r) && (r < 0x30A0 || r > 0x30FF) && (r < 0xFF61 || r > 0xFF9F) && r != 0x3000
 	}) < 0
 }
 
-// IsIdentifier reports whether a text has only the characters of SEPA, @ and the underscore.
+// IsIdentifier reports whether a text consists of characters of SEPA, @ and underscores.
 func IsIdentifier(s string) bool { return IsSEPAText(strings.NewReplacer("@", "", "_", "").Replace(s)) }
 
 // IsSEPAText reports whether a text has only characters that every bank in SEPA accepts.
@@ -372,11 +372,11 @@ func IsSEPACharacter(r rune) bool {
 		strings.ContainsRune("/-?:().,'+ ", r)
 }
 
-// ibanCountries has the country of the IBANs of territories whose banks have BICs with the territory's code.
+// ibanCountries maps territories whose banks have BICs with the territory's code to the country of their IBANs.
 var ibanCountries = map[string]string{"GG": "GB", "JE": "GB", "IM": "GB", "AX": "FI", "GF": "FR", "GP": "FR",
 	"MQ": "FR", "YT": "FR", "RE": "FR", "PM": "FR", "BL": "FR", "MF": "FR"}
 
-// SameCountry reports whether a valid BIC and a valid IBAN are of the same country.
+// SameCountry reports whether a valid BIC and a valid IBAN belong to the same country.
 func SameCountry(bic, iban string) bool {
 	return bic[4:6] == iban[:2] || ibanCountries[bic[4:6]] == iban[:2]
 }
@@ -401,7 +401,7 @@ func (t Transfer) toXML(o Order) orderTransfer {
 	default:
 		s.Creditor.Person = &id
 	}
-	if o.Scheme != CreditTransfer { // the other elements are not part of the scheme
+	if o.Scheme != CreditTransfer { // the scheme does not have the other elements
 		s.Account.IBAN = &t.Creditor.Account
 		if t.Creditor.Bank != "" {
 			s.Bank = &orderBank{BIC: &t.Creditor.Bank}

@@ -19,7 +19,7 @@ type Statement struct {
 	File     string  // ID of the whole message
 	ID       string
 	Sequence string // electronic sequence number, or ""
-	Page     int    // number of the page, from 1, of a statement that has several, or 0
+	Page     int    // page number, from 1, of a statement with several pages; otherwise 0
 	Created  time.Time
 	From, To time.Time // period, or zero
 	Account  string    // IBAN or local number
@@ -27,7 +27,7 @@ type Statement struct {
 	Owner    string    // account holder
 	Bank     string    // BIC of the account's bank
 	Balances []Balance
-	Err      error // error of the first invalid balance or date, or nil
+	Err      error // error of the first invalid balance or date
 }
 
 // Balance is a balance of an account.
@@ -37,8 +37,8 @@ type Balance struct {
 	Day    time.Time
 }
 
-// Entry is one entry of an account. It has a detail for each payment that it books, often one, or none if the bank
-// gives no details.
+// Entry is one entry of an account. It has a detail for each payment that it books, often only one. It has no details
+// if the bank gives none.
 type Entry struct {
 	Reference string // entry reference, or ""
 	Servicer  string // account servicer reference
@@ -49,23 +49,24 @@ type Entry struct {
 	Booked    time.Time
 	Valued    time.Time
 	Type      Type
-	Batch     Batch // the order whose payments the entry books together, or the zero value
+	Batch     Batch // order whose payments the entry books together, or the zero value
 	Details   []Detail
 	Info      string
-	Err       error // error of an invalid amount or date; other entries are not affected
+	Err       error // error of an invalid amount or date; does not affect other entries
 }
 
-// Final reports whether the entry is booked, not only announced.
+// Final reports whether the entry is booked, and not only announced.
 func (e *Entry) Final() bool { return e.Status == "BOOK" }
 
-// Returned reports whether the entry, or one of the given details of it, returns an earlier payment. It depends only
-// on fields that the bank sets: text from a payer cannot make a credit look like a return.
+// Returned reports whether the entry, or one of the given details, returns an earlier payment. It uses only fields
+// that the bank sets, so that a payer's text cannot make a credit look like a return.
 func (e *Entry) Returned(details ...Detail) bool {
 	return e.Reversal || e.Type.Returned() ||
 		slices.ContainsFunc(details, func(d Detail) bool { return d.ReturnReason != "" || d.Type.Returned() })
 }
 
-// Type is the bank transaction code: PMNT RCDT ESCT is a received credit transfer, PMNT ICDT RRTN a returned one.
+// Type is the bank transaction code: PMNT RCDT ESCT is a received credit transfer, PMNT ICDT RRTN a returned credit
+// transfer.
 type Type struct {
 	Domain, Family, SubFamily string
 	Proprietary               string // proprietary code
@@ -98,7 +99,7 @@ type Detail struct {
 	Servicer       string
 	UETR           string
 	MandateID      string
-	Amount         money.Amount // the entry's amount if the bank gives no amount for its only detail
+	Amount         money.Amount // the entry's amount if the bank gives none for the entry's only detail
 	Credit         bool
 	Type           Type // the entry's type if the bank gives none for the detail
 	Charges        []Charge
@@ -112,7 +113,7 @@ type Detail struct {
 	Info           string
 }
 
-// Names returns all texts that may contain the reference of the party that ordered the payment.
+// Names returns all texts that may contain the reference given by the party that ordered the payment.
 func (d Detail) Names() []string {
 	return append([]string{d.EndToEndID, d.InstructionID, d.PaymentInfoID, d.MessageID, d.TransactionID, d.Servicer,
 		d.Info}, d.Remittance...)
@@ -125,7 +126,7 @@ type Party struct {
 	Bank    string // BIC or national code
 }
 
-// Charge is a bank's charge for a payment or, if Credit, a refund of one.
+// Charge is a bank's charge for a payment or, if Credit is set, the refund of a charge.
 type Charge struct {
 	Amount money.Amount
 	Credit bool
@@ -218,8 +219,8 @@ type (
 	}
 )
 
-// ReadStatements parses a camt.052, camt.053 or camt.054 message. It calls fn with each statement and a nil entry,
-// when the head including the balances is read, and then with each entry in order. fn may keep its arguments.
+// ReadStatements parses a camt.052, camt.053 or camt.054 message. For each statement it calls fn first with the head,
+// including the balances, and a nil entry, and then with the head and each entry in order. fn may keep its arguments.
 // ReadStatements stops at the first error of fn and returns it.
 func ReadStatements(in io.Reader, fn func(*Statement, *Entry) error) error {
 	r := newReader(in)
@@ -255,7 +256,7 @@ func ReadStatements(in io.Reader, fn func(*Statement, *Entry) error) error {
 	return r.end()
 }
 
-// end reads to the end of the file, to detect a truncated one.
+// end reads to the end of the file, to detect a truncated file.
 func (r *reader) end() error {
 	for {
 		_, err := r.d.Token()
@@ -353,7 +354,7 @@ func note(first *error, err error) {
 	}
 }
 
-// readTime decodes a time. It stores the error of an invalid one in bad.
+// readTime decodes a time into to. It stores the error of an invalid time in bad.
 func (r *reader) readTime(to *time.Time, bad *error, start xml.StartElement) error {
 	var text string
 	err := r.text(&text, start)
@@ -452,7 +453,7 @@ func (r *reader) entry() (*Entry, error) {
 	return &e, nil
 }
 
-// skipWithin skips an element whose size counts toward the limits of its entry.
+// skipWithin skips an element whose size counts toward the limits of the current entry.
 func (r *reader) skipWithin() error { return r.withPosition(r.d.Skip()) }
 
 func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
@@ -479,7 +480,7 @@ func (r *reader) details(of *Entry, all []transaction) ([]transaction, error) {
 	return all, err
 }
 
-// read converts a transaction of an entry. only states whether the entry has no other transaction.
+// read converts a transaction of an entry. only states that the entry has no other transaction.
 func (t *transaction) read(e *Entry, only bool) Detail {
 	refs := t.References
 	if refs == nil {

@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// written are the messages that are written: their names in the namespace, and the elements of their account.
+// written has the kinds of messages that this package writes, with their names in the XML namespace and the names of
+// their account element.
 var written = map[Message]struct{ name, element string }{
 	BankStatement: {"camt.053.001.08", "Stmt"}, Notification: {"camt.054.001.08", "Ntfctn"},
 }
@@ -76,7 +77,7 @@ func WriteStatement(w io.Writer, s Statement) (*StatementWriter, error) {
 	return sw, nil
 }
 
-// Entry writes one entry. Its amount must not be negative; Credit states the direction.
+// Entry writes one entry. The amount must not be negative; Credit states the direction.
 func (w *StatementWriter) Entry(e Entry) error {
 	if e.Amount.Sign() < 0 {
 		return fmt.Errorf("iso20022: entry %s: the amount %s %s is negative", e.Reference, e.Amount, e.Amount.Asset())
@@ -131,7 +132,7 @@ func (w *StatementWriter) Close() error {
 	return w.out.Close()
 }
 
-// open starts an element. The encoder repeats its first error on Close, so open and put ignore theirs.
+// open starts an element. It ignores errors, because the encoder returns its first error again in Close.
 func (w *StatementWriter) open(name string, attrs ...xml.Attr) {
 	start := xml.StartElement{Name: xml.Name{Local: name}, Attr: attrs}
 	_ = w.out.EncodeToken(start)

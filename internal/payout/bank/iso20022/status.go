@@ -14,7 +14,7 @@ const namespaceStatus = namespace + "pain.002.001.10"
 type Status struct {
 	ID       string // message ID of the report
 	Order    string // message ID of the order
-	Code     string // status of the whole order; "" if only payments have one
+	Code     string // status of the whole order; "" if only payments have a status
 	Reasons  []Reason
 	Payments []PaymentStatus
 }
@@ -32,7 +32,7 @@ type Reason struct {
 	Info []string
 }
 
-// Outcome is the meaning of a status code.
+// Outcome is the outcome of a payment or an order that a status code states.
 type Outcome int
 
 // Outcomes of a payment or an order.
@@ -60,7 +60,8 @@ func OutcomeOf(code string) Outcome {
 	return Unknown
 }
 
-// Verification is the result of a Verification of Payee: whether a payee's name is that of the account's holder.
+// Verification is the result of a Verification of Payee, which compares a payee's name with the account holder's
+// name.
 type Verification string
 
 // Results of a Verification of Payee.
@@ -103,8 +104,8 @@ type (
 	}
 )
 
-// ReadStatus parses a pain.002 message. If the order has no status, that of its payment group is used: orders of this
-// service have one group.
+// ReadStatus parses a pain.002 message. If the order has no status, ReadStatus uses the status of its payment group,
+// because the orders of this service have one group.
 func ReadStatus(in io.Reader) (Status, error) {
 	r := newReader(in)
 	kind, err := r.open()

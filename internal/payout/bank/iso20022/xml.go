@@ -3,11 +3,11 @@
 // 054).
 //
 // Messages from a bank are not trusted. They are read as a stream, in bounded memory: document types, entities, deep
-// nesting, and texts or lists over a limit are rejected. An entry with an invalid amount or date carries its own
-// error, so that the other entries remain usable. Readers accept every version from 02 on by its elements and ignore
-// the namespace, since banks send all of them.
+// nesting, and texts or lists over a limit are rejected. An entry with an invalid amount or date has an error of its
+// own, so that the other entries remain usable. Readers accept every version from 02 on. They find data by element
+// names and ignore the namespace, because banks use different ones.
 //
-// The package encodes and decodes messages only. Callers decide what a payment means.
+// The package only encodes and decodes messages. Callers decide on the effect of a payment.
 package iso20022
 
 import (
@@ -139,7 +139,7 @@ func (r *reader) withPosition(err error) error {
 	return fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
-// child returns the next child element of the current one, or false at its end.
+// child returns the next child element of the current element. ok is false at the end of the current element.
 func (r *reader) child() (xml.StartElement, bool, error) {
 	for {
 		token, err := r.d.Token()
@@ -155,7 +155,8 @@ func (r *reader) child() (xml.StartElement, bool, error) {
 	}
 }
 
-// children calls f with each child element of the current one, until f fails. It calls reset before it reads a child.
+// children calls f with each child element of the current element, until f fails. It calls reset before it reads a
+// child.
 func (r *reader) children(reset func(), f func(xml.StartElement) error) error {
 	for {
 		reset()
@@ -181,7 +182,7 @@ func (r *reader) decode(v any, start xml.StartElement) error {
 	return r.withPosition(r.d.DecodeElement(v, &start))
 }
 
-// skip skips an element of any length.
+// skip skips an element of any size.
 func (r *reader) skip() error {
 	for depth := 1; depth > 0; {
 		r.resetPart()
@@ -229,7 +230,7 @@ func (r *reader) open() (Message, error) {
 	return Message(message.Name.Local), nil
 }
 
-// KindOf returns the kind of the message in a file. It reads only the beginning.
+// KindOf returns the kind of the message in a file. It reads only the start of the file.
 func KindOf(in io.Reader) (Message, error) { return newReader(in).open() }
 
 // Amount is an amount of money as written in a message.
@@ -240,8 +241,8 @@ type Amount struct {
 
 func amountOf(a money.Amount) Amount { return Amount{Currency: string(a.Asset()), Text: a.String()} }
 
-// Money returns the parsed amount. It accepts digits and a decimal point only; messages state the sign in a separate
-// element.
+// Money returns the parsed amount. It accepts only digits and a decimal point, because messages state the sign in a
+// separate element.
 func (a Amount) Money() (money.Amount, error) {
 	text := strings.TrimSpace(a.Text)
 	asset, ok := money.Lookup(strings.TrimSpace(a.Currency))
@@ -271,7 +272,7 @@ func dayOf(t time.Time) *date {
 	return &date{Day: t.UTC().Format(time.DateOnly)}
 }
 
-// time returns the parsed date or time in UTC, or the zero time if there is none. Times without a zone are taken as
+// time returns the parsed date or time in UTC, or the zero time if there is none. A time without a zone counts as
 // UTC.
 func (d *date) time() (time.Time, error) {
 	if d == nil {
@@ -297,7 +298,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("iso20022: %.40q is not a date", text)
 }
 
-// code is a code of an ISO 20022 list or a proprietary one.
+// code is a code of an ISO 20022 list or a proprietary code.
 type code struct {
 	Code        string `xml:"Cd,omitempty"`
 	Proprietary string `xml:"Prtry,omitempty"`

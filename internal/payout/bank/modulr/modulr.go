@@ -1,4 +1,4 @@
-// Package modulr compares the names of payees with those of the holders of their accounts by the API of Modulr
+// Package modulr compares the names of payees with the names of account holders through the API of Modulr
 // (modulrfinance.com), which takes part in the Verification of Payee scheme of the European Payments Council.
 package modulr
 
@@ -30,8 +30,8 @@ type Verifier struct {
 
 var _ bank.Verifier = (*Verifier)(nil)
 
-// New returns the Verifier at a URL, with an API key, its secret, and the ID of the operator's account at Modulr, such
-// as A123AAA4, for which names are compared. It does not connect.
+// New returns the Verifier at a URL. It takes an API key, the key's secret, and the ID of the operator's account at
+// Modulr, such as A123AAA4, on whose behalf names are compared. It does not connect.
 func New(at, key, secret, account string) (*Verifier, error) {
 	if at == "" || key == "" || secret == "" || account == "" {
 		return nil, errors.New("modulr: the URL, the API key, the secret or the account is missing")
@@ -41,7 +41,8 @@ func New(at, key, secret, account string) (*Verifier, error) {
 	}}, account}, nil
 }
 
-// sign adds the headers that authenticate a request: its date, a number that is used once, and their signature.
+// sign adds the headers that authenticate a request: the date, a number that is used only once, and a signature of
+// both.
 func sign(h http.Header, key, secret string, now time.Time) {
 	date, nonce := now.UTC().Format(http.TimeFormat), rand.Text()
 	mac := hmac.New(sha512.New, []byte(secret))
@@ -52,11 +53,11 @@ func sign(h http.Header, key, secret string, now time.Time) {
 		url.QueryEscape(base64.StdEncoding.EncodeToString(mac.Sum(nil)))+`"`)
 }
 
-// results are Modulr's names of the results.
+// results maps Modulr's results.
 var results = map[string]iso20022.Verification{"MATCH": iso20022.Match, "CLOSE_MATCH": iso20022.CloseMatch,
 	"NO_MATCH": iso20022.NoMatch, "CHECK_NOT_POSSIBLE": iso20022.NotPossible}
 
-// VerifyName implements bank.Verifier. Data that Modulr refuses cannot be verified.
+// VerifyName implements bank.Verifier. It returns NotPossible for data that Modulr refuses.
 func (v *Verifier) VerifyName(ctx context.Context, q bank.NameQuery) (bank.NameAnswer, error) {
 	var answer struct {
 		Result struct {
@@ -77,7 +78,7 @@ func (v *Verifier) VerifyName(ctx context.Context, q bank.NameQuery) (bank.NameA
 	if !known {
 		return bank.NameAnswer{}, fmt.Errorf("modulr: the result %q is unknown", answer.Result.Code)
 	}
-	if result != iso20022.CloseMatch { // the holder's name is disclosed for a close match only
+	if result != iso20022.CloseMatch { // the holder's name is disclosed only for a close match
 		return bank.NameAnswer{Result: result}, nil
 	}
 	return bank.NameAnswer{Result: result, Name: answer.Result.Name}, nil

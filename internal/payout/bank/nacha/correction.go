@@ -11,8 +11,8 @@ type Correction struct {
 	Type                   string // checking or savings
 }
 
-// correctionFields has, by code, the offsets of the fields in the corrected data of an addenda record 98; -1 means
-// the field is absent.
+// correctionFields has, by code, the offset of each field in the corrected data of an addenda record 98; -1 means
+// that the code does not have the field.
 var correctionFields = map[string]struct{ routing, account, name, kind int }{
 	"C01": {-1, 0, -1, -1}, "C02": {0, -1, -1, -1}, "C03": {0, 12, -1, -1}, "C04": {-1, -1, 0, -1},
 	"C05": {-1, -1, -1, 0}, "C06": {-1, 0, -1, 20}, "C07": {0, 9, -1, 26},
@@ -26,8 +26,8 @@ const (
 	kindWidth    = 2
 )
 
-// Correction parses the corrected data of a notification of change. It returns an error if the code is not about the
-// receiver's account or the data does not match the code.
+// Correction parses the corrected data of a notification of change. It returns an error if the code does not concern
+// the receiver's account or the data does not match the code.
 func (a Response) Correction() (c Correction, err error) {
 	at, known := correctionFields[a.Code]
 	if !known {
@@ -66,8 +66,8 @@ func (a Response) Correction() (c Correction, err error) {
 	return c, nil
 }
 
-// Corrected returns the corrected data of a notification of change with the given code. It has only the fields that
-// the code is about.
+// Corrected returns the corrected data of a notification of change with the given code. It contains only the fields
+// that the code concerns.
 func (c Correction) Corrected(code string) string {
 	at, known := correctionFields[code]
 	if !known {

@@ -12,23 +12,24 @@ import (
 	"github.com/mozillazg/go-unidecode"
 )
 
-// classCTX is the class of entries to companies with a transaction set of ANSI X12 in their addenda records.
+// classCTX is the class of entries to companies whose addenda records contain a transaction set of ANSI X12.
 const classCTX = "CTX"
 
-// Advice is a payment order and remittance advice, transaction set 820 of ANSI X12: what a CTX entry pays.
+// Advice is a payment order and remittance advice, transaction set 820 of ANSI X12. It describes what a CTX entry
+// pays for.
 type Advice struct {
-	Reference string // of the payment
+	Reference string // reference of the payment
 	Payer     string
 	Payee     string
-	Invoice   string // number
+	Invoice   string // number of the invoice
 	Note      string
 	Cents     int64
 	Created   time.Time
 	Effective time.Time
 }
 
-// Encode returns the interchange with the transaction set. The separators of segments are removed from its texts. The
-// error is that a text is then empty, which X12 does not permit.
+// Encode returns the interchange with the transaction set. It removes the separators of X12 from the texts. It
+// returns an error if a text is empty afterwards, which X12 does not permit.
 func (a Advice) Encode() (string, error) {
 	text := a.interchange()
 	return text, checkAdvice(text, a.Cents)
@@ -51,11 +52,11 @@ func (a Advice) interchange() string {
 	return strings.Join(append(append(head, set...), "GE*1*1", "IEA*1*000000001"), "\\") + "\\"
 }
 
-// remittanceSegment matches the segment that names an invoice and what is paid of it.
+// remittanceSegment matches the segment that states an invoice and the amount paid of it.
 var remittanceSegment = regexp.MustCompile(`^RMR\*IV\*[^*]+\*\*[0-9]+\.[0-9]{2}$`)
 
-// checkAdvice returns an error unless a text is an interchange with one transaction set 820 that pays an amount, whose
-// counts are right.
+// checkAdvice returns an error unless a text is an interchange with one transaction set 820 that pays the given
+// amount, with correct counts.
 func checkAdvice(text string, cents int64) error {
 	segments := strings.Split(strings.TrimSuffix(strings.TrimSpace(text), "\\"), "\\")
 	var names []string

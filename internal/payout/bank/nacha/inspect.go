@@ -25,12 +25,12 @@ type Received struct {
 	Addenda                  string // payment-related information
 }
 
-// ErrDay reports that entries cannot settle on the day or in the window that their file states.
+// ErrDay reports that entries cannot settle on the day or in the window that the file states.
 var ErrDay = errors.New("nacha: the entries cannot settle at the stated time")
 
-// Inspect checks a file of PPD, CCD, CTX and WEB entries as the bank does that receives it, at a time in the bank's
-// zone, and returns the entries. Its error names the record that breaks a rule of Nacha. It is [ErrDay] if the file
-// would be valid at another time.
+// Inspect checks a file of PPD, CCD, CTX and WEB entries in the way of a bank that receives the file at a time in the
+// bank's zone, and returns the entries. Its error names the record that breaks a rule of Nacha. The error is [ErrDay]
+// if the file would be valid at another time.
 func Inspect(in []byte, at time.Time, isBankingDay func(time.Time) bool) ([]Received, error) {
 	if _, err := Read(bytes.NewReader(in)); err != nil {
 		return nil, err
@@ -56,13 +56,13 @@ type inspection struct {
 	at           time.Time
 	isBankingDay func(time.Time) bool
 	blocks       int    // number of blocks of ten records
-	number       string // of the batch before
+	number       string // number of the previous batch
 	entries      []Received
-	header       string // header record of the batch
+	header       string // header record of the current batch
 	batch        Received
-	first        int  // index of the first entry of the batch in entries
+	first        int  // index in entries of the first entry of the batch
 	open         bool // an addenda record must follow
-	more         int  // number of addenda records of a CTX entry that must follow
+	more         int  // number of addenda records of a CTX entry that must still follow
 	trace        string
 	received     int    // number of addenda records of a CTX entry that were read
 	window       string // descriptive date of the batch that asks for a window of same-day ACH, or ""
@@ -137,15 +137,15 @@ func (b *inspection) batchHeader(l string) error {
 	return nil
 }
 
-// Errors of batches whose description does not fit.
+// Errors of batches whose description is not allowed.
 var (
 	errPayroll = errors.New("the description PAYROLL is for PPD credits")
-	// The rule on standing authorizations permits PURCHASE in other classes, too, for which no originator is approved.
+	// The rule on standing authorizations permits PURCHASE in other classes too, but no originator is approved for them.
 	errPurchase = errors.New("the originator is approved for the description PURCHASE in WEB debits only")
 )
 
 // batchEnd returns an error unless the last entry of a batch, on an account at the originator's bank, balances all
-// others, which are in the other direction. A batch of prenotes has no such entry.
+// other entries, which have the opposite direction. A batch of prenotes has no such entry.
 func (b *inspection) batchEnd() error {
 	all := b.entries[b.first:]
 	if len(all) == 0 {
@@ -185,7 +185,8 @@ func (b *inspection) batchEnd() error {
 	return nil
 }
 
-// windowAt returns the index of the window of same-day ACH that a descriptive date asks for, or -1.
+// windowAt returns the index of the window of same-day ACH that a descriptive date asks for, or -1 if it asks for
+// none.
 func windowAt(date string) int {
 	return slices.IndexFunc(SameDayWindows[:], func(w SameDayWindow) bool { return w.Date == date })
 }
@@ -203,7 +204,7 @@ func (b *inspection) entry(l string) error {
 			return fmt.Errorf("the number of addenda records %q of a CTX entry disagrees with its indicator", l[54:58])
 		}
 	}
-	e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // Read has parsed it
+	e.Cents, _ = strconv.ParseInt(l[29:39], 10, 64) // Read has already parsed the number
 	code := l[1:3]
 	e.Debit, e.Prenote = code == "27" || code == "37", code == "23" || code == "33"
 	sameDay := e.Effective.Format(time.DateOnly) == b.at.Format(time.DateOnly)
@@ -233,7 +234,7 @@ func (b *inspection) entry(l string) error {
 	return nil
 }
 
-// Find returns the entry with an ID in a file that this package wrote, and the name of the company that pays it.
+// Find returns the entry with an ID in a file that this package wrote, and the name of the paying company.
 func Find(file []byte, id string) (e Entry, payer string, ok bool) {
 	var header string
 	for _, l := range strings.Split(string(file), "\n") {
@@ -273,7 +274,7 @@ func (b *inspection) addenda(l string) error {
 	return nil
 }
 
-// adviceRecord adds an addenda record to the order of a CTX entry, and checks the order after the last one.
+// adviceRecord adds an addenda record to the advice of a CTX entry, and checks the advice after the last record.
 func (b *inspection) adviceRecord(e *Received, l string) error {
 	b.received++
 	if l[1:3] != "05" || l[83:87] != zeroPadded(int64(b.received), 4) || l[87:94] != e.Trace[8:] {
@@ -288,8 +289,8 @@ func (b *inspection) adviceRecord(e *Received, l string) error {
 	return checkAdvice(e.Addenda, e.Cents)
 }
 
-// inTime reports whether the file arrived in time for the window of same-day ACH that its batch asks for or, if it asks
-// for none, for the last one.
+// inTime reports whether the file arrived in time for the window of same-day ACH that its batch asks for. If the
+// batch asks for no window, the last window counts.
 func (b *inspection) inTime() bool {
 	window := SameDayWindows[len(SameDayWindows)-1]
 	if i := windowAt(b.window); i >= 0 {

@@ -1,14 +1,15 @@
-// Package nacha writes files of ACH credits and debits under Nacha's rules and reads files of returns and notifications
-// of change.
+// Package nacha writes files of ACH credits and debits under Nacha's rules. It also reads files of returns and
+// notifications of change.
 //
 // A file has batches of PPD entries (people) and of CCD and CTX entries (companies), or of CCD and WEB debits. The
-// entries of a batch have one description and one settlement day; there are several such batches if their total exceeds
-// the limit of one entry, which is lower for entries that settle on the same day. Each batch is balanced: it has an
-// entry on the originator's account for the sum of its entries, except batches of prenotes. A file that is read comes
-// from outside and is not trusted: if its totals do not match its entries, all of it is rejected.
+// entries of a batch have the same description and settlement day. There are several such batches if their total
+// exceeds the limit of one entry, which is lower for entries that settle on the same day. Each batch is balanced: it
+// has an entry on the originator's account for the sum of its entries, except batches of prenotes. Files that the
+// package reads come from outside and are not trusted: if the totals of a file do not match its entries, the whole
+// file is rejected.
 //
-// The package encodes and decodes records only. Callers decide what a return means. [Inspect] applies the rules of a
-// bank that receives a file.
+// The package only encodes and decodes records. Callers decide on the effect of a return. [Inspect] applies the rules
+// of a bank that receives a file.
 package nacha
 
 import (
@@ -35,13 +36,13 @@ type Originator struct {
 	Savings         bool   // whether Account is a savings account
 	Destination     string // immediate destination: routing number of the recipient of the file, 9 digits
 	DestinationName string // name of the immediate destination
-	Origin          string // immediate origin, 9 or 10 characters, assigned by the bank; default ID
+	Origin          string // immediate origin, 9 or 10 characters, assigned by the bank; default: ID
 }
 
-// File is a file of credits that one company pays, or of debits of it.
+// File is a file of credits that one company pays, or of debits for one company.
 type File struct {
 	Originator
-	Payer     string    // company that pays, which the receiver sees; 16 characters are sent; default: Name
+	Payer     string    // paying company, shown to the receiver; 16 characters are sent; default: Name
 	Created   time.Time // in the bank's time zone
 	Modifier  byte      // A to Z or 0 to 9; distinguishes files created in the same minute
 	Reference string    // reference of the file, 8 characters
@@ -59,7 +60,7 @@ type Entry struct {
 	Prenote     bool      // checks the account: Cents is zero
 	Reversal    bool      // reverses an earlier entry: the receiver's account is debited
 	Cents       int64     // up to 99,999,999.99 dollars
-	Description string    // company entry description, which the receiver sees: [Payroll] or another
+	Description string    // company entry description, shown to the receiver: [Payroll] or another
 	Effective   time.Time // day on which the money should arrive
 	Window      string    // descriptive date that asks for a window of same-day ACH, see [SameDayWindows]; "" for none
 	Addenda     string    // payment-related information, see [Remittance]; "" for none
@@ -71,26 +72,25 @@ type Entry struct {
 // Debit is the kind of a debit entry.
 type Debit string
 
-// Kinds of debit entries; an Entry without one is a credit.
+// Kinds of debit entries. An Entry without a kind is a credit.
 const (
-	CompanyDebit Debit = "CCD" // of a company's account
-	WebDebit     Debit = "WEB" // of a consumer's account, authorized on the internet for repeated debits
+	CompanyDebit Debit = "CCD" // debit of a company's account
+	WebDebit     Debit = "WEB" // debit of a consumer's account, authorized on the internet for repeated debits
 )
 
 // MaxCents is the largest amount of one entry.
 const MaxCents = 99_999_999_99
 
-// Company entry descriptions. The field has ten characters. Nacha defines PAYROLL for PPD credits that pay wages,
-// salaries and similar compensation, RETRY PYMT for a debit that repeats a returned one, and PURCHASE for purchases
+// Company entry descriptions, of at most ten characters. Nacha defines PAYROLL for PPD credits that pay wages,
+// salaries and similar compensation; RETRY PYMT for a debit that repeats a returned debit; and PURCHASE for purchases
 // of goods on the internet: WEB debits, or other classes where the rule on standing authorizations permits it. This
-// package does not write PURCHASE: its debits fund accounts.
-// Prenote describes prenotes, which pay nothing.
+// package does not write PURCHASE, because its debits fund accounts. Prenote describes prenotes.
 const (
 	Payroll = "PAYROLL"
 	Vendor  = "VENDOR PMT"
 	Other   = "PAYMENT"
 	Prenote = "PRENOTE"
-	// Reversal is what Nacha requires for the reversal of an entry.
+	// Reversal is the description that Nacha requires for the reversal of an entry.
 	Reversal = "REVERSAL"
 	Funding  = "FUNDING" // a debit that funds the account of a company
 	Retry    = "RETRY PYMT"
@@ -98,17 +98,17 @@ const (
 	purchase = "PURCHASE"
 )
 
-// SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it: a credit or
-// a debit, and so that of the originator's account, too. Nacha limits no sum of entries.
+// SameDayMaxCents is the largest amount of one entry that settles on the day on which the bank receives it. It limits
+// credits and debits, including the entry on the originator's account. Nacha does not limit the sum of entries.
 const SameDayMaxCents = 1_000_000_00
 
-// SameDayWindow is a part of the day in which entries settle on the same day.
+// SameDayWindow is a window of same-day ACH: a part of the day in which entries settle on the same day.
 type SameDayWindow struct {
-	Deadline time.Duration // time of day in New York until which banks can send entries
+	Deadline time.Duration // time of day in New York by which banks must have sent entries
 	Date     string        // company descriptive date that asks the bank for this window: SD and the time of settlement
 }
 
-// Closes returns the time at which banks must have sent the entries of a day. The zone is that of New York.
+// Closes returns the time by which banks must have sent the entries of a day. newYork is the time zone of New York.
 func (w SameDayWindow) Closes(day time.Time, newYork *time.Location) time.Time {
 	return time.Date(day.Year(), day.Month(), day.Day(), int(w.Deadline.Hours()), int(w.Deadline.Minutes())%60, 0, 0,
 		newYork)
@@ -123,10 +123,10 @@ var SameDayWindows = [...]SameDayWindow{
 // addendaWidth is the number of characters of payment-related information in an addenda record.
 const addendaWidth = 80
 
-// Remittance returns payment-related information as one segment of ANSI X12, as Nacha requires it in addenda records:
-// the number of the invoice that an amount pays or, without one, a note. It returns "" if there is neither.
+// Remittance returns payment-related information as one segment of ANSI X12, as Nacha requires in addenda records:
+// the number of the paid invoice with the amount or, without an invoice, a note. It returns "" if there is neither.
 func Remittance(invoice, note string, cents int64) string {
-	clean := func(s string, n int) string { // the separators of a segment cannot be part of a text
+	clean := func(s string, n int) string { // a text must not contain the separators of a segment
 		return ascii(strings.NewReplacer("*", " ", "\\", " ", "~", " ").Replace(unidecode.Unidecode(s)), n)
 	}
 	if number := clean(invoice, 30); number != "" {
@@ -152,7 +152,7 @@ type batch struct {
 	entries []Entry
 }
 
-// kind is what the entries of a batch have in common.
+// kind has the properties that all entries of a batch share.
 type kind struct {
 	class       string
 	debit       bool
@@ -163,7 +163,8 @@ type kind struct {
 	reversal    bool
 }
 
-// codes are the transaction codes of entries for a checking account, by kind; those for savings accounts are ten more.
+// codes returns the transaction codes of the entries and of the originator's entry, for checking accounts. Codes for
+// savings accounts are higher by ten.
 func (k kind) codes() (entry, offset int) {
 	switch {
 	case k.prenote:
@@ -174,7 +175,7 @@ func (k kind) codes() (entry, offset int) {
 	return 22, 27
 }
 
-// Write returns the encoded file. It returns an error that names the entry if a bank would not accept it.
+// Write returns the encoded file. If a bank would not accept an entry, Write returns an error that names it.
 func (f File) Write() ([]byte, error) {
 	if !ValidRoutingNumber(f.ODFI) || !ValidRoutingNumber(f.Destination) {
 		return nil, errors.New("nacha: a routing number of the bank is invalid")
@@ -291,8 +292,8 @@ func (k kind) limit(created time.Time) int64 {
 	return MaxCents
 }
 
-// batches groups the entries by kind. It starts a new batch when the entry of a batch on the originator's account would
-// exceed the limit.
+// batches groups the entries by kind. It starts a new batch when the originator's entry of a batch would exceed the
+// limit.
 func (f File) batches() ([]*batch, error) {
 	if len(f.Entries) == 0 {
 		return nil, errors.New("nacha: a file must have entries")
@@ -346,8 +347,8 @@ func (f File) batches() ([]*batch, error) {
 	return all, nil
 }
 
-// Parts returns the number of the batch, from 1, for each entry. The originator's account has one entry per batch, with
-// the ID that [File.Part] returns.
+// Parts returns the number, from 1, of the batch of each entry. The originator's account has one entry per batch,
+// with the ID that [File.Part] returns.
 func (f File) Parts() ([]int, error) {
 	all, err := f.batches()
 	at := map[string]int{}
@@ -363,10 +364,10 @@ func (f File) Parts() ([]int, error) {
 	return parts, err
 }
 
-// Part returns the ID of the entry of a batch on the originator's account.
+// Part returns the ID of the originator's entry of a batch.
 func (f File) Part(n int) string { return fmt.Sprintf("%sB%05d", f.Reference, n) }
 
-// Schedule is when the entries of a batch settle.
+// Schedule states when the entries of a batch settle.
 type Schedule struct {
 	Effective time.Time
 	Window    string // descriptive date that asks for a window of same-day ACH, or ""

@@ -24,7 +24,7 @@ type Response struct {
 // correction before the next entry.
 func (a Response) IsChange() bool { return strings.HasPrefix(a.Code, "C") }
 
-// Dishonored reports whether this is about an earlier return rather than about the entry itself.
+// Dishonored reports whether the response is about an earlier return and not about the original entry.
 func (a Response) Dishonored() bool { return a.Code >= "R61" && a.Code <= "R77" }
 
 // Returned is the content of a file of returns and notifications of change.
@@ -201,7 +201,7 @@ func (r *reader) addenda(l string) error {
 		return fmt.Errorf("%q is not a return or change code", a.Code)
 	}
 	if kind == "98" {
-		a.Corrected = strings.TrimRight(l[35:64], " ") // fields have fixed positions, so keep leading blanks
+		a.Corrected = strings.TrimRight(l[35:64], " ") // fields have fixed positions: keep leading blanks
 	} else {
 		a.Info = strings.TrimSpace(l[35:79])
 	}
@@ -222,8 +222,8 @@ func numbers(l string, at ...[2]int) ([]int64, error) {
 	return all, nil
 }
 
-// WriteResponses returns a file of returns and notifications of change, as a bank sends it to this originator. The
-// simulated bank uses it.
+// WriteResponses returns a file of returns and notifications of change, as a bank would send it to this originator.
+// The simulated bank uses it.
 func (f File) WriteResponses(responses []Response) ([]byte, error) {
 	w := &writer{}
 	w.line("101"+padLeft10(f.Destination)+padLeft10(f.ODFI)+f.Created.Format("0601021504")+string(f.Modifier)+"094101",

@@ -15,12 +15,11 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// callbackAge is the largest difference between the time at which a webhook says that it was sent and now. Deliveries
-// are repeated for hours.
+// callbackAge is the largest difference between the stated time of sending of a webhook and now. Deliveries are
+// repeated for hours.
 const callbackAge = 24 * time.Hour
 
-// Callback returns what authenticates Wise's webhooks by Wise's public key, in PEM, which differs between production
-// and sandbox.
+// Callback authenticates Wise's webhooks with Wise's public key, in PEM. Production and sandbox have different keys.
 func Callback(publicKey []byte) (bank.Callback, error) {
 	block, _ := pem.Decode(publicKey)
 	if block == nil {

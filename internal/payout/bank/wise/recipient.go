@@ -22,9 +22,9 @@ type requirement struct {
 	} `json:"fields"`
 }
 
-// field is a field of such a form.
+// field is a field of the form of a recipient account.
 type field struct {
-	Key       string `json:"key"` // a dot separates the name of an object from that of its member
+	Key       string `json:"key"` // a dot separates the names of an object and of its member
 	Required  bool   `json:"required"`
 	Refresh   bool   `json:"refreshRequirementsOnChange"` // other fields depend on the value
 	MinLength *int   `json:"minLength"`
@@ -36,9 +36,9 @@ type field struct {
 	} `json:"valuesAllowed"`
 }
 
-// kinds are Wise's names of the types that are an account of the payee, with the fields that have another source than
-// in sources. The same are types with the suffix _local. Other types are not used: wallets, whose numbers look like
-// account numbers, and recipients whom Wise asks for an account by email.
+// kinds has Wise's types that are an account of the payee. The value overrides sources for single fields. Types with
+// the suffix _local are accounts of the payee too. Other types are not used: wallets, whose numbers look like account
+// numbers, and recipients whom Wise would ask for an account by email.
 var kinds = map[string]string{
 	"aba": "", "argentina": "", "australian": "", "brazil": "", "brazil_business": "", "canadian": "",
 	"bangladesh": "bankCode=routing_number:3 branchCode=routing_number",
@@ -53,8 +53,9 @@ var kinds = map[string]string{
 // local is the suffix of types that are a bank account in the country of the currency.
 const local = "_local"
 
-// sources are the fields of a destination that a field of Wise may have the value of, in order of preference. A colon
-// and a number cut the value to its first characters. A required field that is missing here cannot be answered.
+// sources maps a field of Wise to the fields of a destination that can provide its value, in order of preference. A
+// colon and a number take only the first characters of the value. A required field that is missing here cannot be
+// filled.
 var sources = map[string]string{
 	"IBAN": "iban", "iban": "iban", "BIC": "bic", "bic": "bic", "swiftCode": "bic|bank_code|bank_name",
 	"accountNumber": "account_number|rib|cci|cbu_cvu", "clabe": "clabe", "cardNumber": "card_number",
@@ -68,13 +69,13 @@ var sources = map[string]string{
 	"address.postCode": "address.postal_code", "address.state": "address.state",
 }
 
-// unasked are fields that are sent only if Wise requires them: Wise writes to the address.
+// unasked are fields that are sent only if Wise requires them, because Wise writes to the address.
 var unasked = []string{"email"}
 
-// numbers are Wise's keys of account numbers.
+// numbers are Wise's field keys for account numbers.
 var numbers = []string{"accountNumber", "IBAN", "iban", "clabe", "cardNumber"}
 
-// words are Wise's words for values of our fields.
+// words maps values of our fields to Wise's words for them.
 var words = map[string][]string{
 	"checking": {"CHECKING", "CURRENT"}, "current": {"CURRENT", "CHECKING"}, "cheque": {"CHECKING", "CURRENT"},
 	"corriente": {"CHECKING"}, "corrente": {"CHECKING"}, "savings": {"SAVINGS", "SAVING"}, "ahorro": {"SAVINGS"},
@@ -83,8 +84,8 @@ var words = map[string][]string{
 	"CE": {"C_EXT"}, "PAS": {"PASSP", "PASS", "PASSPORT"}, "PASSPORT": {"PASSP", "PASS"},
 }
 
-// shortReference is the number of characters of a text that every network takes, and references those that networks of
-// a currency take.
+// shortReference is the number of characters of a payment text that every network accepts. references has the numbers
+// for currencies whose networks accept more.
 const shortReference = 10
 
 var references = map[string]int{"AUD": 18, "EUR": 35, "GBP": 18, "ZAR": 18}
@@ -125,12 +126,12 @@ func newPayee(o bank.Order) (p payee, err error) {
 	return p, nil
 }
 
-// maxRefreshes is the number of times that the requirements of a type are read again.
+// maxRefreshes is the number of times that the form of a type is read again.
 const maxRefreshes = 5
 
-// recipient returns the body of the call that creates the recipient of an order: of the first type that Wise offers for
-// a quote and that the destination has the fields for. If there is none, the error is an errIncomplete that names a
-// field.
+// recipient returns the body of the call that creates the recipient of an order. It uses the first type that Wise
+// offers for a quote and for which the destination has all required fields. If there is no such type, it returns an
+// errIncomplete that names a missing field.
 func (a *API) recipient(ctx context.Context, o bank.Order, quote string) (object, error) {
 	to, err := newPayee(o)
 	if err != nil {
@@ -164,8 +165,8 @@ func (a *API) recipient(ctx context.Context, o bank.Order, quote string) (object
 	return nil, failed
 }
 
-// fill returns the body for one type of recipient account. While a value makes Wise require other fields, they are read
-// again.
+// fill returns the body for one type of recipient account. If a value makes Wise require other fields, it reads the
+// form again.
 func (a *API) fill(ctx context.Context, o bank.Order, to payee, r requirement, path string) (object, error) {
 	asked := map[string]bool{}
 	for range maxRefreshes {
@@ -192,7 +193,7 @@ func (a *API) fill(ctx context.Context, o bank.Order, to payee, r requirement, p
 	return nil, fmt.Errorf("wise: the fields of the type %s change with every answer", r.Type)
 }
 
-// answer returns the body for one type, and the fields with an answer on which others depend.
+// answer returns the body for one type, and the filled fields on which other fields depend.
 func (p payee) answer(o bank.Order, r requirement) (body object, refresh []string, err error) {
 	details := object{}
 	body = object{"profile": json.Number(o.Account.Profile), "accountHolderName": name(p.Name),
@@ -239,8 +240,8 @@ func (p payee) legalType() string {
 	return map[bool]string{true: "BUSINESS", false: "PRIVATE"}[p.Business]
 }
 
-// value returns the destination's value for a field, or an error that names the destination's field. It is "" for an
-// optional field of another meaning.
+// value returns the destination's value for a field of Wise, or an error that names the destination's field. It
+// returns "" for an optional field that no field of the destination corresponds to.
 func (p payee) value(kind string, f field) (string, error) {
 	switch f.Key {
 	case "legalType":
@@ -297,7 +298,7 @@ func (p payee) value(kind string, f field) (string, error) {
 	return "", fmt.Errorf("%s is missing", first)
 }
 
-// accept returns a value in the form that a field has it in, unless the field does not allow it.
+// accept returns a value in the form that a field requires. ok is false if the field does not allow the value.
 func (f field) accept(value string) (string, bool) {
 	if len(f.Values) > 0 {
 		for _, v := range f.Values {
@@ -305,7 +306,7 @@ func (f field) accept(value string) (string, bool) {
 				return v.Key, true
 			}
 		}
-		for _, v := range f.Values { // banks have codes of Wise's own, but the usual names
+		for _, v := range f.Values { // banks have Wise's own codes, but their usual names
 			if v.Key != "" && compact(value) != "" && compact(v.Name) == compact(value) {
 				return v.Key, true
 			}
@@ -320,10 +321,10 @@ func (f field) accept(value string) (string, bool) {
 		return value, true
 	}
 	pattern, err := regexp.Compile("^(?:" + f.Pattern + ")$")
-	return value, err != nil || pattern.MatchString(value) // Wise checks what only its own syntax describes
+	return value, err != nil || pattern.MatchString(value) // Wise itself checks patterns that Go cannot compile
 }
 
-// name returns a name with the characters that Wise permits.
+// name replaces the characters of a name that Wise does not permit by spaces.
 func name(s string) string {
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("-_()'*,. ", r) {

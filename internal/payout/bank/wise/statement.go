@@ -19,7 +19,7 @@ type value struct {
 	Currency money.Asset `json:"currency"`
 }
 
-// transaction is an entry of a balance, which includes Wise's price.
+// transaction is an entry of a balance. Its amount includes Wise's price.
 type transaction struct {
 	Date    time.Time `json:"date"`
 	Amount  value     `json:"amount"`
@@ -62,7 +62,7 @@ func (a *API) Statement(ctx context.Context, of bank.Account, from, to time.Time
 		if e.Amount, err = t.Amount.amount(of); err != nil {
 			return s, err
 		}
-		if i == 0 { // the balance at the end is not used, so that the sum of the entries is compared with it
+		if i == 0 { // the end balance is not used, so that it can be compared with the sum of the entries
 			running, err := t.Running.amount(of)
 			if err != nil {
 				return s, err

@@ -1,11 +1,11 @@
-// Package wise pays by the API of Wise (wise.com) from a balance of a business profile, also in other currencies than
-// that of the balance.
+// Package wise pays through the API of Wise (wise.com) from a balance of a business profile, in the balance's
+// currency or in others.
 //
 // A payment consists of a recipient, a quote and a transfer, which cost nothing, and of the funding of the transfer
-// from the balance. The amount that the payee receives is fixed by the quote; what it costs is what Wise took from the
-// balance. The transfer's customerTransactionId is derived from the payment's key: a repeated call returns the first
-// transfer, and a transfer is funded once. A transfer that is not funded does not count as found, so that the next call
-// funds it.
+// from the balance. The quote fixes the amount that the payee receives; the cost is the amount that Wise takes from
+// the balance. The transfer's customerTransactionId is derived from the payment's key: a repeated call returns the
+// first transfer, and a transfer is funded only once. A transfer without funding counts as not found, so that the
+// next call funds it.
 package wise
 
 import (
@@ -34,7 +34,7 @@ const URL = "https://api.wise.com"
 // method is the only method of payment; Wise chooses the network.
 const method = "balance"
 
-// Numbers of transfers that are searched for a key.
+// Limits of the search for a transfer with a key.
 const (
 	pageSize = 100
 	maxPages = 20
@@ -43,7 +43,7 @@ const (
 // API implements bank.API.
 type API struct {
 	client bankhttp.Client
-	forms  bankhttp.Client // for the fields of recipients, in the version that includes the name
+	forms  bankhttp.Client // for the forms of recipients, in the version that includes the name
 }
 
 var _ bank.API = (*API)(nil)
@@ -62,7 +62,7 @@ func New(at, token string) (*API, error) {
 }
 
 // CheckAccount returns an error if an account pays a currency that no destination has. Whether Wise pays the currency
-// is known with the first quote.
+// is only known with the first quote.
 func CheckAccount(a bank.Account) error {
 	for _, currency := range append([]money.Asset{a.Currency}, a.Pays...) {
 		if !slices.Contains(country.Currencies(), string(currency)) {
@@ -89,8 +89,8 @@ type transfer struct {
 	Amount   json.Number `json:"targetValue"`
 }
 
-// transactionID returns the customerTransactionId of an order, a UUID. It depends on the profile, so that two of them
-// may have payments with the same key.
+// transactionID returns the customerTransactionId of an order, a UUID. It depends on the profile, because two
+// profiles may have payments with the same key.
 func transactionID(o bank.Order) string {
 	b := sha256.Sum256([]byte(o.Account.Profile + " " + o.Key()))
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80 // version 8: defined by the application
@@ -116,7 +116,7 @@ func (a *API) Create(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 		if err != nil {
 			return bank.Transfer{}, err
 		}
-		return bank.Transfer{ID: t.ID.String()}, nil // the next check reads what it cost
+		return bank.Transfer{ID: t.ID.String()}, nil // the next check reads the cost
 	}
 	return a.read(ctx, o, t)
 }
@@ -126,7 +126,7 @@ type errIncomplete struct{ error }
 
 // order creates the recipient, the quote and the transfer of an order, without funding it.
 func (a *API) order(ctx context.Context, o bank.Order) (t transfer, err error) {
-	first, err := a.quote(ctx, o, "") // Wise requires fields that depend on the profile, the currencies and the amount
+	first, err := a.quote(ctx, o, "") // required fields depend on the profile, the currencies and the amount
 	if err != nil {
 		return t, err
 	}
@@ -153,7 +153,8 @@ func (a *API) order(ctx context.Context, o bank.Order) (t transfer, err error) {
 	return t, a.check(ctx, o, t, t.Account == account.ID)
 }
 
-// quote returns the ID of a quote for an order, for its recipient unless account is empty.
+// quote creates a quote for an order and returns its ID. The quote is for the recipient account unless account is
+// empty.
 func (a *API) quote(ctx context.Context, o bank.Order, account json.Number) (string, error) {
 	body := object{"sourceCurrency": o.Account.Currency, "targetCurrency": o.Amount.Asset(),
 		"targetAmount": json.Number(o.Amount.String()), "preferredPayIn": "BALANCE"}
@@ -167,8 +168,8 @@ func (a *API) quote(ctx context.Context, o bank.Order, account json.Number) (str
 	return quote.ID, err
 }
 
-// refusal returns a rejected transfer and true if an error of order says that the content was refused, as it would be
-// again.
+// refusal converts an error of order to a rejected transfer. ok is false unless the content was refused, so that a
+// repetition would be refused too.
 func refusal(err error) (bank.Transfer, bool) {
 	var missing errIncomplete
 	if errors.As(err, &missing) {
@@ -181,7 +182,7 @@ func refusal(err error) (bank.Transfer, bool) {
 	return bank.Transfer{}, false
 }
 
-// fund pays for a transfer from the balance. An error means that the transfer may be funded or not.
+// fund pays for a transfer from the balance. After an error, the transfer may or may not be funded.
 func (a *API) fund(ctx context.Context, o bank.Order, t transfer) error {
 	var funded struct {
 		Status string `json:"status"`
@@ -211,7 +212,7 @@ func (a *API) Find(ctx context.Context, o bank.Order) (bank.Transfer, error) {
 	return a.read(ctx, o, t)
 }
 
-// find returns the transfer with the key of an order, also one that is not funded, or bank.ErrNoTransfer.
+// find returns the transfer with the key of an order, even if it is not funded, or bank.ErrNoTransfer.
 func (a *API) find(ctx context.Context, o bank.Order) (transfer, error) {
 	query := url.Values{"profile": {o.Account.Profile}, "targetCurrency": {string(o.Amount.Asset())},
 		"limit": {strconv.Itoa(pageSize)}}
@@ -241,14 +242,14 @@ func (a *API) Get(ctx context.Context, o bank.Order, id string) (bank.Transfer, 
 		return bank.Transfer{}, err
 	}
 	read, err := a.read(ctx, o, t)
-	if errors.Is(err, bank.ErrNoTransfer) { // it was funded, and its status follows
+	if errors.Is(err, bank.ErrNoTransfer) { // funded already; the new status will follow
 		return bank.Transfer{ID: t.ID.String()}, nil
 	}
 	return read, err
 }
 
-// check returns ErrOther unless a transfer is the order's. If known is not set, it also compares the recipient's
-// account.
+// check returns ErrOther unless a transfer belongs to the order. If known is not set, it also compares the
+// recipient's account.
 func (a *API) check(ctx context.Context, o bank.Order, t transfer, known bool) error {
 	if t.ID == "" {
 		return errors.New("wise: the response is not a transfer")
@@ -282,7 +283,7 @@ func (a *API) check(ctx context.Context, o bank.Order, t transfer, known bool) e
 	return nil
 }
 
-// compact returns the letters and digits of an account number, in upper case.
+// compact returns the letters and digits of a text, in upper case.
 func compact(s string) string {
 	return strings.ToUpper(strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -295,8 +296,8 @@ func compact(s string) string {
 // waiting is the status of a transfer that is not funded.
 const waiting = "incoming_payment_waiting"
 
-// read returns what a transfer that is the order's means. It is paid as soon as it is funded, when the money leaves the
-// balance. It returns ErrNoTransfer if the transfer is not funded.
+// read converts a transfer that belongs to the order. A transfer is paid as soon as it is funded, because the money
+// then leaves the balance. It returns ErrNoTransfer if the transfer is not funded.
 func (a *API) read(ctx context.Context, o bank.Order, t transfer) (bank.Transfer, error) {
 	read := bank.Transfer{ID: t.ID.String()}
 	if t.Status == "charged_back" {
@@ -306,7 +307,7 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer) (bank.Transfer
 	switch {
 	case err != nil:
 		return read, err
-	case cost.Sign() > 0: // the money left the balance; if the payee cannot be paid, funds_refunded follows
+	case cost.Sign() > 0: // the money left the balance; if the payee cannot be paid, status funds_refunded follows
 		read.Status = bank.TransferPaid
 		if t.Status == "funds_refunded" {
 			read.Status, read.Code = bank.TransferReturned, t.Status
@@ -319,10 +320,11 @@ func (a *API) read(ctx context.Context, o bank.Order, t transfer) (bank.Transfer
 	case t.Status == "cancelled" || t.Status == "funds_refunded":
 		read.Status, read.Code = bank.TransferRejected, t.Status
 	}
-	return read, nil // it was funded, and the list follows
+	return read, nil // funded; the list of payments will follow
 }
 
-// payments returns what was taken from the balance for a transfer, in the balance's currency; zero if it is not funded.
+// payments returns the amount taken from the balance for a transfer, in the balance's currency; zero if the transfer
+// is not funded.
 func (a *API) payments(ctx context.Context, o bank.Order, t transfer) (money.Amount, error) {
 	var list []struct {
 		Amount   json.Number `json:"amount"`
@@ -344,7 +346,7 @@ func (a *API) payments(ctx context.Context, o bank.Order, t transfer) (money.Amo
 	return sum, nil
 }
 
-// price returns the part of what a funded transfer cost that is Wise's price.
+// price returns Wise's price, which is a part of the cost of a funded transfer.
 func (a *API) price(ctx context.Context, o bank.Order, t transfer, cost money.Amount) (money.Amount, error) {
 	if o.Account.Currency == o.Amount.Asset() {
 		return cost.Sub(o.Amount)
@@ -369,7 +371,7 @@ func (a *API) price(ctx context.Context, o bank.Order, t transfer, cost money.Am
 	return money.Zero(o.Account.Currency), nil
 }
 
-// parse returns a JSON number as an amount. An amount with more decimals than the currency has is an error.
+// parse converts a JSON number to an amount. It returns an error if the number has more decimals than the currency.
 func parse(a money.Asset, n json.Number) (money.Amount, error) {
 	amount, err := round(a, n)
 	if err != nil {
@@ -382,7 +384,7 @@ func parse(a money.Asset, n json.Number) (money.Amount, error) {
 	return amount, nil
 }
 
-// round returns a JSON number as an amount, rounded to the decimals of the currency.
+// round converts a JSON number to an amount, rounded to the decimals of the currency.
 func round(a money.Asset, n json.Number) (money.Amount, error) {
 	x, ok := new(big.Rat).SetString(n.String())
 	if !ok {
