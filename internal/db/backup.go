@@ -9,11 +9,13 @@ import (
 	"runtime"
 )
 
-// ErrNotEmbedded means that a backup was requested of a database on a server, which has its own tools.
+// ErrNotEmbedded is returned by [DB.Backup] for a PostgreSQL database, which is backed up with PostgreSQL's own
+// tools.
 var ErrNotEmbedded = errors.New("only an SQLite database is backed up this way; for PostgreSQL, see docs/operating.md")
 
-// Backup writes a consistent copy of an SQLite database to a file, which must not exist, while other processes use the
-// database. It has everything that was committed before the call, and nothing of later transactions.
+// Backup writes a consistent copy of an SQLite database to a new file at path while other processes use the database.
+// It returns an error if the file exists. The copy contains every transaction that was committed before the call and
+// none that began later.
 func (d *DB) Backup(ctx context.Context, path string) error {
 	if d.engine != SQLite {
 		return ErrNotEmbedded
@@ -56,7 +58,7 @@ func (d *DB) CheckFile(ctx context.Context) error {
 	return rows.Err()
 }
 
-// Sync makes a file and its name durable.
+// Sync flushes a file and its directory entry to disk.
 func Sync(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -65,7 +67,7 @@ func Sync(path string) error {
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("make %s durable: %w", path, err)
 	}
-	if runtime.GOOS == "windows" { // has no such operation on directories
+	if runtime.GOOS == "windows" { // Windows cannot sync a directory
 		return nil
 	}
 	dir, err := os.Open(filepath.Dir(path))

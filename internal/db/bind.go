@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Placeholders returns n groups of width placeholders, numbered from start: "($1,$2),($3,$4)".
+// Placeholders returns n groups of placeholders, width in each, numbered from start: "($1,$2),($3,$4)" for n = 2,
+// width = 2 and start = 1.
 func Placeholders(n, width, start int) string {
 	var b strings.Builder
 	b.Grow(n * width * 6)
@@ -30,14 +31,14 @@ func Placeholders(n, width, start int) string {
 	return b.String()
 }
 
-// listLengths are the lengths of an IN list on SQLite. There are few, so that few statements are prepared. The
-// driver's time grows with the square of the number of placeholders.
+// listLengths are the only lengths of an IN list on SQLite. Using few lengths keeps the number of prepared statements
+// small. They are short because the driver's time grows with the square of the number of placeholders.
 var listLengths = []int{1, 8, 64}
 
-// BindList yields the right side of IN for any number of IDs: its text, with placeholders numbered from first, and
-// its arguments. On PostgreSQL it yields one array of all IDs, so that one plan serves any number. On SQLite it
-// yields lists of at most 64 placeholders, each for a statement of its own; a short list is filled up with its last
-// ID.
+// BindList yields the right side of an SQL IN for any number of IDs: the text, with placeholders numbered from first,
+// and the arguments. On PostgreSQL it yields once, with a single array of all IDs, so that one plan serves any
+// number. On SQLite it yields one list of at most 64 placeholders per statement that the caller must execute, and
+// pads a short list by repeating its last ID.
 func BindList(tx *Tx, ids []string, first int) iter.Seq2[string, []any] {
 	return func(yield func(string, []any) bool) {
 		if tx.db.engine == Postgres {
@@ -50,9 +51,9 @@ func BindList(tx *Tx, ids []string, first int) iter.Seq2[string, []any] {
 	}
 }
 
-// BindKeys is BindList for values of an indexed column, when the table is large and most values have no row. On both
-// engines it yields lists of at most 64 placeholders. PostgreSQL does not know the length of an array: it then plans
-// the statement anew each time, or reads the whole table.
+// BindKeys is like [BindList], for an indexed column of a large table in which most of the values have no row. On
+// both engines it yields lists of at most 64 placeholders. It passes no array to PostgreSQL, because the planner does
+// not know the length of an array: it would plan the statement anew each time or read the whole table.
 func BindKeys(ids []string, first int) iter.Seq2[string, []any] {
 	return func(yield func(string, []any) bool) {
 		for ids := range slices.Chunk(ids, listLengths[len(listLengths)-1]) {
@@ -69,7 +70,7 @@ func BindKeys(ids []string, first int) iter.Seq2[string, []any] {
 }
 
 // EachIn runs a query for a list of values, in as few statements as the engine allows, and calls row for each row of
-// the results. The query has the parameters args, and %s in the place of the list.
+// the results. The query contains %s in place of the right side of IN, and args are its other arguments.
 func EachIn(ctx context.Context, tx *Tx, values []string, query string, args []any, row func(*Rows) error) error {
 	for in, list := range BindList(tx, values, len(args)+1) {
 		rows, err := tx.Query(ctx, strings.Replace(query, "%s", in, 1), slices.Concat(args, list)...)
@@ -81,10 +82,10 @@ func EachIn(ctx context.Context, tx *Tx, values []string, query string, args []a
 	return nil
 }
 
-// BindRows yields a query that returns rows of arguments, for a statement that works on many rows at once: its text,
-// with placeholders numbered from first, and its arguments. On PostgreSQL it yields one query with an array for each
-// column. On SQLite it yields lists of values, each for a statement of its own. A column contains only strings,
-// int64s or bools.
+// BindRows yields the text of a query that returns the given rows, and its arguments, for use in a statement that
+// changes many rows at once. Placeholders are numbered from first. On PostgreSQL it yields once, with an array for
+// each column. On SQLite it yields one VALUES list per statement that the caller must execute. Each column must
+// contain only strings, only int64s or only bools.
 func BindRows(tx *Tx, rows [][]any, first int) iter.Seq2[string, []any] {
 	return func(yield func(string, []any) bool) {
 		if len(rows) == 0 {
@@ -108,7 +109,8 @@ func BindRows(tx *Tx, rows [][]any, first int) iter.Seq2[string, []any] {
 	}
 }
 
-// Chunks splits n rows into powers of two of at most most, so that few statements are prepared.
+// Chunks splits n into powers of two, each no greater than most. Using few sizes keeps the number of prepared
+// statements small.
 func Chunks(n, most int) []int {
 	var sizes []int
 	for n > 0 {
@@ -136,7 +138,7 @@ type insertKey struct {
 	n              int
 }
 
-// insertTexts caches texts, because writing one takes about as long as executing it.
+// insertTexts caches the texts of INSERT statements, because building a text takes about as long as executing it.
 var insertTexts sync.Map // insertKey → string
 
 func insertStatement(table string, columns []string, n int) string {

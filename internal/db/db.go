@@ -1,12 +1,12 @@
 // Package db provides transactions on SQLite (embedded) and PostgreSQL.
 //
-// It owns connections, group commit, retries, migrations, and the time and IDs of a transaction. It contains no
-// business rules and uses no tables but settings and history. Both engines execute the same SQL text, with
-// placeholders $1, $2.
+// It owns connections, group commit, retries and migrations, and supplies the time and the IDs of a transaction. It
+// contains no business rules and uses no tables except settings and history. Both engines execute the same SQL text,
+// with placeholders $1, $2.
 //
-// Concurrent writes share a commit (see [DB.Write]), and a write function may run more than once, so a rollback must
-// undo everything that it does. Correctness rests on guarded statements and unique constraints at READ COMMITTED,
-// never on which other functions share the transaction.
+// Concurrent writes share a commit (see [DB.Write]), and a write function may run more than once. A write function
+// must therefore have no effects that a rollback does not undo. Correctness rests on guarded statements and unique
+// constraints at READ COMMITTED, never on which other functions share the transaction.
 package db
 
 import (
@@ -64,21 +64,22 @@ type Options struct {
 	Connections int32
 	// QueueTimeout bounds how long a write may wait in the queue before it fails with ErrRetryLater. Zero means no limit.
 	QueueTimeout time.Duration
-	// ObserveBatch receives the number of functions in each shared commit and how long it took. Nil means nothing.
+	// ObserveBatch is called after each shared commit with the number of functions in it and its duration. It may be
+	// nil.
 	ObserveBatch func(functions int, took time.Duration)
-	// Tracer receives the statements on PostgreSQL. Nil means nothing.
+	// Tracer receives the statements on PostgreSQL. It may be nil.
 	Tracer Tracer
-	// Intercept executes each statement on SQLite, also BEGIN, COMMIT and ROLLBACK: it calls run, or returns an error
-	// instead of or after it. The context has the label of the work, see [WithLabel]. Nil means that statements are
-	// executed directly. A simulation uses it to order transactions and to make them fail.
+	// Intercept wraps each statement on SQLite, including BEGIN, COMMIT and ROLLBACK. It may be nil. A simulation uses
+	// it to order transactions and to make them fail. The context carries the label of the work, see [WithLabel].
 	Intercept Intercept
 }
 
-// Intercept executes a statement by calling run, or makes it fail.
+// Intercept executes a statement by calling run, or makes it fail by returning an error instead of calling run or
+// after it.
 type Intercept = func(ctx context.Context, query string, run func() error) error
 
-// Gather is passed to an [Intercept] in place of a statement, after the first request of a batch was received. The
-// requests that arrive until it returns are in the batch, ordered by their labels.
+// Gather is passed to an [Intercept] in place of a statement, after the first request of a batch was received.
+// Requests that arrive before the Intercept returns join the batch, ordered by their labels.
 const Gather = "GATHER"
 
 // LabelWrite is the label of the statements that begin and end transactions that write.
@@ -86,8 +87,8 @@ const LabelWrite = "write"
 
 type labelKey struct{}
 
-// WithLabel returns a context that names the work done in it for [Options.Intercept]. Work that runs at the same time
-// has different labels.
+// WithLabel returns a context with a label for the work done in it, which [Options.Intercept] can read with [Label].
+// Concurrent work must use different labels.
 func WithLabel(ctx context.Context, label string) context.Context {
 	if outer := Label(ctx); outer != "" {
 		label = outer + "/" + label
@@ -101,7 +102,7 @@ func Label(ctx context.Context) string {
 	return label
 }
 
-// Jitter returns a random duration from 0 to below limit, so that what failed together is not repeated together.
+// Jitter returns a random duration in [0, limit), so that operations that failed together are not retried together.
 func Jitter(limit time.Duration) time.Duration {
 	if limit <= 0 {
 		return 0
@@ -116,11 +117,11 @@ func Jitter(limit time.Duration) time.Duration {
 // Tracer receives the beginning and the end of each statement.
 type Tracer = pgx.QueryTracer
 
-// DB is an open database. It is safe for concurrent use.
+// DB is an open database. Its methods may be called concurrently.
 type DB struct {
 	engine    Engine
 	opt       Options
-	pools     []*DB // made by WithPool, closed with this one
+	pools     []*DB // created by WithPool; closed together with this handle
 	listeners *listeners
 
 	// SQLite
@@ -136,10 +137,10 @@ type DB struct {
 	queue      chan *request
 	committing atomic.Int64  // committers that are executing a batch
 	pending    atomic.Int64  // calls of Write that have not returned
-	filling    sync.Mutex    // held by the committer that fills its batch
+	filling    sync.Mutex    // held by the committer that is filling its batch
 	load       int64         // the recent maximum of pending, decaying with each batch; guarded by filling
 	batchTime  atomic.Int64  // the moving average of the duration of a batch, in nanoseconds
-	executed   chan struct{} // receives after a committer has executed a batch
+	executed   chan struct{} // receives a value after a committer has executed a batch
 	stop       chan struct{}
 	stopping   sync.Once
 	running    sync.WaitGroup // committers
@@ -188,8 +189,8 @@ func (d *DB) startCommitters() {
 }
 
 // WithPool returns a handle to the same database with its own connections and committers, so that one workload cannot
-// exhaust those of another. The handles share their listeners (see [DB.OnNotice]), and closing d closes both. On
-// SQLite, where only one transaction writes at a time and reads never wait, it returns d.
+// use up the connections of another. The handles share their listeners (see [DB.OnNotice]), and closing d closes
+// both. On SQLite, where only one transaction writes at a time and reads never wait, WithPool returns d.
 func (d *DB) WithPool(ctx context.Context, opt Options) (*DB, error) {
 	if d.engine == SQLite {
 		return d, nil
@@ -211,7 +212,7 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	// Only the owner may read the database. SQLite gives its log the permissions of this file.
+	// Only the owner may read the database. SQLite gives its write-ahead log the permissions of this file.
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("database file: %w", err)
@@ -225,7 +226,8 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 			"temp_store(MEMORY)")}
 		return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	}
-	// A checkpoint runs when the log has 32 MiB. A few dozen commits write that much, mostly to the same pages.
+	// A checkpoint runs when the write-ahead log reaches 32 MiB. A few dozen commits write that much, mostly to the same
+	// pages.
 	if d.writer, err = open("journal_mode(WAL)", "wal_autocheckpoint(8000)", "cache_size(-65536)"); err != nil {
 		return err
 	}
@@ -235,7 +237,8 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	d.writeConn = sqliteConn{conn, map[string]*sql.Stmt{}, d.opt.Intercept}
-	// A reader's cache is invalid after each commit, so it needs only the pages that one transaction reads twice.
+	// A reader's cache becomes invalid with each commit, so it only has to hold the pages that one transaction reads
+	// twice.
 	from, err := open("query_only(1)", "cache_size(-8192)")
 	if err != nil {
 		return err
@@ -244,7 +247,8 @@ func (d *DB) openSQLite(ctx context.Context, path string) error {
 	return nil
 }
 
-// Vacuum removes deleted data from the file of an SQLite database. Other engines remove it in the background.
+// Vacuum removes deleted data from the file of an SQLite database. On PostgreSQL it does nothing: the server vacuums
+// in the background.
 func (d *DB) Vacuum(ctx context.Context) error {
 	if d.engine != SQLite {
 		return nil
@@ -257,14 +261,14 @@ func (d *DB) Vacuum(ctx context.Context) error {
 	return nil
 }
 
-// Errors of connections that others on the network can read.
+// Errors of [Server] for connections that someone on the network could read or intercept.
 var (
 	ErrNotEncrypted = errors.New("the connection to PostgreSQL is not encrypted")
 	ErrNotVerified  = errors.New("the certificate of PostgreSQL is not verified")
 )
 
-// Server returns the host of a PostgreSQL URL, and ErrNotEncrypted or ErrNotVerified if its settings allow such a
-// connection. Other URLs have no host.
+// Server returns the host of a PostgreSQL URL, or "" for other URLs. It returns ErrNotEncrypted or ErrNotVerified if
+// the URL's settings allow a connection that is not encrypted or whose certificate is not verified.
 func Server(address string) (host string, tls error) {
 	if strings.HasPrefix(address, "sqlite:") {
 		return "", nil
@@ -292,12 +296,14 @@ func (d *DB) openPostgres(ctx context.Context) error {
 	cfg.ConnConfig.RuntimeParams["application_name"] = "stipend"
 	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "3s"
 	cfg.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
-	// A process that loses its machine or network during a commit holds its locks for half a minute, not for two hours.
+	// If this machine or its network fails during a commit, the server releases the transaction's locks after half a
+	// minute instead of two hours.
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_idle"] = "15"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_interval"] = "5"
 	cfg.ConnConfig.RuntimeParams["tcp_keepalives_count"] = "3"
-	// A machine that is gone answers nothing. Without these limits, attempts to reach it would occupy the pool for minutes
-	// after another machine has taken over, and each idle connection to it would cost a caller its connectTimeout.
+	// A machine that has failed answers nothing. Without these limits, attempts to reach it would occupy the pool for
+	// minutes after another machine has taken over, and each idle connection to it would delay a caller by
+	// connectTimeout.
 	if cfg.ConnConfig.ConnectTimeout == 0 {
 		cfg.ConnConfig.ConnectTimeout = connectTimeout
 	}
@@ -363,7 +369,7 @@ func (d *DB) Skew(ctx context.Context) (time.Duration, error) {
 	return Time(micros).Sub(asked.Add(took / 2)), nil
 }
 
-// Now returns the time that a transaction started now would have.
+// Now returns the current time of the database's clock, which is the time of a transaction that starts now.
 func (d *DB) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	err := d.Read(ctx, func(_ context.Context, tx *Tx) error {
@@ -373,8 +379,9 @@ func (d *DB) Now(ctx context.Context) (time.Time, error) {
 	return now, err
 }
 
-// beginWrite begins a transaction that writes. It does not depend on the server's default_transaction_isolation: each
-// statement must see what was committed before it, for example after it waited for a lock.
+// beginWrite begins a transaction that writes. It names the isolation level so that the server's
+// default_transaction_isolation has no effect: each statement must see everything that was committed before it, for
+// example while it waited for a lock.
 const beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 const beginSnapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -405,8 +412,8 @@ func (d *DB) readWith(ctx context.Context, c conn, fn func(context.Context, *Tx)
 	return classify(fn(ctx, tx))
 }
 
-// Micros returns a time as it is stored: in microseconds since 1970.
+// Micros converts a time to the stored form: microseconds since 1970.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// Time returns a stored time.
+// Time converts a stored time, in microseconds since 1970, to a time.Time in UTC.
 func Time(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

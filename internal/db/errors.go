@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// The errors that a caller may see.
+// Errors that callers of this package may receive.
 var (
 	// ErrRetryLater means that the transaction was not executed, or that its outcome is unknown.
 	ErrRetryLater = apierr.New(apierr.Unavailable, "retry_later",
@@ -24,18 +24,20 @@ var (
 	ErrStorage = apierr.New(apierr.Unavailable, "storage_unavailable",
 		"The service cannot store anything at the moment. Nothing was changed. Repeat the request later.")
 
-	// ErrAfter means that the Page.After of a list is not the ID of a row of the list's owner.
+	// ErrAfter means that [Page].After is not the ID of a row in the list.
 	ErrAfter = apierr.New(apierr.Invalid, "invalid_parameter",
 		"The list has no item with this cursor. Start again at the first page.").At("query", "cursor")
 
-	// ErrConflict means that a guarded statement changed no row: another transaction has changed the resource since it was
-	// read. It wraps a fault, so that it does not equal other faults with the code retry_later.
+	// ErrConflict means that a guarded statement changed no row because another transaction has changed the object since
+	// it was read. It wraps a fault instead of being one, so that errors.Is distinguishes it from other faults with the
+	// code retry_later.
 	ErrConflict = fmt.Errorf("db: concurrent change: %w", apierr.New(apierr.Unavailable, "retry_later",
 		"Other requests kept changing the object. Repeat the request, with the same Idempotency-Key, in a few "+
 			"seconds."))
 )
 
-// unavailable is an error of the database server. Clients see the fault; the text, with the cause, is for operators.
+// unavailable is an error of the database server. Clients receive the fault; operators see the error text, which
+// contains the cause.
 type unavailable struct {
 	fault *apierr.Fault
 	cause error
@@ -64,10 +66,11 @@ func IsUnique(err error) bool {
 	return errors.As(err, &lite) && (lite.Code() == 2067 || lite.Code() == 1555)
 }
 
-// IsCheck reports whether the error of a statement on a table is the violation of one of its CHECK constraints.
+// IsCheck reports whether err, returned by a statement on a table, is the violation of a CHECK constraint of that
+// table.
 func IsCheck(err error, table string) bool {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) { // perhaps of a statement on another table that was queued before
+	if errors.As(err, &pg) { // the error may belong to an earlier queued statement on another table
 		return pg.Code == "23514" && pg.TableName == table
 	}
 	var lite *sqlite.Error
@@ -85,13 +88,13 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// isFault reports whether err was returned by the function of a transaction itself, rather than by a failed statement.
+// isFault reports whether err was returned by the write function itself, rather than by a failed statement.
 func isFault(err error) bool {
 	_, ok := apierr.As(err)
 	return ok
 }
 
-// retryable reports whether the same transaction may succeed when it is executed again.
+// retryable reports whether the same transaction may succeed if it is executed again.
 func retryable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -111,8 +114,8 @@ func retryable(err error) bool {
 		errors.As(err, &network)
 }
 
-// outcomeUnknown reports whether a commit that returned an error may have succeeded: the connection was lost before
-// the answer.
+// outcomeUnknown reports whether a commit that returned an error may have succeeded, because the connection was lost
+// before the server answered.
 func outcomeUnknown(err error) bool {
 	if errors.Is(err, pgx.ErrTxCommitRollback) {
 		return false

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// writeOrder is the order in which a transaction writes its groups, by the first table of each. It is also the order
-// in which transactions take locks. A row is written after the rows that it refers to. Tables with rows that many
-// transactions wait for come last.
+// writeOrder is the order in which a transaction writes its groups; a group's position is that of its first table.
+// Because every transaction takes its locks in this order, transactions do not deadlock. A table comes after the
+// tables that its rows refer to. Tables with rows for which many transactions compete come last.
 var writeOrder = []string{
 	"chain_addresses",
 	"payrolls",
@@ -29,25 +29,25 @@ var writeOrder = []string{
 	"jobs",
 	"webhook_deliveries",
 	"webhook_endpoints", // reads webhook_deliveries
-	"recipient_counts",  // concurrent transactions of a company wait here
+	"recipient_counts",  // concurrent transactions of the same company compete for its row
 	"settings",          // tests only
 }
 
-// preCommit is the order of groups that are written only at the commit.
+// preCommit is the position in the write order of groups that are written only at the commit.
 const preCommit = math.MaxInt
 
-// Group writes rows in bulk. Functions add items to the transaction's buffer. The items of all functions that share
-// the transaction are written together: at the commit, or before the first statement that names one of the group's
-// tables, so that a transaction sees its own writes. Create a group once, in a package variable.
+// Group writes rows in bulk. Write functions add items to the transaction's buffer. The items of all functions that
+// share the transaction are written together: at the commit, or before the first statement that names one of the
+// group's tables, so that a transaction sees its own writes. Create each group once, in a package variable.
 type Group[T any] struct {
 	order  int
 	tables []string
 	write  func(context.Context, *Tx, []T) error
 }
 
-// NewGroup returns a group whose items are written to tables by write. The position of the first table in writeOrder
-// is the group's position. While write runs, its statements do not write other groups; items that it adds are written
-// afterwards.
+// NewGroup returns a group whose items are stored in the named tables by write. The first table's position in
+// writeOrder is the group's position. Statements that write executes do not cause other groups to be written; items
+// that write adds to other groups are written after it returns.
 func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, tables ...string) *Group[T] {
 	order := slices.Index(writeOrder, tables[0])
 	if order < 0 {
@@ -56,14 +56,15 @@ func NewGroup[T any](write func(ctx context.Context, tx *Tx, items []T) error, t
 	return &Group[T]{order, tables, write}
 }
 
-// PreCommit returns a group that is written directly before the commit, after all others. Statements of the
-// transaction do not see its rows. write must not add items to other groups. If it calls only [Tx.Queue], its
-// statements are sent to PostgreSQL together with the commit, so locks that they take are held only for the commit.
+// PreCommit returns a group that is written directly before the commit, after all other groups. Statements of the
+// transaction do not see its rows. The function write must not add items to other groups. If write calls only
+// [Tx.Queue], its statements are sent to PostgreSQL together with the commit, so the locks that they take are held
+// only during the commit.
 func PreCommit[T any](write func(ctx context.Context, tx *Tx, items []T) error) *Group[T] {
 	return &Group[T]{preCommit, nil, write}
 }
 
-// BulkInsert returns a group that inserts rows into a table. An item is the values of the columns.
+// BulkInsert returns a group that inserts rows into a table. An item is a row: the values of the columns.
 func BulkInsert(table string, columns ...string) *Group[[]any] {
 	return NewGroup(func(ctx context.Context, tx *Tx, rows [][]any) error {
 		return tx.Insert(ctx, table, columns, rows)
@@ -86,7 +87,8 @@ func (g *Group[T]) Add(tx *Tx, item T) {
 	}
 }
 
-// Buffered returns the items that are not written yet, those of all functions that share the transaction.
+// Buffered returns the group's items that are not written yet, including those of other functions that share the
+// transaction.
 func (g *Group[T]) Buffered(tx *Tx) []T {
 	if b, ok := tx.buffers[g].(*items[T]); ok {
 		return b.all
@@ -94,13 +96,13 @@ func (g *Group[T]) Buffered(tx *Tx) []T {
 	return nil
 }
 
-// items are the buffered items of a group.
+// items holds the buffered items of a group.
 type items[T any] struct {
 	group *Group[T]
 	all   []T
 }
 
-// buffer is the buffered items of a group of any type.
+// buffer is an items value of any type.
 type buffer interface {
 	order() int
 	len() int
@@ -124,7 +126,7 @@ func (b *items[T]) write(ctx context.Context, tx *Tx) error {
 	return b.group.write(ctx, tx, all)
 }
 
-// hasWord reports whether text contains an identifier, not as a part of a longer one.
+// hasWord reports whether text contains word as a whole identifier, not as part of a longer one.
 func hasWord(text, word string) bool {
 	part := func(c byte) bool {
 		return c == '_' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z'
@@ -144,8 +146,8 @@ func hasWord(text, word string) bool {
 
 type storedOnly struct{}
 
-// StoredOnly returns a context for statements that must not write buffered rows first, and so do not see them. It is
-// for reads whose caller counts the buffered items itself (see [Group.Buffered]).
+// StoredOnly returns a context for statements that must read only stored rows: buffered rows are not written before
+// them. Its callers count the buffered items themselves (see [Group.Buffered]).
 func StoredOnly(ctx context.Context) context.Context {
 	return context.WithValue(ctx, storedOnly{}, true)
 }
@@ -167,8 +169,9 @@ func (t *Tx) writeNamed(ctx context.Context, query string) error {
 	return t.flush(ctx, last+1)
 }
 
-// flush writes the groups before a position, in order. A group that contains only items of earlier functions does not
-// count as a change of the current one. After an error the transaction can only be rolled back: rows may be missing.
+// flush writes the groups whose position is less than before, in order. Writing a group that contains only items of
+// earlier functions does not count as a change by the current function. After an error the transaction can only be
+// rolled back, because rows may be missing.
 func (t *Tx) flush(ctx context.Context, before int) error {
 	if t.flushing {
 		return nil
@@ -195,7 +198,7 @@ func (t *Tx) flush(ctx context.Context, before int) error {
 	}
 }
 
-// finish writes all buffered items, those of PreCommit groups last.
+// finish writes all buffered items. Items of PreCommit groups are written last.
 func (t *Tx) finish(ctx context.Context) error {
 	if t.failed != nil {
 		return t.failed
@@ -224,7 +227,7 @@ func (t *Tx) mark() {
 	}
 }
 
-// rewind removes the items that the current function has added. None of them may have been written.
+// rewind removes the items that the current function added. It may only be called if none of them was written.
 func (t *Tx) rewind() {
 	for _, b := range t.buffers {
 		b.truncate(t.before[b])

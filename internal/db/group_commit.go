@@ -14,15 +14,15 @@ import (
 
 const (
 	queueSize    = 4096
-	maxBatch     = 64               // functions that share a commit
-	maxAttempts  = 6                // of one function, before its caller gets ErrRetryLater
+	maxBatch     = 64               // the maximum number of functions that share a commit
+	maxAttempts  = 6                // attempts to execute one function before its caller receives ErrRetryLater
 	maxConflicts = 20               // attempts that end in a conflict with a committed transaction
 	maxLockWaits = 2                // attempts that end with a lock timeout
-	batchTimeout = 60 * time.Second // of a transaction
+	batchTimeout = 60 * time.Second // the time limit of a transaction
 )
 
-// maxConflictPause bounds the pause after a conflict. The other transaction has committed, so there is nothing to wait
-// for but further ones.
+// maxConflictPause is the longest pause after a conflict. It is short because the other transaction has already
+// committed; a pause only avoids conflicts with further transactions.
 const maxConflictPause = 20 * time.Millisecond
 
 // request is a call of Write.
@@ -35,7 +35,7 @@ type request struct {
 	done     chan struct{}
 }
 
-// panicked is a panic of a write function, which Write repeats in its caller's goroutine.
+// panicked is a panic of a write function. Write panics with its value again, in the caller's goroutine.
 type panicked struct {
 	value any
 	stack []byte
@@ -47,17 +47,17 @@ func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value,
 // one statement for the rows that they add to the same [Group].
 //
 // If fn returns an error, its changes are rolled back and Write returns the error. If a shared transaction fails,
-// each of its functions runs again in a transaction of its own, so that one function cannot fail another.
-// Serialization failures, deadlocks, lost connections, unique violations and [ErrConflict] are retried a few times, so
-// that fn sees what the concurrent transaction has committed. Then Write returns ErrConflict or [ErrRetryLater]. If
-// the connection is lost during the commit, the outcome is unknown, so Write returns ErrRetryLater and does not run fn
-// again. Canceling ctx has no effect once fn has started.
+// each of its functions runs again in a separate transaction, so that one function cannot make another fail.
 //
-// Values that fn gets from a [Loader] can be passed as prefetch; they are read together with those of the other
-// functions.
+// After a serialization failure, deadlock, lost connection, unique violation or [ErrConflict], Write runs fn again, a
+// limited number of times, so that fn sees the changes that the concurrent transaction committed. If every attempt
+// fails, Write returns ErrConflict or [ErrRetryLater]. If the connection is lost during the commit, the outcome is
+// unknown, so Write returns ErrRetryLater without running fn again. Canceling ctx has no effect once fn has started.
+//
+// The values named by prefetch, which fn gets from a [Loader], are read together with those of the other functions.
 func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, prefetch ...Prefetch) error {
 	if err := ctx.Err(); err != nil {
-		return err // a select with two ready cases would choose one at random
+		return err // checked first, because a select with two ready cases chooses one at random
 	}
 	d.pending.Add(1)
 	defer d.pending.Add(-1)
@@ -75,7 +75,7 @@ func (d *DB) Write(ctx context.Context, fn func(context.Context, *Tx) error, pre
 		d.running.Wait()
 		select {
 		case <-r.done:
-		default: // it was queued after the last committer had stopped
+		default: // the request was queued after the last committer had stopped
 			return &unavailable{ErrRetryLater, errClosed}
 		}
 	}
@@ -101,9 +101,9 @@ func (d *DB) commitLoop() {
 	}
 }
 
-// next waits for a request and returns it with others that are queued, at most maxBatch. It returns none when the
-// database is closed and the queue is empty. One committer fills its batch at a time; otherwise one would take nearly
-// all requests and the others would commit almost nothing.
+// next waits for a request and returns it together with other queued requests, at most maxBatch. It returns no
+// requests when the database is closed and the queue is empty. Only one committer fills its batch at a time;
+// otherwise the first would take nearly all requests and leave almost none to the others.
 func (d *DB) next() (batch []*request) {
 	d.filling.Lock()
 	defer d.filling.Unlock()
@@ -134,16 +134,17 @@ func (d *DB) next() (batch []*request) {
 }
 
 const (
-	gatherLoad = 4                    // the least number of calls in progress at which a committer waits
-	gathered   = 12                   // requests that are enough for a batch
-	minGather  = 2 * time.Millisecond // the bounds of the wait
+	gatherLoad = 4                    // the least number of calls in progress at which a committer waits for more requests
+	gathered   = 12                   // the number of requests at which a batch is always large enough
+	minGather  = 2 * time.Millisecond // the minimum wait
 	maxGather  = 6 * time.Millisecond
 )
 
-// gather adds requests to a batch while other committers execute theirs: until it has three quarters of the calls in
-// progress or gathered, but not longer than a batch takes on average. Callers whose request was just committed are
-// about to send the next one, and a commit of many costs little more than a commit of one. Under low load it does not
-// wait, because waiting would cost more than sharing a commit saves.
+// gather adds requests to a batch while other committers execute theirs. It stops when the batch has three quarters
+// of the calls in progress, or the number gathered, and waits no longer than a batch takes on average. Waiting pays
+// because callers whose requests were just committed are about to send their next ones, and a commit of many requests
+// costs little more than a commit of one. Under low load gather does not wait: the wait would cost more than a shared
+// commit saves.
 func (d *DB) gather(batch []*request) []*request {
 	d.load = max(d.pending.Load(), d.load*7/8)
 	if d.load < gatherLoad {
@@ -156,7 +157,7 @@ func (d *DB) gather(batch []*request) []*request {
 		select {
 		case r := <-d.queue:
 			batch = append(batch, r)
-		case <-d.executed: // checks again whether a committer is executing
+		case <-d.executed: // then the loop checks again whether another committer is executing
 		case <-limit.C:
 			return batch
 		}
@@ -164,7 +165,8 @@ func (d *DB) gather(batch []*request) []*request {
 	return batch
 }
 
-// execute executes a batch: in one transaction, or each function in its own if that fails.
+// execute executes a batch in one transaction. If the transaction fails, it executes each function in a separate
+// transaction.
 func (d *DB) execute(batch []*request) {
 	began := time.Now()
 	defer func() {
@@ -199,7 +201,8 @@ func (d *DB) execute(batch []*request) {
 	}
 }
 
-// abandoned returns an error if the request's context is done or it has waited longer than Options.QueueTimeout.
+// abandoned returns an error if the request's context is done or the request has waited longer than
+// Options.QueueTimeout.
 func (d *DB) abandoned(r *request) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -210,8 +213,8 @@ func (d *DB) abandoned(r *request) error {
 	return nil
 }
 
-// executeAlone executes one function in a transaction of its own until it commits, returns an error of its own, or
-// has had all its attempts.
+// executeAlone executes one function in a separate transaction until the transaction commits, the function itself
+// returns an error, or all attempts are used.
 func (d *DB) executeAlone(r *request) {
 	for try := 1; ; try++ {
 		err := d.attempt([]*request{r})
@@ -225,7 +228,7 @@ func (d *DB) executeAlone(r *request) {
 			return
 		}
 		if isReadOnly(r.err) {
-			d.pool.Reset() // the server became a standby; new connections find the primary
+			d.pool.Reset() // the server became a standby; new connections go to the primary
 		}
 		most, pause := maxAttempts, 5*time.Millisecond<<try
 		if errors.Is(r.err, ErrConflict) {
@@ -241,16 +244,16 @@ func (d *DB) executeAlone(r *request) {
 	}
 }
 
-// again reports whether a function may succeed, or return another error, when it runs again: the cause of its error is
-// the server or a concurrent transaction. On SQLite only one transaction writes at a time, so a function that runs
-// again finds what it found before.
+// again reports whether running a function again may change its result, because its error was caused by the server or
+// a concurrent transaction. On SQLite an ErrConflict is not repeated: only one transaction writes at a time, so the
+// function would find the same rows.
 func (d *DB) again(err error) bool {
 	return retryable(err) || IsUnique(err) || d.engine == Postgres && errors.Is(err, ErrConflict)
 }
 
 // attempt executes functions in one transaction. If it returns an error, nothing was committed, and the functions of
-// a batch must be executed one by one. Functions that returned an error before they changed rows are left out; their
-// requests have the errors.
+// a batch must be executed one by one. A function that returned an error before it changed any row does not make
+// attempt fail; its error is stored in its request.
 func (d *DB) attempt(batch []*request) error {
 	ctx, cancel := context.WithTimeout(WithLabel(context.Background(), LabelWrite), batchTimeout)
 	defer cancel()
@@ -271,7 +274,7 @@ func (d *DB) attempt(batch []*request) error {
 	for _, r := range batch {
 		r.err = nil
 		tx.mark()
-		// The function gets its caller's values (request ID, trace) but not its cancellation.
+		// The function's context keeps the values of its caller's context (request ID, trace), but not its cancellation.
 		fctx, stop := context.WithTimeout(context.WithoutCancel(r.ctx), batchTimeout)
 		r.err = runRecovered(fctx, tx, r.fn)
 		stop()
@@ -281,7 +284,7 @@ func (d *DB) attempt(batch []*request) error {
 		case r.err == nil:
 			written = true
 		case tx.execs != tx.began || !isFault(r.err) || d.again(r.err) || len(batch) == 1:
-			return r.err // it changed rows, a statement failed, or it must run again
+			return r.err // the function changed rows, a statement failed, or the function must run again
 		default:
 			tx.rewind()
 		}
@@ -298,8 +301,8 @@ func (d *DB) attempt(batch []*request) error {
 	}
 	d.listeners.notify(tx.notices)
 	if err != nil {
-		// The transaction may be committed, so the functions must not run again. Callers repeat their requests, which have
-		// idempotency keys.
+		// The transaction may have been committed, so the functions must not run again. Callers can safely repeat their
+		// requests, which have idempotency keys.
 		for _, r := range batch {
 			if r.err == nil {
 				r.err = &unavailable{ErrRetryLater, err}
@@ -318,7 +321,7 @@ func runRecovered(ctx context.Context, tx *Tx, fn func(context.Context, *Tx) err
 	return fn(ctx, tx)
 }
 
-// begin begins a transaction. The caller must call end, which rolls back a transaction that was not committed.
+// begin begins a transaction. The caller must call end, which rolls the transaction back unless it was committed.
 func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func(), err error) {
 	if d.engine == Postgres {
 		p, err := beginPostgres(ctx, d.pool, beginWrite)
@@ -346,7 +349,7 @@ func (d *DB) begin(ctx context.Context) (c conn, commit func() error, end func()
 	return d.writeConn, commit, func() { _ = finish("ROLLBACK") }, nil
 }
 
-// listeners are the functions registered by OnNotice, by topic.
+// listeners holds the functions registered with OnNotice, by topic.
 type listeners struct {
 	mu      sync.Mutex
 	byTopic map[string][]func()
@@ -365,8 +368,8 @@ func (l *listeners) notify(topics []string) {
 	}
 }
 
-// WithNotice returns err as an error after which the functions of [DB.OnNotice] are called with the topic, although
-// its transaction is rolled back.
+// WithNotice wraps err. If a write function returns the wrapped error, [DB.Write] calls the functions registered with
+// [DB.OnNotice] for the topic, although the transaction is rolled back.
 func WithNotice(err error, topic string) error { return noticed{err, topic} }
 
 type noticed struct {
@@ -376,8 +379,9 @@ type noticed struct {
 
 func (n noticed) Unwrap() error { return n.error }
 
-// OnNotice registers f to be called after each commit of a transaction that called [Tx.Notify] with the topic, and
-// after each error of [WithNotice] with it, before its Write returns. f must not block.
+// OnNotice registers f for a topic. [DB.Write] calls f, before it returns, after each commit of a transaction that
+// called [Tx.Notify] with the topic and after each error made by [WithNotice] with the topic. The function f must not
+// block.
 func (d *DB) OnNotice(topic string, f func()) {
 	d.listeners.mu.Lock()
 	defer d.listeners.mu.Unlock()

@@ -10,28 +10,29 @@ import (
 	"sync/atomic"
 )
 
-// The guard of rows: statements that run for a company reach only rows of that company, whatever a handler forgets.
+// The guard confines statements that run for a company to rows of that company, even if a request handler omits the
+// condition.
 //
-// A context made by ForCompany names the company. A statement with that context must restrict every table whose
-// primary key begins with company_id to it, by company_id = $n, with the company as that argument. Otherwise it is not
-// executed. What a text restricts is determined once for each text.
+// [ForCompany] stores the company in a context. A statement executed with that context must restrict every table
+// whose primary key begins with company_id by a condition company_id = $n, with that company as the argument.
+// Otherwise the guard rejects the statement. Each statement text is analyzed once and the result is cached.
 
 type scopeKey struct{}
 
-// scope is what statements of a context may reach.
+// scope is the set of companies whose rows the statements of a context may reach.
 type scope struct {
 	company string
-	across  string // reason for statements across companies
+	across  string // the reason why statements may reach rows of all companies; "" if they may not
 }
 
-// ForCompany returns a context whose statements reach only rows of a company. With the company "" they reach no rows of
-// companies.
+// ForCompany returns a context whose statements reach only rows of a company. If companyID is "", they reach no
+// company's rows.
 func ForCompany(ctx context.Context, companyID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{company: companyID})
 }
 
-// AcrossCompanies returns a context whose statements are not restricted to the company of [ForCompany], for a reason
-// that a reader of the code can check: what the statement is restricted to instead.
+// AcrossCompanies returns a context whose statements are not restricted to the company of [ForCompany]. The reason
+// names the condition that restricts the statements instead, so that a reader can check it.
 func AcrossCompanies(ctx context.Context, reason string) context.Context {
 	if reason == "" {
 		panic("db: statements across companies need a reason")
@@ -57,7 +58,7 @@ func guard(ctx context.Context, query string, args []any) error {
 	return nil
 }
 
-// onlyCompany reports whether an argument is the company, or a list of nothing else.
+// onlyCompany reports whether an argument is the company's ID, or a list that contains nothing else.
 func onlyCompany(arg any, company string) bool {
 	if company == "" {
 		return false
@@ -71,7 +72,7 @@ func onlyCompany(arg any, company string) bool {
 	return false
 }
 
-// guardInsert is guard for rows of Tx.Insert.
+// guardInsert is like guard, for the rows of [Tx.Insert].
 func guardInsert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	s, ok := ctx.Value(scopeKey{}).(scope)
 	if !ok || s.across != "" || !byCompany()[table] {
@@ -91,7 +92,8 @@ var (
 	kept         atomic.Int64
 )
 
-// mostRestrictions bounds the memory for texts. The program has some thousands of them.
+// mostRestrictions is the maximum number of cached statement texts, which bounds the memory. The program has some
+// thousands of them.
 const mostRestrictions = 20_000
 
 func restrictionOf(query string) restriction {
@@ -113,14 +115,14 @@ var (
 	companyID   = regexp.MustCompile(`(?m)^\s+company_id\s`)
 )
 
-// schemaTables returns the tables whose text in the schema matches.
+// schemaTables returns the tables whose CREATE TABLE text in the migrations matches.
 func schemaTables(matching *regexp.Regexp) map[string]bool {
 	tables := map[string]bool{}
 	names, _ := fs.Glob(Migrations(), "*.sql") // the pattern is valid
 	for _, name := range names {
 		text, err := fs.ReadFile(Migrations(), name)
 		if err != nil {
-			panic(err) // the files are part of the program
+			panic(err) // cannot fail: the files are embedded in the program
 		}
 		for _, m := range createTable.FindAllStringSubmatch(string(text), -1) {
 			if matching.MatchString(m[2]) {
@@ -132,7 +134,7 @@ func schemaTables(matching *regexp.Regexp) map[string]bool {
 }
 
 var (
-	// byCompany are the guarded tables: their primary key begins with company_id.
+	// byCompany are the tables that the guard protects: their primary key begins with company_id.
 	byCompany = sync.OnceValue(func() map[string]bool { return schemaTables(companyKey) })
 	// withCompany are all tables with a column company_id.
 	withCompany = sync.OnceValue(func() map[string]bool { return schemaTables(companyID) })

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// restriction is what a statement restricts its tables to.
+// restriction lists the conditions on company_id in a statement.
 type restriction struct {
-	companies []int  // placeholders that must be the company
-	open      string // a table that is not restricted, or ""
+	companies []int  // numbers of the placeholders whose argument must be the company
+	open      string // the name of a table that is not restricted, or ""
 }
 
 var tokens = regexp.MustCompile(`'(?:[^']|'')*'|"[^"]*"|--[^\n]*|\$\d+|[A-Za-z_][A-Za-z_0-9]*|\d+|::|<=|>=|<>|\|\||\S`)
 
-// keywords can follow a table and are no alias.
+// keywords are the words that may follow the name of a table without being its alias.
 var keywords = words("WHERE JOIN LEFT RIGHT FULL INNER OUTER CROSS NATURAL ON SET ORDER GROUP LIMIT OFFSET USING " +
 	"VALUES SELECT RETURNING UNION EXCEPT INTERSECT HAVING FOR DO DEFAULT WINDOW LATERAL")
 
@@ -27,40 +27,40 @@ func words(list string) map[string]bool {
 	return all
 }
 
-// statementText finds what a statement restricts its tables to. It does not know SQL: it looks for the tables after
-// FROM, JOIN, UPDATE and INTO, and for equalities of their columns company_id, in the style of this project. What it
-// does not recognize counts as no restriction, and an OR beside an equality makes it none.
+// statementText determines how a statement restricts its tables by company_id. It does not parse SQL: it finds the
+// tables after FROM, JOIN, UPDATE and INTO, and equalities of their company_id columns, as this project writes them.
+// A condition that it does not recognize, or that is part of an OR, does not count as a restriction.
 type statementText struct {
 	words  []string
-	frame  []int // of each word: the parentheses it is in
-	block  []int // of each word: the query it is in
+	frame  []int // for each word, the index of the parentheses that contain it
+	block  []int // for each word, the index of the query that contains it
 	frames []frame
 	blocks []queryBlock
 	with   map[string]int // nodes of WITH queries, by name
 
-	parent []int         // union-find: nodes with equal company_id
+	parent []int         // union-find over nodes with equal company_id
 	bound  map[int][]int // placeholders by node
-	alone  map[int][]int // placeholders by node, in conditions of outer joins, which do not restrict the other tables
+	alone  map[int][]int // placeholders by node, from conditions of outer joins, which restrict no other table
 	nodes  []node
 }
 
-// node is a table, or a query in the place of one, with its column company_id.
+// node is a table, or a subquery in place of a table, with its column company_id.
 type node struct {
-	table    string // "" for a query
-	inserted bool   // the table after INTO
+	table    string // "" for a subquery
+	inserted bool   // reports whether this is the table after INTO
 }
 
 type frame struct {
-	up, opened int // the frame around it, and the index of its parenthesis
+	up, opened int // indexes of the enclosing frame and of the opening parenthesis
 	or         bool
-	blocks     []int // queries directly in it
+	blocks     []int // indexes of the queries directly in this frame
 	inFrom     bool  // a comma separates tables
 }
 
 type queryBlock struct {
 	up    int
 	frame int
-	names map[string]int // nodes by alias
+	names map[string]int // indexes of nodes by alias
 }
 
 func parseRestriction(query string) restriction {
@@ -177,11 +177,11 @@ func (t *statementText) sources() {
 	}
 }
 
-// source records the table at a word.
+// source records the table whose name is the word at index i.
 func (t *statementText) source(i, block int) {
 	table := t.word(i)
 	if table == "LATERAL" || !isName(table) || t.word(i+1) == "(" && t.word(i-1) != "INTO" {
-		return // a query in parentheses is recorded at its end; functions have no rows of companies
+		return // derived records a query in parentheses at its end; functions return no company's rows
 	}
 	n := t.add(table)
 	t.nodes[n].inserted = t.word(i-1) == "INTO"
@@ -191,7 +191,7 @@ func (t *statementText) source(i, block int) {
 	t.blocks[block].names[t.alias(i+1, table)] = n
 }
 
-// alias returns the alias at a word, or a table's own name.
+// alias returns the alias that begins at the word at index i, or the table's own name if there is none.
 func (t *statementText) alias(i int, table string) string {
 	if t.word(i) == "AS" {
 		return t.word(i + 1)
@@ -206,7 +206,8 @@ var name = regexp.MustCompile(`^[a-z_][a-z_0-9]*$`)
 
 func isName(word string) bool { return name.MatchString(word) }
 
-// derived records a query in parentheses that ends at a word, if it is in the place of a table or of a WITH query.
+// derived records a query in parentheses, whose last word is at index end, if it takes the place of a table or
+// belongs to a WITH clause.
 func (t *statementText) derived(end, closed, block, in int) {
 	f := t.frames[closed]
 	if len(f.blocks) == 0 {
@@ -228,8 +229,8 @@ func (t *statementText) derived(end, closed, block, in int) {
 	}
 }
 
-// sameAsInside makes the company of a query that of its tables. If the query selects several tables, all of them have
-// to be restricted anyway.
+// sameAsInside gives a subquery the same company as its tables. If the subquery reads several tables, each of them
+// must be restricted anyway.
 func (t *statementText) sameAsInside(n int, f frame) {
 	for _, b := range f.blocks {
 		for _, inner := range t.blocks[b].names {
@@ -238,7 +239,8 @@ func (t *statementText) sameAsInside(n int, f frame) {
 	}
 }
 
-// named returns the node that a qualifier, or none, refers to at a query, or -1.
+// named returns the node that a qualifier refers to in a query or the queries around it, or -1. An empty qualifier
+// refers to the only node with a column company_id.
 func (t *statementText) named(block int, qualifier string) int {
 	for ; block >= 0; block = t.blocks[block].up {
 		if qualifier != "" {
@@ -258,8 +260,8 @@ func (t *statementText) named(block int, qualifier string) int {
 	return -1
 }
 
-// companies returns the nodes of a query that may have a column company_id: the table after INTO only if it has no
-// other.
+// companies returns the nodes of a query that may have a column company_id. It returns the table after INTO only if
+// the query has no other table.
 func (t *statementText) companies(block int) (found []int) {
 	into := -1
 	for _, n := range t.blocks[block].names {
@@ -278,7 +280,8 @@ func (t *statementText) companies(block int) (found []int) {
 	return found
 }
 
-// operand returns the node of the company_id that begins at a word, or the placeholder there, and the next word.
+// operand parses the operand that begins at the word at index i: a company_id column, whose node it returns, or a
+// placeholder. It also returns the index of the next word.
 func (t *statementText) operand(i int) (n, placeholder, next int) {
 	w := t.word(i)
 	switch {
@@ -299,7 +302,7 @@ func (t *statementText) operand(i int) (n, placeholder, next int) {
 	return -1, 0, i + 1
 }
 
-// restricts reports whether a condition that begins at a word must be true for all rows of its query.
+// restricts reports whether the condition that begins at the word at index i must be true for all rows of its query.
 func (t *statementText) restricts(i int) bool {
 	switch t.word(i - 1) {
 	case "WHERE", "AND", "ON", "(", "HAVING":
@@ -322,14 +325,14 @@ func (t *statementText) restricts(i int) bool {
 		switch t.words[i] {
 		case "WHERE", "HAVING", "JOIN":
 			return true
-		case "SELECT", "FROM", "SET", "VALUES", "GROUP", "ORDER", "RETURNING": // perhaps in a CASE
+		case "SELECT", "FROM", "SET", "VALUES", "GROUP", "ORDER", "RETURNING": // the condition may be inside a CASE
 			return false
 		}
 	}
 	return false
 }
 
-// column looks for an equality of the company_id at a word.
+// column looks for an equality of the company_id column at the word at index i.
 func (t *statementText) column(i int) {
 	start := i
 	if t.word(i-1) == "." {
@@ -376,8 +379,8 @@ func (t *statementText) column(i int) {
 	}
 }
 
-// outerJoin reports whether a word is in the condition of an outer join, and returns the node that it joins, or -1 if
-// the join keeps all rows of that one, too.
+// outerJoin reports whether the word at index i is in the condition of an outer join. It also returns the node that
+// is joined, or -1 if the join keeps all rows of that node, too.
 func (t *statementText) outerJoin(i int) (joined int, outer bool) {
 	frame := t.blocks[t.block[i]].frame
 	for ; i >= 0; i-- {
@@ -415,14 +418,14 @@ func (t *statementText) inUsing(i int) bool {
 	return f.opened >= 0 && t.word(f.opened-1) == "USING"
 }
 
-// bind binds a node to the placeholder at a word.
+// bind records that the company_id of a node equals the operand at the word at index i.
 func (t *statementText) bind(n, i int) {
 	if _, placeholder, _ := t.operand(i); placeholder > 0 {
 		t.bound[n] = append(t.bound[n], placeholder)
 	}
 }
 
-// end returns the index of the parenthesis that closes the one at a word.
+// end returns the index of the parenthesis that closes the one at index open.
 func (t *statementText) end(open int) int {
 	depth := 0
 	for i := open; i < len(t.words); i++ {
@@ -438,7 +441,8 @@ func (t *statementText) end(open int) int {
 	return len(t.words)
 }
 
-// element returns the first word of an element of the list in the parentheses at a word.
+// element returns the index of the first word of the element at a position of the list that begins with the
+// parenthesis at index open.
 func (t *statementText) element(open, position int) int {
 	depth := 0
 	for i := open + 1; i < len(t.words); i++ {
@@ -461,7 +465,8 @@ func (t *statementText) element(open, position int) int {
 	return len(t.words)
 }
 
-// tuple looks for an equality of a list in parentheses, (company_id, x) = (…) or IN (…).
+// tuple looks for an equality or membership of a list in parentheses: (company_id, x) = (…) or (company_id, x) IN
+// (…).
 func (t *statementText) tuple(n, start, open int) {
 	if !t.restricts(open) {
 		return
@@ -487,7 +492,8 @@ func (t *statementText) tuple(n, start, open int) {
 	}
 }
 
-// among binds a node to the elements of a list, or to what a query returns, at the position in each of its rows.
+// among binds a node to an element of each row of a list, or of the rows that a query returns. Position is the
+// element's position in the row.
 func (t *statementText) among(n, open, position int) {
 	switch first := t.word(open + 1); {
 	case t.word(open) != "(":
@@ -570,7 +576,7 @@ func (t *statementText) insert(i int) {
 		if t.word(at+1) == "DISTINCT" {
 			at++
 		}
-		// The selected columns are no list in parentheses; element counts their commas all the same.
+		// The selected columns are not in parentheses of their own, but element counts their commas in the same way.
 		other, placeholder, _ := t.operand(t.element(at, position))
 		if placeholder > 0 {
 			t.bound[n] = append(t.bound[n], placeholder)

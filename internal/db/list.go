@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Page selects a page of a list: the one with a number, from 1, or the one after a row.
+// Page selects one page of a list, either by its number, from 1, or as the page after a given row.
 type Page struct {
 	Number, PerPage int
-	After           string // ID of the row after which the page begins, whatever Number is; "" for none
+	After           string // ID of the row after which the page begins; if not "", Number is ignored
 }
 
-// Offset returns the number of rows before a page that is selected by its number, at most as many as a database can
-// skip.
+// Offset returns the number of rows before the page, or 0 if the page is selected by After. It limits the result to a
+// number that a database can skip.
 func (p Page) Offset() int64 {
 	const most = 1 << 40
 	if p.Number <= 1 || p.After != "" {
@@ -28,21 +28,21 @@ func (p Page) Offset() int64 {
 	return int64(p.Number-1) * int64(p.PerPage)
 }
 
-// List selects a page of the rows of a table that meet all its conditions, newest first. The first condition selects
-// the rows of the owner of the list.
+// List selects a page of the table rows that meet all its conditions, newest first. The first condition restricts the
+// rows to those of one owner, such as a company.
 type List struct {
 	Columns, Table string
-	ID             string // column of the rows' IDs
-	Time           string // column of the time by which rows are sorted, before the ID; "" if IDs are sorted by time
-	Order          string // ORDER BY terms that replace this order; "" for none
+	ID             string // column with the rows' IDs
+	Time           string // column with the time that sorts rows before their ID does; "" to sort by ID only
+	Order          string // ORDER BY terms that replace the default order; "" for none
 	Page           Page
 
 	where []string
 	args  []any
-	owner int // number of values in the first condition
+	owner int // number of arguments of the first condition
 }
 
-// Where adds a condition. Each "?" in it is a placeholder for a value.
+// Where adds a condition. Each "?" in the condition is a placeholder for the next value.
 func (l *List) Where(condition string, values ...any) {
 	for _, value := range values {
 		l.args = append(l.args, value)
@@ -63,7 +63,7 @@ func (l *List) Created(from, to time.Time) {
 	}
 }
 
-// ReadPage returns the rows of the page and the number of rows on all pages.
+// ReadPage returns the rows of the page and the total number of rows on all pages.
 func ReadPage[T any](ctx context.Context, tx *Tx, l *List, scan func(*Rows) (T, error)) (
 	found []T, total int64, err error) {
 	from := " FROM " + l.Table + " WHERE " + strings.Join(l.where, " AND ")
@@ -117,5 +117,5 @@ func (l *List) seek(ctx context.Context, tx *Tx) error {
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
 
-// EscapeLike returns a text as a pattern that LIKE ... ESCAPE '\' matches literally.
+// EscapeLike escapes a text for use in a pattern of LIKE ... ESCAPE '\', so that the text matches literally.
 func EscapeLike(text string) string { return likeEscaper.Replace(text) }

@@ -19,23 +19,23 @@ import (
 //go:embed migrations/*.sql migrations/sqlite/*.sql migrations/postgres/*.sql
 var migrations embed.FS
 
-// Migrations returns the embedded migration files. Those in the directories sqlite and postgres are for one engine
+// Migrations returns the embedded migration files. Files in the directories sqlite and postgres are for that engine
 // only.
 func Migrations() fs.FS {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		panic(err) // the directory is part of the program
+		panic(err) // cannot fail: the directory is embedded in the program
 	}
 	return sub
 }
 
-// engineMigrations presents the files for both engines and those for one engine as one directory.
+// engineMigrations presents the files for both engines and the files for one engine as a single directory.
 type engineMigrations struct {
 	fs.FS
 	engine Engine
 }
 
-// Open opens a file for both engines, or else one for this engine.
+// Open opens a file for both engines, or else a file for this engine.
 func (m engineMigrations) Open(name string) (fs.File, error) {
 	f, err := m.FS.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,8 +44,8 @@ func (m engineMigrations) Open(name string) (fs.File, error) {
 	return f, err
 }
 
-// ReadDir lists the files for both engines and those for this engine, in the order of their names: goose takes the last
-// one as the version of the program.
+// ReadDir lists the files for both engines and the files for this engine, sorted by name. Goose takes the last one as
+// the version of the program.
 func (m engineMigrations) ReadDir(name string) ([]fs.DirEntry, error) {
 	common, err := fs.ReadDir(m.FS, name)
 	own, ownErr := fs.ReadDir(m.FS, m.engine.String())
@@ -54,26 +54,28 @@ func (m engineMigrations) ReadDir(name string) ([]fs.DirEntry, error) {
 	return all, errors.Join(err, ownErr)
 }
 
-// Errors of a schema that the program cannot use.
+// Errors of a database whose schema this program cannot use.
 var (
-	// ErrSchema means that the schema is older than the program, or that there is none.
+	// ErrSchema means that the database has no schema, or one that is older than the program.
 	ErrSchema = errors.New("the database does not have this version's tables; " +
 		"check the database URL, then run `stipend migrate`")
-	// ErrNewer means that a newer version of the program has migrated the database in a way that this one cannot use.
+	// ErrNewer means that a newer version of the program has migrated the database to a schema that this version cannot
+	// use.
 	ErrNewer = errors.New("a newer version of Stipend has migrated this database; start that version, or restore a backup")
 )
 
-// Compatible is the line of a migration after which older versions of the program can still use the schema, because it
-// only adds what they need not know: tables, indexes, and columns with a default. Without this line they refuse it.
+// Compatible is a line that marks a migration whose schema older versions of the program can still use, because the
+// migration only adds tables, indexes, and columns with a default. After a migration without this line, older
+// versions refuse to use the database.
 const Compatible = "-- Compatible: older versions can use this schema"
 
-// requiredKey is the setting with the schema version that a program must know at least to use the database: the newest
-// migration without the line [Compatible].
+// requiredKey is the setting with the lowest schema version that a program must know to use the database: the number
+// of the newest applied migration without the line [Compatible].
 const requiredKey = "schema.required"
 
-// Migrate brings the schema to this program's version. It only goes forward; running it again, or from several
-// processes at once, is harmless. A newer schema is left as it is: Migrate returns nil if this program can use it, and
-// ErrNewer otherwise.
+// Migrate brings the schema to this program's version. It can be run again, and from several processes at once, and
+// it never migrates to an older version. If the schema is newer than the program, Migrate leaves it unchanged and
+// returns nil if this program can use it, or ErrNewer if not.
 func (d *DB) Migrate(ctx context.Context) error { return d.migrate(ctx, Migrations()) }
 
 func (d *DB) migrate(ctx context.Context, files fs.FS) error {
@@ -89,7 +91,7 @@ func (d *DB) migrate(ctx context.Context, files fs.FS) error {
 		if err != nil {
 			return err
 		}
-		if schema > 0 && schema < required { // before the change, so that older processes notice it first
+		if schema > 0 && schema < required { // stored before the migration, so that older processes notice it in time
 			if err := d.require(ctx, required); err != nil {
 				return err
 			}
@@ -117,8 +119,8 @@ func (d *DB) checkSchema(ctx context.Context, files fs.FS) error {
 	})
 }
 
-// CheckRequired returns ErrNewer if a newer version of the program has migrated the database in a way that this one
-// cannot use. A process that runs calls it from time to time.
+// CheckRequired returns ErrNewer if a newer version of the program has migrated the database to a schema that this
+// version cannot use. A running process calls it periodically.
 func (d *DB) CheckRequired(ctx context.Context) error {
 	program, _, err := versions(Migrations(), d.engine)
 	if err != nil {
@@ -127,7 +129,7 @@ func (d *DB) CheckRequired(ctx context.Context) error {
 	return d.checkNewer(ctx, program, program)
 }
 
-// checkNewer returns ErrNewer if the program cannot use a schema, which may be newer than the program.
+// checkNewer returns ErrNewer if the schema is newer than the program and the program cannot use it.
 func (d *DB) checkNewer(ctx context.Context, schema, program int64) error {
 	var text string
 	if err := d.Read(ctx, func(ctx context.Context, tx *Tx) (err error) {
@@ -138,7 +140,7 @@ func (d *DB) checkNewer(ctx context.Context, schema, program int64) error {
 	}
 	required, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		required = schema // nothing says that an older program can use it
+		required = schema // nothing states that an older program can use the schema
 	}
 	if required > program {
 		return fmt.Errorf("%w (it requires the schema version %04d; this program knows %04d)", ErrNewer, required, program)
@@ -146,7 +148,7 @@ func (d *DB) checkNewer(ctx context.Context, schema, program int64) error {
 	return nil
 }
 
-// require stores the version that a program must know at least, unless a higher one is stored.
+// require stores version as the lowest schema version that a program must know, unless a higher one is stored.
 func (d *DB) require(ctx context.Context, version int64) error {
 	return d.Write(ctx, func(ctx context.Context, tx *Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE
@@ -156,7 +158,7 @@ func (d *DB) require(ctx context.Context, version int64) error {
 	})
 }
 
-// versions returns the numbers of the newest migration, and of the newest one without the line [Compatible].
+// versions returns the number of the newest migration, and of the newest migration without the line [Compatible].
 func versions(files fs.FS, engine Engine) (newest, required int64, err error) {
 	m := engineMigrations{files, engine}
 	entries, err := m.ReadDir(".")

@@ -13,20 +13,20 @@ import (
 )
 
 // pgConn is a transaction on PostgreSQL. A round trip costs more than a row, so a statement without a result is
-// queued and sent with the next statement that has one, or with the commit: BEGIN, inserts, and the statements of
-// Queue and ExecOne.
+// queued and sent with the next statement that returns one, or with the commit. BEGIN, inserts, and the statements of
+// Queue and ExecOne are queued.
 type pgConn struct {
 	c       *pgxpool.Conn
 	queued  *pgx.Batch
-	single  map[int]bool // queued statements that must change one row, by their index
-	aborted error        // set when one of these did not: the transaction must not commit
+	single  map[int]bool // indexes of the queued statements that must change exactly one row
+	aborted error        // set when one of these did not change exactly one row: the transaction must not commit
 }
 
-// connectTimeout bounds how long a transaction waits for a connection. After that the caller is asked to retry, so
-// that the queue does not grow without bound.
+// connectTimeout is the longest time that a transaction waits for a connection. After it, the caller receives an
+// error that asks it to retry, so that the number of waiting callers does not grow without bound.
 const connectTimeout = 2 * time.Second
 
-// pingTimeout bounds how long an idle connection may take to show that it still works.
+// pingTimeout is the time within which an idle connection must respond to a ping to be used.
 const pingTimeout = 500 * time.Millisecond
 
 func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgConn, error) {
@@ -44,7 +44,7 @@ func beginPostgres(ctx context.Context, pool *pgxpool.Pool, begin string) (*pgCo
 	return p, nil
 }
 
-// flush sends the queued statements and reads all but the last unread results.
+// flush sends the queued statements and reads all results except the last unread ones, which the caller reads.
 func (p *pgConn) flush(ctx context.Context, unread int) (results pgx.BatchResults, err error) {
 	if p.aborted != nil {
 		return nil, p.aborted
@@ -58,14 +58,14 @@ func (p *pgConn) flush(ctx context.Context, unread int) (results pgx.BatchResult
 			err = ErrConflict
 		}
 		if err != nil {
-			_ = results.Close() // the same error
+			_ = results.Close() // returns the same error
 			return nil, err
 		}
 	}
 	return results, nil
 }
 
-// send sends the queued statements and returns the tag of the last one.
+// send sends the queued statements and returns the command tag of the last one.
 func (p *pgConn) send(ctx context.Context) (tag pgconn.CommandTag, err error) {
 	results, err := p.flush(ctx, 1)
 	if err != nil {
@@ -124,8 +124,8 @@ func (p *pgConn) queue(_ context.Context, query string, args []any) error {
 	return nil
 }
 
-// maxBatchStatements bounds the statements of a round trip, so that client and server do not wait for each other to
-// read.
+// maxBatchStatements is the maximum number of statements in a round trip. Without a limit, client and server could
+// deadlock, each waiting for the other to read.
 const maxBatchStatements = 256
 
 func (p *pgConn) batch(ctx context.Context, statements []Statement) error {
@@ -150,7 +150,7 @@ func (p *pgConn) batch(ctx context.Context, statements []Statement) error {
 	return nil
 }
 
-// read reads the statement's result.
+// read reads the results of the statement.
 func (s Statement) read(results pgx.BatchResults) error {
 	if s.Row != nil {
 		rows, err := results.Query()
@@ -181,7 +181,7 @@ func (p *pgConn) query(ctx context.Context, query string, args []any) (*Rows, er
 	return &Rows{pgx: rows, batch: results}, nil
 }
 
-// settle reads the results of execOne before the commit is sent, because one of them may forbid it.
+// settle reads the results of execOne before the commit is sent, because one of them may forbid the commit.
 func (p *pgConn) settle(ctx context.Context) error {
 	if p.aborted != nil || len(p.single) == 0 {
 		return p.aborted
@@ -189,11 +189,11 @@ func (p *pgConn) settle(ctx context.Context) error {
 	return p.sendAll(ctx)
 }
 
-// copyFrom is the number of rows above which COPY is used.
+// copyFrom is the number of rows above which rows are inserted with COPY.
 const copyFrom = 2000
 
-// insert queues one statement with an array for each column, so a violated constraint is reported by a later
-// statement or the commit. Very many rows are sent at once with COPY, which costs less per row.
+// insert queues one statement with an array for each column, so a later statement or the commit reports a violated
+// constraint. More than copyFrom rows are sent at once with COPY, which costs less per row.
 func (p *pgConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	if len(rows) > copyFrom {
 		if p.queued.Len() > 0 {
@@ -218,8 +218,8 @@ func (p *pgConn) insert(ctx context.Context, table string, columns []string, row
 	return nil
 }
 
-// transpose returns an array for each column, and its type. It returns nil if a column does not contain only strings,
-// only int64s or only bools.
+// transpose converts rows to one array per column and returns the arrays with their PostgreSQL types. It returns nil
+// if a column contains anything but only strings, only int64s or only bools.
 func transpose(rows [][]any) (types []string, arrays []any) {
 	width := len(rows[0])
 	types, arrays = make([]string, width), make([]any, width)

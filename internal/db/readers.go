@@ -7,25 +7,26 @@ import (
 	"sync"
 )
 
-// maxReaders is the number of concurrent read transactions on SQLite.
+// maxReaders is the maximum number of concurrent read transactions on SQLite.
 const maxReaders = 8
 
-// readers is a pool of SQLite connections for read transactions. The pool of package sql would parse and plan every
-// statement again, which takes longer than executing most of them. The connection used last is used first: its
-// statements are prepared, and no more connections are opened than are in use at the same time.
+// readers is a pool of SQLite connections for read transactions. The pool of package database/sql would parse and
+// plan each statement again, which takes longer than executing most of them. The connection used last is reused
+// first, because its statements are prepared, and so that no more connections are opened than are in use at the same
+// time.
 type readers struct {
 	from      *sql.DB
 	intercept Intercept
-	free      chan struct{} // one value for each read transaction that may still begin
+	free      chan struct{} // capacity for each further read transaction that may begin
 
 	mu     sync.Mutex
-	idle   []sqliteConn // the one used last is at the end
+	idle   []sqliteConn // the connection used last is at the end
 	closed bool
 }
 
 func (p *readers) open(from *sql.DB, intercept Intercept) {
 	from.SetMaxOpenConns(maxReaders)
-	from.SetMaxIdleConns(-1) // connections that this pool discards are closed
+	from.SetMaxIdleConns(-1) // database/sql keeps no idle connections: it closes each one that this pool discards
 	p.from, p.free, p.intercept = from, make(chan struct{}, maxReaders), intercept
 	for range maxReaders {
 		p.free <- struct{}{}
@@ -35,7 +36,7 @@ func (p *readers) open(from *sql.DB, intercept Intercept) {
 // begin waits for a free connection and begins a transaction on it. The caller must call end.
 func (p *readers) begin(ctx context.Context) (r sqliteConn, err error) {
 	if err := ctx.Err(); err != nil {
-		return r, err // a select with two ready cases would choose one at random
+		return r, err // checked first, because a select with two ready cases chooses one at random
 	}
 	select {
 	case <-p.free:
@@ -54,7 +55,7 @@ func (p *readers) begin(ctx context.Context) (r sqliteConn, err error) {
 	return r, nil
 }
 
-// take returns the idle connection that was used last, or opens one.
+// take returns the idle connection that was used last, or opens a new one.
 func (p *readers) take(ctx context.Context) (sqliteConn, error) {
 	p.mu.Lock()
 	if last := len(p.idle) - 1; last >= 0 {
@@ -81,7 +82,7 @@ func (p *readers) end(r sqliteConn) {
 	p.free <- struct{}{}
 }
 
-// close closes the idle connections. The others are closed when their transactions end.
+// close closes the idle connections. Connections in use are closed when their transactions end.
 func (p *readers) close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

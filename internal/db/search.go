@@ -6,11 +6,10 @@ import (
 	"unicode"
 )
 
-// A search in any case works the same on both engines and in every locale: LOWER of SQLite, and of PostgreSQL in the
-// locale C, changes ASCII letters only. A pattern therefore lists the cases of each letter.
+// A case-insensitive search gives the same result on both engines and in every locale: LOWER changes only ASCII
+// letters on SQLite, and on PostgreSQL in the locale C. A pattern therefore lists both cases of each letter.
 
-// Contains returns the operator and the pattern by which a text column is compared with a text that it contains, in any
-// case of the letters.
+// Contains returns the operator and the pattern that match a text column containing text, ignoring case.
 func (t *Tx) Contains(text string) (operator, pattern string) {
 	if t.db.engine == Postgres {
 		return "~", anyCase(text, postgresMeta)
@@ -18,8 +17,7 @@ func (t *Tx) Contains(text string) (operator, pattern string) {
 	return "GLOB", "*" + anyCase(text, sqliteMeta) + "*"
 }
 
-// Begins returns the operator and the pattern by which a text column is compared with a text that it begins with, in
-// any case of the letters.
+// Begins returns the operator and the pattern that match a text column beginning with text, ignoring case.
 func (t *Tx) Begins(text string) (operator, pattern string) {
 	if t.db.engine == Postgres {
 		return "~", "^" + anyCase(text, postgresMeta)
@@ -27,7 +25,7 @@ func (t *Tx) Begins(text string) (operator, pattern string) {
 	return "GLOB", anyCase(text, sqliteMeta) + "*"
 }
 
-// sqliteMeta and postgresMeta return a character as a pattern that matches only it.
+// sqliteMeta and postgresMeta return a pattern that matches only the given character.
 func sqliteMeta(r rune) string {
 	if strings.ContainsRune("*?[", r) {
 		return "[" + string(r) + "]"
@@ -42,7 +40,7 @@ func postgresMeta(r rune) string {
 	return string(r)
 }
 
-// anyCase returns a pattern that matches a text in any case. meta escapes what is not a letter.
+// anyCase returns a pattern that matches a text in any case. The function meta escapes characters other than letters.
 func anyCase(text string, meta func(rune) string) string {
 	var b strings.Builder
 	for _, r := range text {

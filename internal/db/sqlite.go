@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// insertRows returns how many rows one statement inserts into a table with a number of columns on SQLite: a power of
-// two.
+// insertRows returns how many rows one SQLite statement inserts into a table with the given number of columns. The
+// result is a power of two.
 func insertRows(columns int) int {
 	n := 16
 	for n > 1 && n*columns > maxInsertBinds {
@@ -20,12 +20,12 @@ func insertRows(columns int) int {
 
 const maxInsertBinds = 128
 
-// sqliteConn is a SQLite connection that prepares each statement once: parsing a small statement costs more than
-// executing it. It is used by one transaction at a time, so it has no lock.
+// sqliteConn is an SQLite connection that prepares each statement once, because parsing a small statement costs more
+// than executing it. Only one transaction uses it at a time, so it has no lock.
 type sqliteConn struct {
 	c         *sql.Conn
 	prepared  map[string]*sql.Stmt
-	intercept Intercept // nil: none
+	intercept Intercept // may be nil
 }
 
 const maxStatements = 500
@@ -49,8 +49,8 @@ func (c sqliteConn) statement(ctx context.Context, query string) (*sql.Stmt, err
 	return s, nil
 }
 
-// close closes the statements, then the connection: while a statement is open, SQLite keeps the connection's files and
-// memory.
+// close closes the prepared statements and then the connection: as long as a statement is open, SQLite keeps the
+// connection's files and memory.
 func (c sqliteConn) close() (err error) {
 	for _, s := range c.prepared {
 		err = errors.Join(err, s.Close())
@@ -58,10 +58,10 @@ func (c sqliteConn) close() (err error) {
 	return errors.Join(err, c.c.Close())
 }
 
-// sqliteText rewrites the placeholders of a query for SQLite, which takes $1 for a name and would assign arguments in
-// order of appearance. Placeholders in ascending order become plain "?", because the driver's time for numbered ones
-// is quadratic. A limit becomes an expression, because SQLite parses a statement again at each execution if its limit
-// is a placeholder alone.
+// sqliteText rewrites the placeholders of a query for SQLite, which treats $1 as a name and would assign arguments in
+// order of appearance. Placeholders in ascending order become plain "?", because the driver's time for numbered
+// placeholders is quadratic. "LIMIT $n" becomes an expression, because SQLite parses a statement again at each
+// execution if its limit is only a placeholder.
 func sqliteText(query string) string {
 	query = strings.ReplaceAll(query, "LIMIT $", "LIMIT 0+$")
 	if text := plainBinds(query); text != "" {
@@ -97,7 +97,7 @@ func plainBinds(query string) string {
 	}
 }
 
-// intercepted executes a statement through the interceptor, if there is one.
+// intercepted executes a statement by calling run, through the [Intercept] if there is one.
 func (c sqliteConn) intercepted(ctx context.Context, query string, run func() error) error {
 	if c.intercept == nil {
 		return run()
@@ -130,7 +130,7 @@ func (c sqliteConn) query(ctx context.Context, query string, args []any) (*Rows,
 	if err := c.intercepted(ctx, query, func() error {
 		s, err := c.statement(ctx, query)
 		if err == nil {
-			rows, err = s.QueryContext(ctx, args...) //nolint:sqlclosecheck // the caller reads and closes them
+			rows, err = s.QueryContext(ctx, args...) //nolint:sqlclosecheck // the caller reads and closes the rows
 		}
 		return err
 	}); err != nil {
@@ -177,7 +177,7 @@ func (c sqliteConn) execOne(ctx context.Context, query string, args []any) error
 
 func (c sqliteConn) settle(context.Context) error { return nil }
 
-// insert uses statements of few rows, because the driver's cost per placeholder grows with their number.
+// insert splits the rows among small statements, because the driver's cost per placeholder grows with their number.
 func (c sqliteConn) insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	for _, n := range Chunks(len(rows), insertRows(len(columns))) {
 		if _, err := c.exec(ctx, insertStatement(table, columns, n), flatten(rows[:n], len(columns))); err != nil {

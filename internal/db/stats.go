@@ -2,16 +2,16 @@ package db
 
 import "time"
 
-// Stats describe the connections of a handle at one time.
+// Stats describes the connections of a database handle at one time.
 type Stats struct {
 	InUse, Idle, Max int
-	Waits            int64         // acquisitions that had to wait for a connection, since the start
-	Waited           time.Duration // how long they waited in total
+	Waits            int64         // how many acquisitions had to wait for a connection since the start
+	Waited           time.Duration // total duration of these waits
 	Writing          int           // calls of Write that have not returned
 }
 
-// Stats returns the state of this handle's connections. On SQLite they are those for reading, and waits are not
-// counted.
+// Stats returns the state of this handle's connections. On SQLite it describes the connections for reading, and does
+// not count waits.
 func (d *DB) Stats() Stats {
 	s := Stats{Writing: int(d.pending.Load())}
 	if d.engine == SQLite {

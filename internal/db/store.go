@@ -9,12 +9,13 @@ import (
 
 var historyRows = BulkInsert("history", "company_id", "object_id", "version", "from_state", "to_state", "reason", "at")
 
-// History records a change of an object's state. An object has one record per version.
+// History records a change of an object's state, whose version is the object's version after the change. An object
+// has one record per version.
 func History(tx *Tx, companyID, objectID string, version int64, from, to, reason string) {
 	historyRows.Add(tx, []any{companyID, objectID, version, from, to, reason, Micros(tx.Now())})
 }
 
-// HistoryOnce records a change like [History], unless the object has a record of that version.
+// HistoryOnce records a change like [History] does, unless the object already has a record with that version.
 func HistoryOnce(ctx context.Context, tx *Tx, companyID, objectID string, version int64, from, to, reason string,
 ) error {
 	_, err := tx.Exec(ctx, `INSERT INTO history (company_id, object_id, version, from_state, to_state, reason, at)
@@ -56,15 +57,15 @@ func SetSetting(ctx context.Context, tx *Tx, key, value string) error {
 	return err
 }
 
-// ChangeSetting changes the value of a setting from one to another. It reports false if the setting has another value,
-// or none.
+// ChangeSetting changes the value of a setting to the value to, if its current value is from. Otherwise it changes
+// nothing and returns false.
 func ChangeSetting(ctx context.Context, tx *Tx, key, from, to string) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE settings SET value = $3 WHERE key = $1 AND value = $2", key, from, to)
 	return n == 1, err
 }
 
-// AddToSetting adds n to a setting with a number, and returns the sum. A setting that was never set is 0. Concurrent
-// calls wait until the transaction ends.
+// AddToSetting adds n to the number in a setting and returns the sum. A setting that was never set counts as 0.
+// Concurrent calls for the same setting wait until the transaction ends.
 func AddToSetting(ctx context.Context, tx *Tx, key string, n int64) (sum int64, err error) {
 	var value string
 	if err := tx.QueryRow(ctx, `INSERT INTO settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE
@@ -77,10 +78,10 @@ func AddToSetting(ctx context.Context, tx *Tx, key string, n int64) (sum int64, 
 
 const clockOffset = "clock_offset"
 
-// NoticeClock is the topic of the in-process notice that [AdvanceClock] has advanced the clock.
+// NoticeClock is the topic of the notice that [AdvanceClock] sends within this process.
 const NoticeClock = "db.clock"
 
-// AdvanceClock advances the time of all later transactions. The clock must be adjustable.
+// AdvanceClock advances the time of all later transactions. It returns an error unless the clock is adjustable.
 func AdvanceClock(ctx context.Context, tx *Tx, by time.Duration) error {
 	if !tx.db.opt.AdjustableClock {
 		return errors.New("db: this clock is not adjustable")
@@ -90,15 +91,16 @@ func AdvanceClock(ctx context.Context, tx *Tx, by time.Duration) error {
 	return err
 }
 
-// timeline selects the server's timeline ID, in hexadecimal: the first 8 characters of the name of its current WAL
-// file. PostgreSQL increments it when a standby is promoted or a backup is restored.
+// timeline selects the server's timeline ID in hexadecimal: the first 8 characters of the name of its current WAL
+// file. PostgreSQL increments the ID when a standby is promoted or a backup is restored.
 const timeline = "SELECT SUBSTR(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 
 const settingTimeline = "db.timeline"
 
-// Replaced reports, once, that the server was replaced since the last call: a standby was promoted, or a backup was
-// restored. The new server may lack the last commits of the old one. Replaced returns false on SQLite, and if the
-// server does not show its timeline.
+// Replaced reports whether the database server was replaced since the previous call: a standby was promoted, or a
+// backup was restored. The new server may lack the last commits of the old one. The first call stores the server's
+// timeline and returns false. Replaced always returns false on SQLite, and if the server does not reveal its
+// timeline.
 func Replaced(ctx context.Context, tx *Tx) (bool, error) {
 	if !tx.db.hasTimelines {
 		return false, nil

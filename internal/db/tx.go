@@ -21,25 +21,25 @@ var ErrNoRows = errors.New("db: no rows")
 
 var errReadOnly = errors.New("db: a write in a read-only transaction")
 
-// Tx is a transaction. It is the only way to read and write rows, and the only source of times and IDs. Statements
-// see the rows that the transaction has written, also those that are still buffered in a [Group]. It is not safe for
-// concurrent use.
+// Tx is a transaction. It is the only way to read and write rows, and the only source of times and IDs. Its
+// statements see the rows that the transaction has written, including rows still buffered in a [Group]. It must not
+// be used concurrently.
 type Tx struct {
 	db       *DB
 	conn     conn
 	now      time.Time
 	readOnly bool
-	execs    int              // statements of functions that may have changed rows
-	began    int              // execs when the current function began
-	buffers  map[any]buffer   // by group
-	before   map[buffer]int   // items in each buffer that are not of the current function
-	flushing bool             // a group is being written
-	failed   error            // of a group that could not be written: the transaction must not commit
+	execs    int              // number of executed statements, also of earlier functions, that may have changed rows
+	began    int              // the value of execs when the current function began
+	buffers  map[any]buffer   // buffered items by group
+	before   map[buffer]int   // number of items in each buffer that earlier functions added
+	flushing bool             // reports whether a group is being written
+	failed   error            // error of a group that could not be written: the transaction must not commit
 	notices  []string         // topics to notify after the commit
-	loaded   map[Prefetch]any // what loaders have read
+	loaded   map[Prefetch]any // values read by loaders
 }
 
-// Statement is a statement of a [Tx.Batch].
+// Statement is a statement for [Tx.Batch].
 type Statement struct {
 	Query   string
 	Args    []any
@@ -47,7 +47,7 @@ type Statement struct {
 	Changed *int64            // if not nil, set to the number of rows that the statement changed
 }
 
-// CollectInto returns a statement that appends its rows to a slice.
+// CollectInto returns a statement that appends the rows it reads to a slice.
 func CollectInto[T any](into *[]T, scan func(*Rows) (T, error), query string, args ...any) Statement {
 	return Statement{Query: query, Args: args, Row: func(r *Rows) error {
 		v, err := scan(r)
@@ -56,7 +56,7 @@ func CollectInto[T any](into *[]T, scan func(*Rows) (T, error), query string, ar
 	}}
 }
 
-// start sets the transaction's time and loads the rows that its functions announced.
+// start sets the transaction's time and reads the values that its functions named with a [Prefetch].
 func (t *Tx) start(ctx context.Context, prefetch []Prefetch) error {
 	t.now = t.db.opt.Clock().UTC().Truncate(time.Microsecond)
 	statements := t.prefetch(prefetch)
@@ -81,7 +81,7 @@ func (t *Tx) start(ctx context.Context, prefetch []Prefetch) error {
 // Now returns the time of the transaction: UTC, in whole microseconds. It is the same throughout the transaction.
 func (t *Tx) Now() time.Time { return t.now }
 
-// Engine returns the kind of database, for the few statements that differ.
+// Engine returns the kind of database. Only the few statements that differ between engines need it.
 func (t *Tx) Engine() Engine { return t.db.engine }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
@@ -97,10 +97,10 @@ func (t *Tx) NewID(prefix string) string {
 	return prefix + "_" + idEncoding.EncodeToString(b[:])
 }
 
-// prepare prepares the transaction for a statement: it refuses a write in a read-only transaction, and writes the
-// buffered rows of the tables that the statement names.
+// prepare prepares the transaction for a statement: it applies the guard (see [ForCompany]), rejects a write in a
+// read-only transaction, and first writes the buffered rows of the tables that the statement names.
 func (t *Tx) prepare(ctx context.Context, query string, args []any, writes bool) error {
-	if !t.flushing { // buffered rows are perhaps those of other functions
+	if !t.flushing { // buffered rows may be those of other functions, which had other contexts
 		if err := guard(ctx, query, args); err != nil {
 			return err
 		}
@@ -125,8 +125,9 @@ func (t *Tx) Exec(ctx context.Context, query string, args ...any) (int64, error)
 	return t.conn.exec(ctx, query, args)
 }
 
-// ExecOne executes a guarded statement. It returns [ErrConflict] if the statement does not change exactly one row. On
-// PostgreSQL the error may be returned by a later statement or the commit; the transaction never commits.
+// ExecOne executes a statement that must change exactly one row, and returns [ErrConflict] if it does not. On
+// PostgreSQL a later statement or the commit may return the error instead; in any case the transaction does not
+// commit.
 func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
 	if err := t.prepare(ctx, query, args, true); err != nil {
 		return err
@@ -134,8 +135,8 @@ func (t *Tx) ExecOne(ctx context.Context, query string, args ...any) error {
 	return t.conn.execOne(ctx, query, args)
 }
 
-// Queue executes a statement without waiting for its result. On PostgreSQL it is sent with a later statement or the
-// commit, which returns its error.
+// Queue executes a statement without waiting for its result. On PostgreSQL the statement is sent with a later
+// statement or the commit, which returns its error.
 func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
 	if err := t.prepare(ctx, query, args, true); err != nil {
 		return err
@@ -143,7 +144,8 @@ func (t *Tx) Queue(ctx context.Context, query string, args ...any) error {
 	return t.conn.queue(ctx, query, args)
 }
 
-// Batch executes statements in order, in one round trip on PostgreSQL. Each sees the changes of those before it.
+// Batch executes statements in order, in one round trip on PostgreSQL. Each statement sees the changes of the earlier
+// ones.
 func (t *Tx) Batch(ctx context.Context, statements []Statement) error {
 	for _, s := range statements {
 		if err := t.prepare(ctx, s.Query, s.Args, s.Row == nil || !t.readOnly && returnsChanges(s.Query)); err != nil {
@@ -170,8 +172,8 @@ func (t *Tx) QueryRow(ctx context.Context, query string, args ...any) Row {
 	return Row{rows, err}
 }
 
-// Insert inserts rows in as few statements as the engine allows. Later statements see them. On PostgreSQL a violated
-// constraint may be reported by a later statement or the commit.
+// Insert inserts rows in as few statements as the engine allows. Later statements see the rows. On PostgreSQL a later
+// statement or the commit may report a violated constraint.
 func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
@@ -187,15 +189,15 @@ func (t *Tx) Insert(ctx context.Context, table string, columns []string, rows []
 	return t.conn.insert(ctx, table, columns, rows)
 }
 
-// Notify calls the functions that [DB.OnNotice] registered for a topic in this process, after the commit.
+// Notify makes the commit call the functions that [DB.OnNotice] registered for a topic in this process.
 func (t *Tx) Notify(topic string) {
 	if !slices.Contains(t.notices, topic) {
 		t.notices = append(t.notices, topic)
 	}
 }
 
-// Lock takes an advisory lock on a number until the transaction ends (pg_advisory_xact_lock). On SQLite only one
-// transaction writes at a time anyway.
+// Lock acquires a PostgreSQL advisory lock with the given number, which is held until the transaction ends
+// (pg_advisory_xact_lock). On SQLite it does nothing, because only one transaction writes at a time.
 func (t *Tx) Lock(ctx context.Context, number int64) error {
 	if t.db.engine == SQLite {
 		return nil
@@ -203,8 +205,9 @@ func (t *Tx) Lock(ctx context.Context, number int64) error {
 	return t.Queue(ctx, "SELECT pg_advisory_xact_lock($1)", number)
 }
 
-// Renew ends the snapshot of a read-only transaction, so that later statements see what was committed in the meantime.
-// In PostgreSQL transactions that write, each statement sees it anyway. SQLite snapshots are not renewed.
+// Renew replaces the snapshot of a read-only transaction on PostgreSQL, so that later statements see what was
+// committed in the meantime. It does nothing in a transaction that writes, where each statement sees the latest
+// commits, and on SQLite.
 func (t *Tx) Renew(ctx context.Context) error {
 	if t.db.engine == SQLite || !t.readOnly {
 		return nil
@@ -253,7 +256,7 @@ func (r Row) Scan(dest ...any) error {
 	if err := r.rows.Scan(dest...); err != nil {
 		return err
 	}
-	for r.rows.Next() { // a statement with RETURNING is finished when all its rows were read
+	for r.rows.Next() { // executes a statement with RETURNING to its end, which reading only the first row would not
 	}
 	return r.rows.Err()
 }
@@ -262,7 +265,7 @@ func (r Row) Scan(dest ...any) error {
 type Rows struct {
 	sql   *sql.Rows
 	pgx   pgx.Rows
-	batch pgx.BatchResults // closed with the rows, unless nil
+	batch pgx.BatchResults // closed together with the rows; nil if there is none
 }
 
 // Next prepares the next row for Scan. It returns false at the end or after an error.
@@ -290,7 +293,7 @@ func (r *Rows) Err() error {
 }
 
 // Close closes the rows. It may be called more than once.
-func (r *Rows) Close() { // errors of closing are also in Err
+func (r *Rows) Close() { // errors of closing are also returned by Err
 	if r.pgx == nil {
 		_ = r.sql.Close()
 		return
@@ -301,7 +304,7 @@ func (r *Rows) Close() { // errors of closing are also in Err
 	}
 }
 
-// Collect reads all rows of a query. It calls scan for each.
+// Collect reads all rows of a query and returns what scan returned for each.
 func Collect[T any](rows *Rows, err error, scan func(*Rows) (T, error)) (all []T, _ error) {
 	err = eachRow(rows, err, func(r *Rows) error {
 		v, err := scan(r)

@@ -72,7 +72,8 @@ type (
 	}
 )
 
-// year returns the totals of the year of a request.
+// year returns the company's accounting totals for the requested year, or for the current year if the request names
+// none.
 func (c *request) year(ctx context.Context, tx *db.Tx, in *yearInput) (accounting.Year, error) {
 	return accounting.YearOf(ctx, tx, c.KYC, c.by, cmp.Or(in.Year, tx.Now().UTC().Year()))
 }

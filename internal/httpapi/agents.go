@@ -7,12 +7,12 @@ import (
 	"github.com/stipend/stipend/internal/mcp"
 )
 
-// agentLimit is the maximum size of an agent's message in bytes. It is read after the credential was accepted, and a
-// payroll of 1,000 payees fits.
+// agentLimit is the maximum size of an agent's message in bytes, enough for a payroll of 1,000 payees. A message is
+// read only after its credential was accepted.
 const agentLimit = 256 << 10
 
-// mountAgents serves the operations of the API to agents. The tools are made of the contract when the first agent
-// connects.
+// mountAgents serves the API's operations to agents as MCP tools. The tools are generated from the contract when the
+// first agent connects.
 func (s *server) mountAgents() {
 	agents := sync.OnceValues(func() (*mcp.Server, error) {
 		return mcp.New(mcp.Options{
@@ -27,7 +27,7 @@ func (s *server) mountAgents() {
 			s.refuse(w, err)
 			return
 		}
-		if r.Header.Get("X-Request-Id") != w.requestID { // the requests that a message causes have its ID
+		if r.Header.Get("X-Request-Id") != w.requestID { // API requests that a message causes carry the message's ID
 			r.Header.Set("X-Request-Id", w.requestID)
 		}
 		server.ServeHTTP(w, s.withProof(r))

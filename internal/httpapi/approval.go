@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Types of what members approve.
+// Types of objects that members approve.
 const (
 	approvePayroll    = "payroll"
 	approveWithdrawal = "withdrawal"
@@ -79,8 +79,8 @@ type (
 
 	declineBody struct{ ApprovalTarget }
 
-	// ApprovalTarget names what is approved or declined. It is exported because the contract leaves out what an unexported
-	// embedded type has.
+	// ApprovalTarget identifies the object that a member approves or declines. It is exported because the contract omits
+	// the fields of unexported embedded types.
 	ApprovalTarget struct {
 		CompanyID string `json:"company_id,omitempty" maxLength:"64"`
 		Type      string `json:"type" enum:"payroll,withdrawal,refund"`
@@ -95,7 +95,8 @@ type (
 	}
 )
 
-// proveSecondFactor checks a code, and counts a wrong one, which the transaction of a refused request would not.
+// proveSecondFactor checks a second-factor code. It counts a wrong code in a separate transaction, because the
+// transaction of the rejected request is rolled back.
 func proveSecondFactor(ctx context.Context, c *request, in *secondFactorInput) error {
 	if c.by.Kind != identity.KindOAuth {
 		return errPersonOnly

@@ -47,8 +47,8 @@ func visible(s string, limit int) bool {
 	return true
 }
 
-// authenticate returns the principal of a request and records from time to time that its credential is in use. A token
-// that is bound to a key needs a proof of that key for the request.
+// authenticate returns the principal of a request, and from time to time stores that its credential is in use. If the
+// token is bound to a key, the request must contain a DPoP proof of that key.
 func (s *server) authenticate(r *http.Request) (by identity.Principal, err error) {
 	scheme, token, err := credential(r.Header)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *server) authenticate(r *http.Request) (by identity.Principal, err error
 	return by, nil
 }
 
-// proofKey returns the thumbprint of the key of the request's DPoP proof, which must be for the token, or for no token
-// if that is empty.
+// proofKey checks the request's DPoP proof and returns the thumbprint of its key. The proof must have been made for
+// the token, or for no token if token is empty.
 func (s *server) proofKey(r *http.Request, token string) (string, error) {
 	proofs := r.Header["Dpop"]
 	if len(proofs) != 1 {
@@ -84,13 +84,14 @@ func (s *server) proofKey(r *http.Request, token string) (string, error) {
 	return key, nil
 }
 
-// messageKey is the context key of the thumbprint of the key that proved an agent's message. The requests that the
-// message causes within the process need no proof of their own: they have the message's credential, and no client can
-// set a value of the context.
+// messageKey is the context key of the thumbprint of the key that proved an agent's message. API requests that the
+// message causes within this process need no DPoP proof of their own: they have the message's credential, and no
+// client can set a context value.
 type messageKey struct{}
 
-// withProof returns an agent's message whose DPoP proof has been checked, or the message itself if it has none or a
-// wrong one: then the requests that it causes are refused if its token is bound to a key.
+// withProof checks the DPoP proof of an agent's message and returns the message with the result in its context. If
+// the proof is missing or invalid, withProof returns the message unchanged; API requests that the message causes then
+// fail if the token is bound to a key.
 func (s *server) withProof(r *http.Request) *http.Request {
 	_, token, err := credential(r.Header)
 	if err != nil || len(r.Header["Dpop"]) == 0 {
@@ -103,7 +104,7 @@ func (s *server) withProof(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), messageKey{}, key))
 }
 
-// errNotProven is returned for a request whose token is bound to a key, without a valid proof of that key.
+// errNotProven is returned if a request's token is bound to a key and the request has no valid proof of that key.
 var errNotProven = identity.ErrInvalidToken.Detailf("The token is bound to a key, and the DPoP proof is missing, " +
 	"malformed, too old, already used, or made for another request, token or key.")
 
@@ -122,12 +123,13 @@ func (s *server) principalOf(ctx context.Context, scheme, token string) (identit
 	})
 }
 
-// principals caches principals by credential for principalLife. A revocation takes effect at once in the process
-// that makes it, and within principalLife in others. Only digests of credentials are stored.
+// principals caches principals by credential for principalLife. A revocation takes effect at once in the process that
+// executes it, and within principalLife in other processes. The cache contains digests of credentials, not the
+// credentials.
 type principals struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]knownPrincipal
-	era   int // number of revocations; a principal that was loaded before one is not cached after it
+	era   int // number of revocations; a principal that was loaded before the latest one is not cached
 }
 
 type knownPrincipal struct {
@@ -173,14 +175,14 @@ func (p *principals) forget() {
 	p.known, p.era = nil, p.era+1
 }
 
-// Limits of wrong credentials per network.
+// Limits of requests with wrong credentials per network.
 const (
 	wrongsAtOnce    = 60
 	wrongsPerSecond = 1
 )
 
-// countWrong counts a wrong credential against the network it came from, and returns ErrTooMany if there were too
-// many. Valid credentials from that network are not affected.
+// countWrong counts a wrong credential against the client's network, and returns ErrTooMany once there are too many.
+// Valid credentials from that network are not affected.
 func (s *server) countWrong(r *http.Request, err error) error {
 	if r.Header["Authorization"] == nil || !errors.Is(err, identity.ErrInvalidToken) {
 		return err
@@ -221,10 +223,11 @@ func requireScope(by identity.Principal, scope identity.Scope) error {
 	return errScope.Detailf("The credential lacks the scope %s. Use a credential that has it.", scope).Set("scope", scope)
 }
 
-// burstSeconds is how many seconds' worth of requests a credential may send at once.
+// burstSeconds determines how many requests a credential may send at once: as many as its rate allows in this number
+// of seconds.
 const burstSeconds = 10
 
-// perCredential returns a limiter of requests per credential. Zero per second means no limit.
+// perCredential returns a limiter of the requests of each credential. If perSecond is zero, there is no limit.
 func perCredential(perSecond float64) *ratelimit.Limiter {
 	return ratelimit.New(perSecond, int(math.Ceil(perSecond*burstSeconds)))
 }

@@ -58,7 +58,7 @@ type (
 		AmountDue Decimal `json:"amount_due"`
 	}
 
-	// CompanyInvoice is exported because the contract leaves out what an unexported embedded type has.
+	// CompanyInvoice is exported because the contract omits the fields of unexported embedded types.
 	CompanyInvoice struct {
 		InvoiceSummary
 		Type       string `json:"type" enum:"invoice,bill"`

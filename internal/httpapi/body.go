@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// readAll returns the body of a request, or nil if the operation has none.
+// readAll returns the body of a request, or nil if wanted is false because the operation has no body.
 func readAll(w *responseWriter, r *http.Request, limit int64, wanted bool) ([]byte, error) {
 	if !wanted {
 		return nil, nil
@@ -29,7 +29,7 @@ func readAll(w *responseWriter, r *http.Request, limit int64, wanted bool) ([]by
 	}
 	tooLarge := errTooLarge.Detailf("The body is larger than the limit of %d bytes.", limit)
 	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close") // do not read the rest
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 		return nil, tooLarge
 	}
 	body := make([]byte, 0, max(r.ContentLength+1, 512))

@@ -65,7 +65,7 @@ func getMerchantBranding(
 	return c.showBranding(b), nil
 }
 
-// readLogo decodes the logo before the transaction.
+// readLogo decodes and checks the logo before the transaction begins.
 func readLogo(ctx context.Context, c *request, in *merchantBrandingInput) (err error) {
 	text := in.Body.Logo
 	switch {

@@ -11,12 +11,13 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// callbackLimit is the maximum size of a callback in bytes. A callback names a case or a transfer and its state.
+// callbackLimit is the maximum size in bytes of a callback from a provider. A callback names a case or a transfer and
+// its state.
 const callbackLimit = 64 << 10
 
-// serveCallback returns the handler of the callbacks of a provider, which the path names and a signature authenticates.
-// expects is called before the body is read. A repeated callback gets the first response and has no further effect, so
-// that the provider stops sending it.
+// serveCallback returns the handler of callbacks from a provider, which the path names and a signature authenticates.
+// The function expects reports whether the provider exists; it is called before the body is read. A repeated callback
+// receives the first response and has no further effect, so that the provider stops sending it.
 func (s *server) serveCallback(route, name string, expects func(provider string, h http.Header) bool,
 	handle func(ctx context.Context, d *db.DB, provider string, h http.Header, body []byte) error,
 ) func(w *responseWriter, r *http.Request) {

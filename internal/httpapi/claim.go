@@ -15,7 +15,7 @@ import (
 type (
 	claimCreateInput struct{ Body ClaimCreateBody }
 
-	// ClaimCreateBody is exported because the contract leaves out what an unexported embedded type has.
+	// ClaimCreateBody is exported because the contract omits the fields of unexported embedded types.
 	ClaimCreateBody struct {
 		CompanyID            string  `json:"company_id,omitempty" maxLength:"64"`
 		PayerID              string  `json:"payer_id" maxLength:"128"`
@@ -71,7 +71,7 @@ type (
 		RefundID  string `json:"refund_id" maxLength:"64"`
 	}
 
-	// ClaimRefund is exported because the contract leaves out what an unexported embedded type has.
+	// ClaimRefund is exported because the contract omits the fields of unexported embedded types.
 	ClaimRefund struct {
 		RefundID             string `json:"refund_id"`
 		ClaimID              string `json:"claim_id"`
@@ -123,7 +123,7 @@ type (
 		ClaimID   string `query:"claim_id" required:"true"`
 	}
 
-	// ClaimSummary is exported because the contract leaves out what an unexported embedded type has.
+	// ClaimSummary is exported because the contract omits the fields of unexported embedded types.
 	ClaimSummary struct {
 		ClaimID              string     `json:"claim_id"`
 		CompanyID            string     `json:"company_id"`
@@ -180,7 +180,7 @@ type (
 		ConfirmationsRequired int64  `json:"confirmations_required"`
 	}
 
-	// ClaimFilter is exported because the contract leaves out what an unexported embedded type has.
+	// ClaimFilter is exported because the contract omits the fields of unexported embedded types.
 	ClaimFilter struct {
 		CompanyID string     `query:"company_id"`
 		Status    claimState `query:"status"`
@@ -228,7 +228,7 @@ type (
 		Amount    Decimal `json:"amount,omitempty" doc:"Default: everything available."`
 	}
 
-	// Settlement is a settlement, also as a part of its statement.
+	// Settlement describes a settlement, on its own or in its statement.
 	Settlement struct {
 		SettlementID   string `json:"settlement_id"`
 		Currency       string `json:"currency"`
@@ -474,7 +474,8 @@ func exportClaims(ctx context.Context, tx *db.Tx, c *request, in *ClaimFilter) (
 	return &file{name: "claims.csv", write: func(w io.Writer) error { return write(ctx, w) }}, nil
 }
 
-// filter returns the filter of a list. An amount needs its currency.
+// filter returns the filter of a list of claims. It returns an error if the request states an amount without its
+// currency.
 func (in *ClaimFilter) filter() (claim.Filter, error) {
 	f := claim.Filter{
 		Status: claim.State(in.Status), PayerID: in.PayerID, ExternalID: in.ExternalID, LinkID: in.LinkID,
@@ -501,7 +502,8 @@ var (
 		"The amount is not valid in the currency given in denomination_currency.")
 )
 
-// refundClaim refunds a part of a paid claim if the request has an amount, and otherwise the payer's own money.
+// refundClaim refunds a claim. If the request states an amount, that part of the paid claim is refunded from the
+// merchant's money; otherwise the payer's excess or late money is refunded.
 func refundClaim(ctx context.Context, tx *db.Tx, c *request, in *claimRefundInput) (*claimRefunded, error) {
 	b := &in.Body
 	var r claim.Refund

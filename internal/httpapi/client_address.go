@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// WithClientAddress sets the address of each request that comes from one of our proxies to the client's. A proxy
-// appends the address of its peer to X-Forwarded-For. The last address there that is not one of our proxies is the
-// client's; anything before it may be forged. Without proxies the header is ignored.
+// WithClientAddress replaces the remote address of each request that comes from one of the operator's proxies by the
+// client's address. A proxy appends the address of its peer to X-Forwarded-For, so the last address there that does
+// not belong to one of the proxies is the client's; anything before it may be forged. If proxies is empty, the header
+// is ignored.
 func WithClientAddress(proxies []netip.Prefix, next http.Handler) http.Handler {
 	if len(proxies) == 0 {
 		return next
@@ -38,7 +39,7 @@ func WithClientAddress(proxies []netip.Prefix, next http.Handler) http.Handler {
 	})
 }
 
-// parseHop parses an entry of X-Forwarded-For, which some proxies write with a port.
+// parseHop parses an entry of X-Forwarded-For, to which some proxies add a port.
 func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {

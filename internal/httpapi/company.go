@@ -14,7 +14,7 @@ import (
 
 type (
 	companyGet struct {
-		Body      companyRefBody // clients send the company here too
+		Body      companyRefBody // clients also send company_id in the body
 		CompanyID string         `query:"company_id"`
 	}
 
@@ -210,8 +210,8 @@ func listMembers(ctx context.Context, tx *db.Tx, c *request, _ *memberList) (*me
 	return out, err
 }
 
-// changeMembers changes the members of the company on behalf of the person who holds the access token, and returns the
-// changed members.
+// changeMembers calls change on behalf of the user to whom the access token belongs, and returns the company's
+// members after the change.
 func changeMembers(ctx context.Context, tx *db.Tx, c *request, change func(auth.Actor) error) (*memberAll, error) {
 	if c.by.Kind != identity.KindOAuth {
 		return nil, auth.ErrRole.Detailf("Only a person can change members. Use an access token that the person granted " +

@@ -6,7 +6,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// credentialDetail is what a credential may do.
+// credentialDetail describes the caller's credential and its permissions.
 type credentialDetail struct {
 	Kind      string   `json:"kind" enum:"api_key,oauth_token,platform_token" doc:"Kind of the credential."`
 	CompanyID string   `json:"company_id,omitempty" doc:"ID of the company that the credential acts for."`

@@ -24,21 +24,21 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// maxFilterKeys is the maximum number of keys of a parameter name[key]=value.
+// maxFilterKeys is the maximum number of keys in query parameters of the form name[key]=value.
 const maxFilterKeys = 10
 
-// maxDepth is the maximum nesting depth of a body.
+// maxDepth is the maximum nesting depth of a request body.
 const maxDepth = 32
 
-// input decodes requests into a Go type: path, query and header parameters into tagged fields, and the JSON body into
-// the field Body. Values are checked against the schemas of the contract, so the documented rules are the enforced
-// rules.
+// input decodes requests into a Go struct: path, query and header parameters into tagged fields, and the JSON body
+// into the field Body. It checks values against the schemas of the contract, so that the documented rules are the
+// enforced ones.
 type input struct {
 	typ     reflect.Type
 	params  []param
-	body    int          // index of Body, -1 for none
-	schema  *huma.Schema // of Body, without references
-	company []int        // index of company_id, nil for none
+	body    int          // index of the field Body, -1 for none
+	schema  *huma.Schema // schema of Body, with references resolved
+	company []int        // index of the field company_id, nil for none
 }
 
 // param is a path, query or header parameter.
@@ -50,7 +50,7 @@ type param struct {
 	initial  string // default value
 }
 
-// newInput returns the decoder of a struct type. It panics if a schema has another type than its Go value.
+// newInput returns the decoder of a struct type. It panics if a schema and its Go value have different types.
 func newInput(reg huma.Registry, t reflect.Type) *input {
 	in := &input{typ: t, body: -1}
 	for _, f := range reflect.VisibleFields(t) {
@@ -85,8 +85,8 @@ func newInput(reg huma.Registry, t reflect.Type) *input {
 	return in
 }
 
-// requireTypes panics unless a schema and those of its members have the types of their Go values. A value whose schema
-// had no type would be decoded without a check.
+// requireTypes panics unless a schema, and the schemas of its members, have the types of their Go values. A value
+// whose schema has no type would be decoded without a check.
 func requireTypes(s *huma.Schema, t reflect.Type, at string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -126,8 +126,8 @@ func resolve(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// inline returns a copy of a schema without references. A registry must not be read while requests are served, because
-// the contract is written to it on demand.
+// inline returns a copy of a schema with its references resolved. The registry must not be read while requests are
+// served, because generating the contract writes to it.
 func inline(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	c := *resolve(reg, s)
 	if c.Items != nil {
@@ -140,7 +140,8 @@ func inline(reg huma.Registry, s *huma.Schema) *huma.Schema {
 	return &c
 }
 
-// locateUser adds to identity.ErrUserRequired where this operation expects user_id: in the query or in the body.
+// locateUser adds the place of user_id in this operation, the query or the body, to identity.ErrUserRequired. It
+// returns other errors unchanged.
 func (in *input) locateUser(err error) error {
 	f, ok := apierr.As(err)
 	if !ok || len(f.Fields) > 0 || !errors.Is(err, identity.ErrUserRequired) {
@@ -152,8 +153,8 @@ func (in *input) locateUser(err error) error {
 	return f.At("body", "/user_id")
 }
 
-// readParams decodes the parameters into v and records their problems. It returns not_found if a path parameter cannot
-// be an ID.
+// readParams decodes the parameters into v and records their problems. It returns not_found if the value of a path
+// parameter cannot be an ID.
 func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.List) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil && len(in.params) > 0 {
@@ -197,7 +198,7 @@ func (in *input) readParams(r *http.Request, v reflect.Value, problems *apierr.L
 	return nil
 }
 
-// readTexts decodes the parameters name[key]=value into a map.
+// readTexts decodes query parameters of the form name[key]=value into a map.
 func readTexts(name string, query url.Values, to reflect.Value, problems *apierr.List) {
 	all := map[string]string{}
 	for parameter, values := range query {
@@ -228,7 +229,7 @@ func readTexts(name string, query url.Values, to reflect.Value, problems *apierr
 	to.Set(reflect.ValueOf(all))
 }
 
-// set stores the value of a parameter. It returns a message if the value is invalid, or "".
+// set stores the value of a parameter. It returns "", or a message if the value is invalid.
 func (p *param) set(v reflect.Value, text string) (message string) {
 	switch to := v.Addr().Interface().(type) {
 	case *time.Time:
@@ -265,8 +266,9 @@ func parseTime(text string) (time.Time, error) {
 	return t.UTC(), err
 }
 
-// readBody decodes a body into v and records its problems. It returns an error only if the body is not one JSON value.
-// It reads the body twice: once to find every problem and its place, and, if there is none, once to decode it.
+// readBody decodes a body into v and records its problems. It returns an error only if the body is not a single JSON
+// value. It parses the body twice: first to find every problem and its place, then, if there is none, to decode the
+// values.
 func (in *input) readBody(body []byte, v reflect.Value, problems *apierr.List) error {
 	if len(bytes.TrimLeft(body, " \t\r\n")) == 0 {
 		return errMalformed.Detailf("The body is empty. Send a JSON object.")
@@ -317,13 +319,13 @@ func syntaxError(err error) error {
 	return errMalformed.Detailf("The body is not valid JSON in UTF-8.")
 }
 
-// checker compares a body with its schema and records the problems.
+// checker compares a request body with its schema and records the problems.
 type checker struct {
 	*jsontext.Decoder
 	problems *apierr.List
 }
 
-// skip reads a whole value.
+// skip reads and ignores the next value, including its members.
 func (c *checker) skip() error {
 	for depth := c.StackDepth(); ; {
 		if _, err := c.ReadToken(); err != nil {
@@ -338,14 +340,15 @@ func (c *checker) skip() error {
 	}
 }
 
-// note records a problem of the value just read.
+// note records a problem with the value just read, unless message is empty.
 func (c *checker) note(code, message string) {
 	if message != "" {
 		c.problems.Add(code, string(c.StackPointer()), message)
 	}
 }
 
-// jsonTypes describes the type of a value for people, by the type in its schema, and lists the kinds of its token.
+// jsonTypes contains, for each type of a schema, the kinds of its JSON tokens and the message for a value of another
+// type.
 var jsonTypes = map[string]struct{ kinds, message string }{
 	huma.TypeObject:  {"{", "The value must be a JSON object."},
 	huma.TypeArray:   {"[", "The value must be an array."},
@@ -355,7 +358,8 @@ var jsonTypes = map[string]struct{ kinds, message string }{
 	huma.TypeNumber:  {"0", "The value must be a JSON number, not a string."},
 }
 
-// check reads the next value and records how it differs from its schema. It returns syntax errors only.
+// check reads the next value and records how it differs from its schema. It returns an error only for invalid JSON
+// syntax.
 func (c *checker) check(s *huma.Schema) error {
 	want := jsonTypes[s.Type]
 	if kind := c.PeekKind(); !strings.ContainsRune(want.kinds, rune(kind)) || kind == 0 {
@@ -368,7 +372,7 @@ func (c *checker) check(s *huma.Schema) error {
 	switch {
 	case s.Type == huma.TypeObject && hasTexts(s):
 		return c.checkTexts()
-	case s.Type == huma.TypeObject && s.AdditionalProperties != false: // any object: the domain knows its members
+	case s.Type == huma.TypeObject && s.AdditionalProperties != false: // the domain checks its members
 		return c.skip()
 	case s.Type == huma.TypeObject:
 		return c.checkObject(s)
@@ -397,13 +401,13 @@ func (c *checker) check(s *huma.Schema) error {
 	return nil
 }
 
-// hasTexts reports whether the members of an object may have any name, and are strings.
+// hasTexts reports whether a schema describes an object with members of any name whose values are strings.
 func hasTexts(s *huma.Schema) bool {
 	value, ok := s.AdditionalProperties.(*huma.Schema)
 	return ok && value.Type == huma.TypeString
 }
 
-// checkTexts checks an object whose members may have any name, and are strings.
+// checkTexts checks an object with members of any name whose values must be strings.
 func (c *checker) checkTexts() error {
 	if _, err := c.ReadToken(); err != nil {
 		return err
@@ -466,7 +470,7 @@ func (c *checker) checkObject(s *huma.Schema) error {
 	return nil
 }
 
-// noteUnknown records an unknown member. It shortens the name, which is chosen by the client.
+// noteUnknown records an unknown member. It shortens the member's name, which can be of any length.
 func (c *checker) noteUnknown() {
 	p := c.StackPointer()
 	if name := p.LastToken(); len(name) > 64 {
@@ -508,17 +512,17 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// Formats of strings that are not one line of text.
+// Formats of strings that are not a single line of text.
 const (
 	multiline = "multiline" // may contain line breaks and tabs
 	inCSV     = "csv"       // a CSV file, whose cells are checked separately
 	inCountry = "country"   // the code of a country, which the domain checks
 )
 
-// checkString returns a message if a string violates its schema, or "".
+// checkString returns a message if text violates its schema, or "".
 func checkString(s *huma.Schema, text string) string {
 	if s.Format == inCountry && text != "" && text == strings.TrimSpace(text) {
-		return "" // identity.Country checks it, so that a wrong code is listed together with the other problems of a person
+		return "" // identity.Country reports a wrong code together with the other problems of a person
 	}
 	if s.MinLength != nil && utf8.RuneCountInString(text) < *s.MinLength {
 		return "The text must have at least " + count(*s.MinLength, "character") + "."
@@ -530,7 +534,7 @@ func checkString(s *huma.Schema, text string) string {
 		return "The value must be one of: " + strings.Join(strings.Fields(fmt.Sprintln(s.Enum...)), ", ") + "."
 	}
 	if s.ContentEncoding != "" || s.Format == inCSV {
-		return "" // checked by its decoder
+		return "" // the decoder of the value checks it
 	}
 	isBad := func(r rune) bool {
 		return identity.Unprintable(r) && (s.Format != multiline || !strings.ContainsRune("\r\n\t", r))
@@ -558,7 +562,7 @@ func checkString(s *huma.Schema, text string) string {
 	return ""
 }
 
-// checkInt returns a message if an integer is out of its schema's range, or "".
+// checkInt returns a message if an integer is outside the range of its schema, or "".
 func checkInt(s *huma.Schema, n int64) string {
 	if s.Minimum != nil && n < int64(*s.Minimum) {
 		return fmt.Sprintf("The value must be at least %d.", int64(*s.Minimum))

@@ -15,8 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/payee/destination"
 )
 
-// Payment destinations. Every operation exists twice: for a recipient of the company, whose ID is in the path, and for
-// a user, whose ID is in the body or query.
+// Payment destinations. Every operation exists in two forms: for a recipient of the company, whose ID is in the path,
+// and for a user, whose ID is in the body or the query.
 type (
 	recipientDestinationCreateInput struct {
 		CompanyID   string `path:"company_id"`
@@ -140,7 +140,7 @@ type (
 		DistributionID string `query:"distribution_id" required:"true" maxLength:"64"`
 	}
 
-	// DestinationDetails is exported because the contract leaves out what an unexported embedded type has.
+	// DestinationDetails is exported because the contract omits the fields of unexported embedded types.
 	DestinationDetails struct {
 		DistributionID string         `json:"distribution_id"`
 		Type           string         `json:"distribution_type" enum:"crypto,fiat"`
@@ -177,7 +177,7 @@ type (
 		Code   string `json:"code" doc:"The bank's code for a returned prenote, or empty."`
 		Until  *Time  `json:"waits_until,omitempty" doc:"Nothing is paid before, because of a prenote."`
 		At     Time   `json:"checked" doc:"Time of the result, or of the request."`
-		// Confirmed is also set for an account that no bank has answered for.
+		// Confirmed is also set for an account for which no bank has answered.
 		Confirmed *Time `json:"confirmed,omitempty" doc:"When the owner confirmed the account despite the result."`
 	}
 
@@ -330,14 +330,14 @@ type (
 	}
 )
 
-// setup returns the properties of the installation that destinations depend on.
+// setup returns the networks and other settings of the installation that destinations depend on.
 func (c *request) setup() destination.Setup {
 	setup := c.Payroll.Destinations()
 	setup.Sealer = c.Sealer
 	return setup
 }
 
-// forUser calls f with the ID of the user that a request acts for.
+// forUser calls f with the ID of the user for whom the request acts.
 func forUser[T any](
 	ctx context.Context, tx *db.Tx, c *request, userID string, f func(id string) (T, error),
 ) (T, error) {
@@ -348,7 +348,7 @@ func forUser[T any](
 	return f(u.ID)
 }
 
-// shown returns a destination as a response shows it to its owner.
+// shown returns a destination in the form of a response to its owner.
 func shown[T recipientDestination | userDestination](c *request, d destination.Destination) T {
 	data := jsontext.Value(d.Data)
 	if len(data) == 0 {
@@ -382,7 +382,7 @@ func shown[T recipientDestination | userDestination](c *request, d destination.D
 	return T(recipientDestination{d.OwnerID, details})
 }
 
-// shownOrErr is shown for the result of a function that can fail.
+// shownOrErr is like shown, for the results of a function that can fail.
 func shownOrErr[T recipientDestination | userDestination](
 	c *request, d destination.Destination, err error,
 ) (*T, error) {
@@ -392,7 +392,7 @@ func shownOrErr[T recipientDestination | userDestination](
 	return new(shown[T](c, d)), nil
 }
 
-// allShown is shown for a list.
+// allShown is like shown, for a list.
 func allShown[T recipientDestination | userDestination](c *request, all []destination.Destination) []T {
 	list := make([]T, len(all))
 	for i, d := range all {
@@ -620,7 +620,7 @@ func getUserDestinationFields(
 	return forUser(ctx, tx, c, in.UserID, func(id string) (*requiredFields, error) { return in.fields(ctx, tx, c, id) })
 }
 
-// fields returns the fields that a payee's destination in the currency requires.
+// fields returns the fields that a payee's destination in this currency requires.
 func (w destinationCurrency) fields(
 	ctx context.Context, tx *db.Tx, c *request, ownerID string,
 ) (*requiredFields, error) {

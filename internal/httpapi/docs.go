@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	_ "embed" // of the files below
+	_ "embed" // for the files below
 	"encoding/hex"
 	"errors"
 	"html/template"
@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// docs/scalar.js.gz is dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4, unchanged,
+// docs/scalar.js.gz is the unchanged file dist/browser/standalone.js of the npm package @scalar/api-reference 1.46.4,
 // compressed with gzip -9n. Its license is in the same directory.
 var (
 	//go:embed docs/scalar.js.gz
@@ -26,7 +26,8 @@ var (
 	docsScript []byte
 )
 
-// The scripts of the page /reference. Their paths change with their content, so browsers may cache them indefinitely.
+// Paths of the scripts of the page /reference. A path changes with the script's content, so browsers may cache the
+// scripts indefinitely.
 var (
 	scalarPath = docsPath("scalar", scalarGzip)
 	scriptPath = docsPath("docs", docsScript)
@@ -37,11 +38,11 @@ func docsPath(name string, content []byte) string {
 	return "/reference/static/" + name + "-" + hex.EncodeToString(sum[:6]) + ".js"
 }
 
-// scalar returns the script for clients that do not accept gzip.
+// scalar returns the uncompressed script, for clients that do not accept gzip.
 var scalar = sync.OnceValue(func() []byte {
 	r, err := gzip.NewReader(bytes.NewReader(scalarGzip))
 	if err != nil {
-		panic(err) // the data is embedded, so tests would fail
+		panic(err) // the data is embedded, so tests would already fail
 	}
 	plain, err := io.ReadAll(r)
 	if err != nil {
@@ -50,11 +51,12 @@ var scalar = sync.OnceValue(func() []byte {
 	return plain
 })
 
-// docsPolicy allows the page to load resources of this service only. Scalar sets styles from its script.
+// docsPolicy is a Content-Security-Policy that allows a page to load resources only from this service. It allows
+// inline styles because Scalar's script sets them.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"font-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 
-// inlinePolicy is the policy of a page with styles of its own and nothing else.
+// inlinePolicy is a Content-Security-Policy that allows a page inline styles and nothing else.
 const inlinePolicy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; " +
 	"base-uri 'none'"
 
@@ -77,8 +79,8 @@ is also Markdown: <a href="/llms.txt">llms.txt</a> lists the files.</p>
 </html>
 `))
 
-// mountReference serves the contract as a page that loads nothing from other hosts. In the sandbox the page sends
-// requests with the public key of the sandbox.
+// mountReference serves the page /reference, which presents the contract and loads nothing from other hosts. In the
+// sandbox the page sends requests with the sandbox's public API key.
 func (s *server) mountReference() {
 	key := ""
 	if s.Env == identity.Sandbox {
@@ -86,7 +88,7 @@ func (s *server) mountReference() {
 	}
 	var b bytes.Buffer
 	if err := docsPage.Execute(&b, struct{ Key, Scalar, Script string }{key, scalarPath, scriptPath}); err != nil {
-		panic(err) // the data is constant, so tests would fail
+		panic(err) // the data is constant, so tests would already fail
 	}
 	serve := func(w *responseWriter, _ *http.Request) {
 		h := w.Header()
@@ -107,17 +109,17 @@ func (s *server) mountReference() {
 	})
 }
 
-// securityContactAge is how long a copy of security.txt is valid.
+// securityContactAge is the period of validity that security.txt states.
 const securityContactAge = 180 * 24 * time.Hour
 
-// serveSecurityContact serves security.txt (RFC 9116), which says where to report vulnerabilities.
+// serveSecurityContact serves security.txt (RFC 9116), which states where to report vulnerabilities.
 func (s *server) serveSecurityContact(w *responseWriter, _ *http.Request) {
 	expires := s.Now().UTC().Add(securityContactAge).Format(time.RFC3339)
 	serveFile(w, "text/plain; charset=utf-8", []byte("Contact: "+s.SecurityContact+"\nExpires: "+expires+
 		"\nPreferred-Languages: en\n"))
 }
 
-// serveCompressed serves zipped to clients that accept gzip, and to others the same file without compression.
+// serveCompressed serves zipped to clients that accept gzip, and the uncompressed result of plain to others.
 func serveCompressed(w *responseWriter, r *http.Request, contentType string, plain func() []byte, zipped []byte) {
 	w.Header().Set("Vary", "Accept-Encoding")
 	if !takesGzip(r.Header) {
@@ -134,7 +136,7 @@ func zip(plain []byte) []byte {
 	w := gzip.NewWriter(&b)
 	_, err := w.Write(plain)
 	if err := errors.Join(err, w.Close()); err != nil {
-		panic(err) // a buffer accepts every write
+		panic(err) // writing to a buffer never fails
 	}
 	return b.Bytes()
 }

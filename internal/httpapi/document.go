@@ -27,7 +27,7 @@ type (
 
 	uploadInput struct {
 		Body  uploadBody
-		image kyc.Image // read before the transaction
+		image kyc.Image // read before the transaction begins
 	}
 
 	uploadBody struct {

@@ -30,7 +30,7 @@ type (
 		Meta meta             `json:"meta"`
 	}
 
-	// EarningSummary is exported because the contract leaves out what an unexported embedded type has.
+	// EarningSummary is exported because the contract omits the fields of unexported embedded types.
 	EarningSummary struct {
 		PaymentID   string       `json:"payment_id" doc:"Subpayroll or income."`
 		Type        string       `json:"type" enum:"payroll,income"`
@@ -221,7 +221,7 @@ func exportEarningYear(ctx context.Context, tx *db.Tx, c *request, in *earningYe
 	return sent(document.EarningsCSV(year, all))
 }
 
-// earnedIn returns the payments to a user that arrived in a year.
+// earnedIn returns the payments that a user received in a year, with the user and the year.
 func (c *request) earnedIn(ctx context.Context, tx *db.Tx, in *earningYearGet) (identity.User, int, []earnings.Payment,
 	error) {
 	year := cmp.Or(in.Year, tx.Now().UTC().Year())

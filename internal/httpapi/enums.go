@@ -6,13 +6,13 @@ import (
 	"github.com/stipend/stipend/internal/oauth"
 )
 
-// Types of fields that have one of a list of values. Lists that are short enough are in the field's enum tag.
+// Types of fields whose value is one of a fixed list. A short list is in the field's enum tag instead.
 type (
 	claimState      string
 	payrollState    string
 	paymentState    string
 	timelineState   string // of a payroll or payment
-	previousState   string // as timelineState, or empty at creation
+	previousState   string // like timelineState, but empty at creation
 	kycState        string
 	kybState        string
 	onboardingState string
@@ -31,7 +31,7 @@ type (
 
 func oneOf(values ...any) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: values} }
 
-// Schema explains the reasons why a recipient cannot be paid.
+// Schema returns a schema that explains the reasons why a recipient cannot be paid.
 func (unpayableReason) Schema(huma.Registry) *huma.Schema {
 	s := oneOf("no_distribution", "currency_not_supported", "account_check", "account_check_failed",
 		"correction_requested", "correction_disputed", "payment_stopped")

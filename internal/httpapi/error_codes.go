@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// explanation documents an error code on its page of the documentation.
+// explanation describes an error code on its page of the documentation.
 type explanation struct {
 	Code   string
 	Status int
@@ -19,7 +19,7 @@ type explanation struct {
 	Do     string // what to do next
 }
 
-// explanations lists every error code, in the order of the statuses.
+// explanations lists every error code, sorted by HTTP status.
 var explanations = []explanation{
 	{
 		"malformed_json", 400, "The body is not valid JSON",
@@ -412,7 +412,8 @@ var explanationOf = func() map[string]explanation {
 	return m
 }()
 
-// titleOf returns the title of a code. A code without an explanation gets a title made from its words.
+// titleOf returns the title of an error code. The title of a code without an explanation is made from the words of
+// the code.
 func titleOf(code string) string {
 	if e, ok := explanationOf[code]; ok {
 		return e.Title
@@ -424,8 +425,8 @@ func titleOf(code string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// errorCodes returns the error codes of an operation in the order of their statuses: those that it declares and
-// those that follow from its declaration.
+// errorCodes returns the error codes of an operation, sorted by HTTP status: the declared codes and those that follow
+// from the rest of its declaration.
 func (rt route) errorCodes(reg huma.Registry, in *input) []string {
 	can := map[string]bool{errVersion.Code: true, errMisdirected.Code: !anyHost(rt.path)}
 	add := func(codes ...string) {
@@ -484,7 +485,7 @@ func (rt route) errorCodes(reg huma.Registry, in *input) []string {
 	return all
 }
 
-// bodyCodes adds the codes that the decoder can return for values of a schema.
+// bodyCodes passes to add the codes that the decoder can return for values of a schema.
 func bodyCodes(reg huma.Registry, s *huma.Schema, add func(...string)) {
 	s = resolve(reg, s)
 	switch s.Type {

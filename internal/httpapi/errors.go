@@ -50,7 +50,7 @@ var (
 	errNoSuchRoute = apierr.NotFoundErr.Detailf("No operation has this address. Check the path.")
 )
 
-// asFault returns the error that a client may see. Any error that is not a Fault is internal.
+// asFault returns the error that the client receives. It returns an internal error for any error that is not a Fault.
 func asFault(err error) *apierr.Fault {
 	if f, ok := apierr.As(err); ok {
 		return f
@@ -75,7 +75,7 @@ func statusOf(f *apierr.Fault) int {
 	return int(f.Kind)
 }
 
-// problem is an error response: the members of RFC 9457, without nesting, and our own.
+// problem is an error response: the members that RFC 9457 defines, and additional ones of this API, without nesting.
 type problem struct {
 	Type      string  `json:"type" doc:"Address of this service that explains the code."`
 	Title     string  `json:"title"`
@@ -88,7 +88,7 @@ type problem struct {
 	Missing []string `json:"missing,omitempty" doc:"With documents_incomplete and profile_incomplete: what is missing."`
 }
 
-// wrong is one problem of a request.
+// wrong describes one problem of a request.
 type wrong struct {
 	Code    string `json:"code"`
 	In      string `json:"in" enum:"body,query,path,header"`
@@ -96,10 +96,11 @@ type wrong struct {
 	Message string `json:"message"`
 }
 
-// hintMissing is the hint whose words are sent as an array.
+// hintMissing is the name of the hint whose space-separated words are sent as a JSON array.
 const hintMissing = "missing"
 
-// render returns the error response of a Fault. Its hints, such as an existing ID, become members of the response.
+// render returns the status and the body of an error response. The fault's hints, such as an existing ID, become
+// members of the response.
 func render(f *apierr.Fault, requestID string) (status int, body []byte) {
 	status = statusOf(f)
 	p := problem{
@@ -110,7 +111,7 @@ func render(f *apierr.Fault, requestID string) (status int, body []byte) {
 		p.Errors = append(p.Errors, showField(w))
 	}
 	body, err := json.Marshal(p)
-	if err != nil { // a fault with text that is not UTF-8
+	if err != nil { // the fault contains text that is not valid UTF-8
 		body, _ = json.Marshal(p, jsontext.AllowInvalidUTF8(true))
 	}
 	if len(f.Meta) > 0 {
@@ -123,7 +124,7 @@ func render(f *apierr.Fault, requestID string) (status int, body []byte) {
 	return status, body
 }
 
-// withoutHeaders returns the Fault without the hints that are sent as headers.
+// withoutHeaders returns the Fault without the hints that are sent as response headers.
 func withoutHeaders(f *apierr.Fault) *apierr.Fault {
 	if len(f.Meta) == 0 {
 		return f
@@ -135,7 +136,7 @@ func withoutHeaders(f *apierr.Fault) *apierr.Fault {
 	return &c
 }
 
-// retryAfter returns the Retry-After header of a Fault in seconds, or "".
+// retryAfter returns the value of the Retry-After header for a Fault, in seconds, or "".
 func retryAfter(f *apierr.Fault) string {
 	if s := f.Meta["retry_after"]; s != "" {
 		return s

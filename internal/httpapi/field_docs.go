@@ -1,6 +1,6 @@
 package httpapi
 
-// fieldDoc describes every field or parameter with a name, wherever it occurs. A doc or example tag on a field
+// fieldDoc describes every field or parameter with a given name, wherever it occurs. A doc or example tag of a field
 // overrides it.
 type fieldDoc struct {
 	doc     string

@@ -26,7 +26,7 @@ type servedRoute struct {
 	maxBody  int64 // in bytes
 }
 
-// serveRoute returns the handler of a route: it authenticates, authorizes, decodes and executes a request.
+// serveRoute returns the handler of a route, which authenticates, authorizes, decodes and executes requests.
 func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Request) {
 	served := &servedRoute{
 		server: s, rt: rt, in: in, template: rt.method + " " + rt.path, limits: s.writes, maxBody: rt.maxBody(),
@@ -39,7 +39,7 @@ func (s *server) serveRoute(rt route, in *input) func(*responseWriter, *http.Req
 		if rt.deprecated != nil {
 			rt.deprecated.announce(w.Header(), s.BaseURL)
 		}
-		if rt.handler.paysBy402() && r.Method != rt.method { // HEAD, which would create claims
+		if rt.handler.paysBy402() && r.Method != rt.method { // a HEAD request would create claims
 			s.refuse(w, errMethod.Set("allow", rt.method))
 			return
 		}
@@ -90,7 +90,7 @@ func (s *servedRoute) serve(w *responseWriter, r *http.Request) error {
 	return nil
 }
 
-// doWithKey returns the response of a write with an idempotency key.
+// doWithKey executes a write that has an idempotency key and returns its response.
 func (s *servedRoute) doWithKey(c *request, w *responseWriter, r *http.Request, body []byte, key idempotencyKey) (
 	out []byte, err error,
 ) {
@@ -120,7 +120,7 @@ func (s *servedRoute) decodeAndDo(c *request, w *responseWriter, r *http.Request
 	if s.in.company != nil && !c.actsFor(v.Elem().FieldByIndex(s.in.company)) {
 		return nil, s.denyOtherCompany(r.Context(), c.by, s.template, w.requestID)
 	}
-	if key != nil { // computed here so that a large body can be freed before the handler runs
+	if key != nil { // computed now, so that a large body can be freed before the handler runs
 		key.fingerprint = fingerprint(r, s.in, body)
 	}
 	return s.do(r.Context(), c, w, v.Interface(), key)
@@ -153,7 +153,7 @@ func (s *servedRoute) authorize(c *request, w *responseWriter, r *http.Request) 
 	return nil
 }
 
-// readKey returns the idempotency key of a write, or "" if it has none.
+// readKey returns the idempotency key of a write, or "" if the request has none.
 func (s *servedRoute) readKey(c *request, r *http.Request) (string, error) {
 	if s.rt.kind == read {
 		return "", nil
@@ -165,7 +165,7 @@ func (s *servedRoute) readKey(c *request, r *http.Request) (string, error) {
 	return key, err
 }
 
-// read decodes a request into a new value of the input type. One error lists all its problems.
+// read decodes a request into a new value of the input type. It returns a single error that lists all problems.
 func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error) {
 	v = reflect.New(in.typ)
 	var problems apierr.List
@@ -180,7 +180,8 @@ func (in *input) read(r *http.Request, body []byte) (v reflect.Value, err error)
 	return v, problems.Err()
 }
 
-// do runs the handler in the transaction of its kind and returns the response body, or nil if a file was sent.
+// do runs the handler, in a transaction if its kind requires one, and returns the response body, or nil if the
+// handler has sent a file.
 func (s *servedRoute) do(
 	ctx context.Context, c *request, w *responseWriter, asked any, key *keyedWrite,
 ) (out []byte, err error) {
@@ -237,13 +238,14 @@ func (s *servedRoute) do(
 	return out, err
 }
 
-// changesCompany reports whether a route is refused while the company of the credential is frozen. The sandbox's own
-// routes simulate what happens outside.
+// changesCompany reports whether a route is refused while the credential's company is frozen. Sandbox routes are not
+// refused, because they simulate events from outside, such as deposits.
 func (rt *route) changesCompany() bool {
 	return rt.kind == write && rt.scope != public && !rt.sandboxOnly
 }
 
-// doOnce executes a write with an idempotency key, or returns its stored response and says so in a header.
+// doOnce executes a write with an idempotency key. If a response is stored for the key, doOnce returns that response
+// and sets a header that marks it as repeated.
 func (s *servedRoute) doOnce(
 	ctx context.Context, w *responseWriter, key *keyedWrite, run func(context.Context, *db.Tx) ([]byte, error),
 	ahead []db.Prefetch,
@@ -255,7 +257,7 @@ func (s *servedRoute) doOnce(
 	return out, err
 }
 
-// actsFor sets the acting company in the input. It reports false if the input names another company than the
+// actsFor sets the acting company in the input. It returns false if the input names a company other than the
 // credential's.
 func (c *request) actsFor(field reflect.Value) bool {
 	c.company = c.by.CompanyID

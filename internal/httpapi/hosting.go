@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/travelrule"
 )
 
-// Statements about the wallets of destinations, which the travel rule demands.
+// Declarations about the wallets of destinations, which the travel rule requires.
 type (
 	walletHosting struct {
 		Hosting  string `json:"hosting" enum:"self_hosted,vasp"`
@@ -83,7 +83,8 @@ func showWallet(d destination.Destination, w travelrule.Wallet, now time.Time) *
 	return out
 }
 
-// declareNew stores the statement about the wallet of a destination that was just created or replaced, if there is one.
+// declareNew stores the declaration about the wallet of a destination that was just created or replaced. It does
+// nothing if w is nil.
 func declareNew(ctx context.Context, tx *db.Tx, c *request, d destination.Destination, w *walletHosting) error {
 	if w == nil {
 		return nil

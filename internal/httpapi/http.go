@@ -1,16 +1,16 @@
-// Package httpapi serves the JSON API: it turns HTTP requests into calls of domain functions and their results into
+// Package httpapi serves the JSON API: it converts HTTP requests to calls of domain functions, and their results to
 // responses.
 //
-// The variable routes lists every operation. A route gets authentication, authorization, rate limits, the acting
-// company, strict decoding of parameters and body, idempotency, paging, error responses and its part of the contract
-// at /openapi.json from its declaration. A handler decodes nothing and decides nothing: it maps the request to one
-// domain call and the result to a response.
+// The variable routes lists every operation. From its declaration, a route gets authentication, authorization, rate
+// limits, the acting company, strict decoding of parameters and body, idempotency, paging, error responses and its
+// part of the contract at /openapi.json. A handler only maps the decoded request to one domain call and the result to
+// a response.
 //
-// One request is one transaction. The effect of a write, its idempotency key and its stored response commit
+// One request is one transaction. The effect of a write, its idempotency key and its stored response are committed
 // together. A handler may run more than once and must not have effects outside its transaction.
 //
-// Authorization is deny by default: a route without a scope stops the service at start, and a path without a route
-// gets 404.
+// Authorization is deny by default: a route without a scope prevents the service from starting, and a path without a
+// route gets 404.
 //
 // The package writes only the table idempotency, contains no business rules, and never converts amounts to floating
 // point.
@@ -59,41 +59,41 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// Version is the version of the interface, sent with every answer.
+// Version is the version of the API, which every response states.
 const Version = "2.0"
 
 // Deps are the dependencies of the API. DB, Now and Env are required.
 type Deps struct {
 	DB *db.DB
-	// SecurityContact is the URL for reports of vulnerabilities (RFC 9116), such as mailto:security@pay.example. If empty,
-	// there is no security.txt.
+	// SecurityContact is the URL for reports of vulnerabilities (RFC 9116), such as mailto:security@pay.example. If it
+	// is empty, no security.txt is served.
 	SecurityContact string
 	Payroll         *payroll.Service
 	Claim           *claim.Service
 	// Platforms creates the companies of platforms.
 	Platforms *platform.Service
-	// Branding changes how payers see a merchant.
+	// Branding changes the name, logo and colors that payers of a merchant see.
 	Branding *branding.Service
 	// Schedule creates payrolls that repeat.
 	Schedule *schedule.Service
-	// Links creates claims from payment links.
+	// Links creates claims when payers open payment links.
 	Links *paymentlink.Service
-	// Proposals stores payrolls and claims that a person must confirm.
+	// Proposals stores payrolls and claims that an agent prepared and a person must confirm.
 	Proposals *proposal.Service
-	// Withdrawal pays out company balances.
+	// Withdrawal pays out the balances of companies.
 	Withdrawal *withdrawal.Service
 	// TravelRule stores who hosts the wallets of destinations, and proofs that their owners control them.
 	TravelRule *travelrule.Service
 	// Debits collects money from the bank accounts of companies.
 	Debits *directdebit.Service
-	// Webhooks holds the URL policy of endpoints and seals their secrets.
+	// Webhooks holds the policy for the URLs of endpoints and encrypts their secrets.
 	Webhooks delivery.Setup
-	// BaseURL is the address of the API, AuthURL that of the page where users authorize apps. Neither ends with a
-	// slash.
+	// BaseURL is the address of the API, and AuthURL the address of the page where users authorize apps. Neither ends
+	// with a slash.
 	BaseURL, AuthURL string
-	// ServiceName is the name of the service in documents. If empty, it is Stipend.
+	// ServiceName is the name of the service in documents. If it is empty, the name is Stipend.
 	ServiceName string
-	// Env is the environment that credentials must belong to. Sandbox routes exist only in the sandbox.
+	// Env is the environment to which credentials must belong. Sandbox routes exist only in the sandbox.
 	Env identity.Environment
 	// Sealer encrypts personal data and secrets at rest.
 	Sealer *identity.Sealer
@@ -105,27 +105,29 @@ type Deps struct {
 	Funding *virtualaccount.Service
 	// Vendor pays vendors against their invoices.
 	Vendor *vendorbill.Service
-	// Sandbox implements the sandbox routes. Without it they do not exist.
+	// Sandbox implements the sandbox routes. If it is nil, these routes do not exist.
 	Sandbox Sandbox
-	// TryKey is the API key that the page /docs sends requests with. Only a sandbox sets it.
+	// TryKey is the API key with which the page /reference sends requests. It is set only in a sandbox.
 	TryKey string
-	// Now is the clock of rate limits and logs. Business time is the transaction time.
+	// Now is the clock of rate limits and logs. Business logic uses the transaction's time instead.
 	Now func() time.Time
 	// Reads and Writes limit the requests of one credential per second. Zero means no limit.
 	Reads, Writes float64
-	// Bodies limits the memory that request bodies use in the process. Nil means a budget of its own.
+	// Bodies limits the memory that request bodies use in the process. Nil means a new budget for this API only.
 	Bodies *ratelimit.BodyBudget
-	// Opened limits the claims of payment links that one network opens. Nil means a limit of its own.
+	// Opened limits the claims that each network creates by opening payment links. Nil means a new limit for this API
+	// only.
 	Opened *ratelimit.Limiter
-	// Hosts are the accepted Host names. Empty means all.
+	// Hosts lists the accepted Host names. If it is empty, every name is accepted.
 	Hosts []string
-	// Ready reports why the service should not receive requests. Nil means that only the database is checked.
+	// Ready returns an error if the service should not receive requests. If it is nil, only the database is checked.
 	Ready func(context.Context) error
-	// Problems returns what the response of /readyz reports although the service should receive requests. Nil means none.
+	// Problems returns problems to report in the response of /readyz although the service can receive requests. It may
+	// be nil.
 	Problems func(context.Context) ([]string, error)
-	// Observe receives every routed request, for metrics.
+	// Observe is called after every routed request, for metrics.
 	Observe func(ctx context.Context, method, route string, status int, took time.Duration)
-	// Requests records the requests of programs for their companies. Nil records nothing.
+	// Requests records the requests that programs send for their companies. If it is nil, nothing is recorded.
 	Requests *requestlog.Log
 	Log      *slog.Logger
 }
@@ -133,7 +135,7 @@ type Deps struct {
 // New returns the handler of the API.
 func New(d Deps) http.Handler { return newServer(d, routes) }
 
-// NewServer returns an HTTP server with timeouts that prevent slow clients from holding connections.
+// NewServer returns an HTTP server with timeouts that keep slow clients from holding connections open.
 func NewServer(addr string, h http.Handler) *http.Server {
 	return &http.Server{
 		Addr:              addr,
@@ -146,16 +148,16 @@ func NewServer(addr string, h http.Handler) *http.Server {
 	}
 }
 
-// kind is how a route uses the database.
+// kind states how a route uses the database.
 type kind int
 
 const (
 	read   kind = iota // one read-only snapshot
-	write              // one transaction, with idempotency
-	direct             // none: the handler opens its own
+	write              // one transaction, with support for idempotency keys
+	direct             // no transaction: the handler opens its own
 )
 
-// Body limits.
+// Maximum sizes of request bodies, in bytes.
 const (
 	defaultBodyLimit = ratelimit.SmallBodySize
 	payrollLimit     = 8 << 20
@@ -163,44 +165,44 @@ const (
 	imageLimit       = 15 << 20 // 10 MiB in base64
 )
 
-// route declares one operation: its address, its authorization, its handler and what the contract says about it.
+// route declares one operation: its address, its authorization, its handler and its documentation in the contract.
 type route struct {
 	method, path string
 	name         string         // unique operation ID in the contract
-	scope        identity.Scope // required of the credential; public requires no credential
-	orScope      identity.Scope // a second scope that suffices as well; may be empty
-	apiKeyOnly   bool           // reject OAuth tokens, whatever their scopes
-	platforms    bool           // apiKeyOnly, and a platform's token for a company that it created
+	scope        identity.Scope // scope that the credential must have; public requires no credential
+	orScope      identity.Scope // alternative scope that also suffices; may be empty
+	apiKeyOnly   bool           // rejects OAuth tokens, whatever their scopes
+	platforms    bool           // like apiKeyOnly, but also accepts a platform's token for its companies
 	sandboxOnly  bool           // absent outside the sandbox
-	perNetwork   bool           // public, and each network can send a few requests a second only
+	perNetwork   bool           // public, and limited to a few requests a second per network
 	kind         kind
 	bodyLimit    int64        // in bytes; zero means defaultBodyLimit
 	keyRequired  bool         // an API key must send an Idempotency-Key
 	bodyOptional bool         // an empty body means {}
-	proposes     bool         // agents may use the operation although it writes, because a person decides on the result
-	deprecated   *deprecation // nil if the operation stays
-	files        []string     // content types of a handler that sends a file; nil means CSV
+	proposes     bool         // agents may use the write: it only stores a proposal, on which a person decides
+	deprecated   *deprecation // nil unless the operation will be removed
+	files        []string     // content types of the files that the handler sends; nil means CSV
 	handler      handler
 	summary      string // one line without a final period
 	description  string // further rules; may be empty
 	example      string // JSON example of the request body; generated from the schema if empty
-	// errors lists the error codes of the handler. Codes that follow from the other fields and from the types of
-	// the input are added to it by errorCodes.
+	// errors lists the error codes that the handler returns. The function errorCodes adds the codes that follow from the
+	// other fields and from the types of the input.
 	errors []string
 }
 
-// deprecation says that an operation will be removed.
+// deprecation announces that an operation will be removed.
 type deprecation struct {
 	from, sunset time.Time // since when it is deprecated, and until when it works
 }
 
-// since returns the value of the header Deprecation (RFC 9745).
+// since returns the value of the Deprecation header (RFC 9745).
 func (d *deprecation) since() string { return "@" + strconv.FormatInt(d.from.Unix(), 10) }
 
-// until returns the value of the header Sunset (RFC 8594).
+// until returns the value of the Sunset header (RFC 8594).
 func (d *deprecation) until() string { return d.sunset.UTC().Format(http.TimeFormat) }
 
-// announce adds the headers of a deprecated operation to a response.
+// announce adds the headers that mark an operation as deprecated to a response.
 func (d *deprecation) announce(h http.Header, baseURL string) {
 	h.Set("Deprecation", d.since())
 	h.Set("Sunset", d.until())
@@ -216,29 +218,29 @@ const anyScope = "any"
 // credentialPath is the path of the operation that describes the caller's own credential.
 const credentialPath = "/api/credential" //nolint:gosec // a path
 
-// handler is a typed function with the types of its input and output.
+// handler is a typed handler function together with the types of its input and output.
 type handler struct {
 	in, out reflect.Type
 	run     func(ctx context.Context, tx *db.Tx, c *request, in any) (any, error)
-	// preprocess runs once before the transaction. It does slow work, such as decoding an image, and completes the
-	// input.
+	// preprocess runs once before the transaction. It does slow work, such as decoding an image, and stores the results
+	// in the input.
 	preprocess func(ctx context.Context, c *request, in any) error
-	// adaptStored rewrites a stored response before it is returned for a repeated Idempotency-Key. It may be nil.
+	// adaptStored rewrites the stored response that is returned for a repeated Idempotency-Key. It may be nil.
 	adaptStored func(string) string
-	// prefetch returns the keys of rows that run will read, so that requests that share a transaction read them
-	// together.
+	// prefetch names the rows that run will read, so that they are read together for all requests that share a
+	// transaction.
 	prefetch func(c *request, in any) []db.Prefetch
-	// secret means that the response contains a secret, which is encrypted where the response is stored.
+	// secret reports whether the response contains a secret. The response is then encrypted where it is stored.
 	secret bool
 }
 
-// withSecret marks a handler whose response contains a secret. The stored response is encrypted.
+// withSecret marks a handler whose response contains a secret, so that the stored response is encrypted.
 func withSecret(h handler) handler {
 	h.secret = true
 	return h
 }
 
-// request is what a handler gets besides its input.
+// request is the context of a request that a handler receives in addition to its input.
 type request struct {
 	*server
 	by identity.Principal
@@ -247,7 +249,7 @@ type request struct {
 	network string // rate-limit key of the client's address
 }
 
-// file is a response that is not JSON. It is written within the transaction because it may be long.
+// file is a response that is not JSON. It is written within the transaction, piece by piece, because it may be long.
 type file struct {
 	name        string
 	contentType string // "" means CSV
@@ -260,7 +262,7 @@ func (h *handler) sendsFile() bool { return h.out == reflect.TypeFor[file]() }
 // paysBy402 reports whether the handler responds with the statuses and headers of x402.
 func (h *handler) paysBy402() bool { return h.out == reflect.TypeFor[paymentAnswer]() }
 
-// fileTime is how long a client may take to download a file.
+// fileTime is the time that a client has to download a file.
 const fileTime = 5 * time.Minute
 
 // sendFile sends a file. If writing fails, it aborts the connection so that the client does not mistake a part for
@@ -269,7 +271,7 @@ func (s *server) sendFile(w *responseWriter, f *file) {
 	h := w.Header()
 	h.Set("Content-Type", cmp.Or(f.contentType, document.TypeCSV))
 	h.Set("Content-Disposition", `attachment; filename="`+f.name+`"`)
-	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // not every writer has a deadline
+	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(fileTime)) // some writers do not support deadlines
 	w.WriteHeader(http.StatusOK)
 	if err := f.write(w); err != nil {
 		s.Log.Warn("writing a file failed", slog.String("request_id", w.requestID), slog.String("route", w.route),
@@ -281,7 +283,7 @@ func (s *server) sendFile(w *responseWriter, f *file) {
 // none is the input of an operation without parameters.
 type none struct{}
 
-// handle returns the handler of a typed function.
+// handle converts a typed function to a handler.
 func handle[In, Out any](fn func(context.Context, *db.Tx, *request, *In) (*Out, error)) handler {
 	return handler{
 		in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](),
@@ -289,13 +291,13 @@ func handle[In, Out any](fn func(context.Context, *db.Tx, *request, *In) (*Out, 
 	}
 }
 
-// withPreprocess adds work that runs once before the handler's transaction.
+// withPreprocess adds a function that runs once before the handler's transaction.
 func withPreprocess[In any](preprocess func(context.Context, *request, *In) error, h handler) handler {
 	h.preprocess = func(ctx context.Context, c *request, in any) error { return preprocess(ctx, c, in.(*In)) }
 	return h
 }
 
-// withPrefetch adds the keys of rows to load before the handler runs.
+// withPrefetch adds a function that names the rows to load before the handler runs.
 func withPrefetch[In any](prefetch func(*request, *In) []db.Prefetch, h handler) handler {
 	h.prefetch = func(c *request, in any) []db.Prefetch { return prefetch(c, in.(*In)) }
 	return h
@@ -305,17 +307,17 @@ func withPrefetch[In any](prefetch func(*request, *In) []db.Prefetch, h handler)
 type server struct {
 	Deps
 	mux           *http.ServeMux
-	methods       []string // methods used by any route
+	methods       []string // HTTP methods of all routes
 	reads, writes *ratelimit.Limiter
 	tokens        *ratelimit.Limiter // OAuth requests per network
-	payments      *ratelimit.Limiter // requests for payments per network
-	opened        *ratelimit.Limiter // claims of payment links per network
-	attempts      *ratelimit.Limiter // authorized payments per network
-	settling      chan struct{}      // holds one value for each request that waits for its payment
+	payments      *ratelimit.Limiter // x402 requests per network
+	opened        *ratelimit.Limiter // claims created from payment links per network
+	attempts      *ratelimit.Limiter // authorized x402 payments per network
+	settling      chan struct{}      // contains one value for each request that waits for its payment
 	wrongs        *ratelimit.Limiter // wrong credentials per network
-	denials       *ratelimit.Limiter // audit rows of cross-company requests per credential
+	denials       *ratelimit.Limiter // stored records of requests for other companies, per credential
 	principals    principals
-	proofs        oauth.Proofs // of tokens that are bound to keys
+	proofs        oauth.Proofs // DPoP proofs of tokens that are bound to keys
 	inflight      inflight
 	answered      answered
 	duplicateWait time.Duration
@@ -397,16 +399,16 @@ func page(serve func(http.ResponseWriter, *http.Request) *apierr.Fault) func(*re
 	}
 }
 
-// responseWriter is the ResponseWriter of a request. It also collects what is logged.
+// responseWriter is the ResponseWriter of a request. It also collects the data for the log and for metrics.
 type responseWriter struct {
 	http.ResponseWriter
 	server    *server
 	requestID string
 	route     string
 	by        identity.Principal // the caller, if authenticated
-	reads     bool               // the route has no effect
+	reads     bool               // reports whether the route has no effect
 	body      []byte             // of the request
-	sent      []byte             // response of a write or an error
+	sent      []byte             // response of a write, or an error response
 	code      string             // of an error response
 	status    int
 	size      int
@@ -423,15 +425,15 @@ func (a *responseWriter) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
-	n, err := a.ResponseWriter.Write(b) //nolint:gosec // text of clients is sent as JSON or CSV, with nosniff
+	n, err := a.ResponseWriter.Write(b) //nolint:gosec // text from clients is sent as JSON or CSV, with nosniff
 	a.size += n
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap returns the wrapped ResponseWriter, through which http.ResponseController reaches the connection.
 func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ServeHTTP gives a request its ID and common headers, recovers from panics and logs it.
+// ServeHTTP assigns a request its ID, sets common headers, recovers from panics and logs the request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := s.Now()
 	a := &responseWriter{ResponseWriter: w, server: s, requestID: requestID(r.Header)}
@@ -459,7 +461,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(a, errMisdirected)
 	case !slices.ContainsFunc(r.Header["Api-Version"], func(v string) bool { return v != Version }):
 		if p := r.URL.Path; p == "" || p[0] != '/' || path.Clean(p) != strings.TrimSuffix(p, "/") && p != "/" {
-			s.refuse(a, errNoSuchRoute) // the redirect of the mux is not JSON and loses the body
+			s.refuse(a, errNoSuchRoute) // the mux would send a redirect, which is not JSON and makes clients drop the body
 			return
 		}
 		s.mux.ServeHTTP(a, r)
@@ -471,7 +473,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // anyHost reports whether a path is served under every Host name, as load balancers require.
 func anyHost(path string) bool { return path == "/healthz" || path == "/readyz" }
 
-// Serves reports whether the request is for one of the hosts, or hosts is empty, or the path is a health check.
+// Serves reports whether a request is for one of the hosts. It returns true if hosts is empty or the path is a health
+// check.
 func Serves(hosts []string, r *http.Request) bool {
 	if len(hosts) == 0 || anyHost(r.URL.Path) {
 		return true
@@ -482,11 +485,11 @@ func Serves(hosts []string, r *http.Request) bool {
 	return slices.ContainsFunc(hosts, func(h string) bool { return bare(h) == bare(r.Host) })
 }
 
-// statusClientClosed is logged if the client disconnected before the response. It follows a convention of other
-// servers.
+// statusClientClosed is logged if the client disconnected before the response. The number is a convention of other
+// HTTP servers.
 const statusClientClosed = 499
 
-// logRequest writes the log line and metrics of a request.
+// logRequest writes the log line of a request and reports it to the metrics.
 func (s *server) logRequest(r *http.Request, a *responseWriter, took time.Duration) {
 	if a.status == http.StatusServiceUnavailable && r.Context().Err() != nil {
 		a.status, a.code = statusClientClosed, ""
@@ -568,7 +571,7 @@ func send(w *responseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // nothing to do if the client disconnected
 }
 
-// noRoute returns the error for a request that no route matches: unknown path or wrong method.
+// noRoute returns the error for a request that no route matches: the path is unknown, or the method is wrong.
 func (s *server) noRoute(r *http.Request) error {
 	var allow []string
 	probe := *r
@@ -609,8 +612,8 @@ func (s *server) serveReady(w *responseWriter, r *http.Request) {
 // Healthy is the response of /healthz.
 const Healthy = `{"status":"ok"}`
 
-// Readiness returns the response of /readyz, or an error if ready objects. The response lists the problems. Both
-// functions have three seconds.
+// Readiness returns the response of /readyz, which lists the results of problems. It returns an error if ready
+// returns one. The two functions together may take three seconds.
 func Readiness(ctx context.Context, ready func(context.Context) error,
 	problems func(context.Context) ([]string, error)) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)

@@ -22,8 +22,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// An idempotencyKey identifies a write: the account that sent it, its route and the value of its Idempotency-Key
-// header.
+// An idempotencyKey identifies a write: the account that sent the request, its route, and the value of its
+// Idempotency-Key header.
 type idempotencyKey struct {
 	account, route, value string
 }
@@ -37,7 +37,7 @@ type keyedWrite struct {
 // KeyLife is how long an idempotency key and its response are stored.
 const KeyLife = 30 * 24 * time.Hour
 
-// keyHeader returns the Idempotency-Key of a request, or "" if it has none.
+// keyHeader returns the value of the request's Idempotency-Key header, or "" if the header is missing.
 func keyHeader(h http.Header) (string, error) {
 	values := h["Idempotency-Key"]
 	switch {
@@ -51,8 +51,8 @@ func keyHeader(h http.Header) (string, error) {
 	return values[0], nil
 }
 
-// keyAccount returns the account that the keys of a principal belong to. An app keeps its keys when its credential
-// is rotated.
+// keyAccount returns the account to which a principal's idempotency keys belong. All credentials of an app share its
+// keys, so the keys remain valid when a credential is rotated.
 func keyAccount(by identity.Principal) string {
 	app := by.AppID
 	if app == "" {
@@ -61,8 +61,8 @@ func keyAccount(by identity.Principal) string {
 	return by.CompanyID + "/" + app + "/" + by.UserID
 }
 
-// fingerprint returns a digest that is equal for requests with the same meaning: equal values in the path and the body.
-// The order of members, whitespace, the notation of numbers and members that are null have no meaning.
+// fingerprint returns a digest that is equal for requests with equal values in the path and the body. The order of
+// members, whitespace, the notation of numbers and null members make no difference.
 func fingerprint(r *http.Request, in *input, body []byte) string {
 	h := sha256.New()
 	for _, p := range in.params {
@@ -78,13 +78,13 @@ func fingerprint(r *http.Request, in *input, body []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writeCanonical writes the tokens of a valid JSON text, one per line, without members that are null.
+// writeCanonical writes the tokens of a valid JSON text, one per line, omitting null members.
 func writeCanonical(w io.Writer, text []byte) {
 	d := jsontext.NewDecoder(bytes.NewReader(text))
 	for {
 		parent, members := d.StackIndex(d.StackDepth())
 		token, err := d.ReadToken()
-		if err != nil { // the end of the text
+		if err != nil { // the text has ended
 			return
 		}
 		line := token.String()
@@ -92,7 +92,7 @@ func writeCanonical(w io.Writer, text []byte) {
 		case '"':
 			line = strconv.Quote(line)
 			if parent == '{' && members%2 == 0 && d.PeekKind() == 'n' {
-				_ = d.SkipValue() // the text is valid
+				_ = d.SkipValue() // never fails: the text is valid
 				continue
 			}
 		case '0':
@@ -102,8 +102,8 @@ func writeCanonical(w io.Writer, text []byte) {
 	}
 }
 
-// canonicalNumber returns a JSON number as its digits without leading and trailing zeros, and the exponent of the last
-// one: 10, 10.00 and 1e1 are all 1e1.
+// canonicalNumber returns a JSON number as its digits, without leading and trailing zeros, and the exponent of the
+// last digit. It returns 1e1 for 10, 10.00 and 1e1.
 func canonicalNumber(text string) string {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(text), "e")
 	mantissa, negative := strings.CutPrefix(mantissa, "-")
@@ -123,7 +123,7 @@ func canonicalNumber(text string) string {
 	return significant + "e" + strconv.Itoa(shift)
 }
 
-// sentDigest returns a digest of a request as it was sent, with its key and account.
+// sentDigest returns a digest of a request exactly as it was sent, including its key and account.
 func sentDigest(key idempotencyKey, r *http.Request, body []byte) (sum [sha256.Size]byte) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %t\n", key.account, key.route, key.value, r.URL.RequestURI(), body != nil)
@@ -132,8 +132,8 @@ func sentDigest(key idempotencyKey, r *http.Request, body []byte) (sum [sha256.S
 	return sum
 }
 
-// answered remembers the fingerprints of requests that have succeeded, by the digest of what was sent. An identical
-// request is not decoded again: it was valid, and its account had access.
+// answered remembers the fingerprints of successful requests by their sentDigest. An identical request need not be
+// decoded again: it is valid, and its account has access.
 type answered struct {
 	mu           sync.Mutex
 	fingerprints map[[sha256.Size]byte]string
@@ -157,16 +157,16 @@ func (a *answered) add(sent [sha256.Size]byte, fingerprint string) {
 	a.fingerprints[sent] = fingerprint
 }
 
-// errNotStored means that a key has no stored response.
+// errNotStored means that no response is stored for a key.
 var errNotStored = errors.New("httpapi: no response is stored")
 
-// once runs a write at most once per key and reports whether it returns the response of an earlier request. The
-// response is stored in the transaction of the write, so a failed write leaves the key unused. If run is nil, it
-// returns a stored response or errNotStored.
+// once runs a write at most once per key. The second result reports whether the response is that of an earlier
+// request. The response is stored in the transaction of the write, so a failed write leaves the key unused. If run is
+// nil, once returns the stored response or errNotStored.
 //
-// Concurrent requests with the same key run one at a time within a process. Those that waited for a successful one
-// get its response from memory, without the database. Requests in two processes meet at the primary key of the
-// stored response.
+// Concurrent requests with the same key run one at a time within a process. After a request succeeds, the requests
+// that waited for it receive its response from memory. For requests in different processes, the primary key of the
+// stored response permits only one to commit.
 func (s *server) once(
 	ctx context.Context, key idempotencyKey, fingerprint string, h handler,
 	run func(context.Context, *db.Tx) ([]byte, error), prefetch []db.Prefetch,
@@ -189,7 +189,7 @@ func (s *server) once(
 			return err
 		}
 		if replayed = found; !found && run == nil {
-			return nil // errNotStored, without a rollback of the functions that share the transaction
+			return nil // errNotStored is returned later, to avoid a rollback of the functions that share the transaction
 		}
 		if !found {
 			return s.runAndStore(ctx, tx, key, fingerprint, h, run, &body)
@@ -240,7 +240,7 @@ func (s *server) runAndStore(
 	return nil
 }
 
-// repeated returns the response to a repeated request from the stored response.
+// repeated returns the response to a repeated request, made from the stored response.
 func (h handler) repeated(body string) []byte {
 	if h.adaptStored != nil {
 		body = h.adaptStored(body)
@@ -248,7 +248,7 @@ func (h handler) repeated(body string) []byte {
 	return []byte(body)
 }
 
-// sealPlace binds an encrypted response to its row.
+// sealPlace returns the context that binds an encrypted response to its row.
 func (k idempotencyKey) sealPlace() identity.SealContext {
 	return identity.SealContext{Table: "idempotency", Column: "response", Row: k.account + " " + k.route + " " + k.value}
 }
@@ -259,15 +259,15 @@ type inflight struct {
 	running map[idempotencyKey]*execution
 }
 
-// execution is a running request. Its result is set before done is closed, and stays nil if the request failed.
+// execution is a running request. Its result is set before done is closed, and is nil if the request failed.
 type execution struct {
 	done   chan struct{}
 	result *storedResponse
 }
 
-// start waits, for at most wait, until no other request with the key is running. If one of those it waited for
-// succeeded, it returns that response. Otherwise the caller runs the request and must call finish, with nil if the
-// request failed.
+// start waits, for at most wait, until no other request with the key is running. If a request that it waited for
+// succeeded, start returns that request's response. Otherwise the caller must run its own request and then call
+// finish with the response, or with nil if the request failed.
 func (f *inflight) start(ctx context.Context, key idempotencyKey, wait time.Duration) (
 	earlier *storedResponse, finish func(*storedResponse), err error,
 ) {
@@ -306,5 +306,5 @@ func (f *inflight) start(ctx context.Context, key idempotencyKey, wait time.Dura
 	}
 }
 
-// duplicateWait is how long a request waits for a running one with the same key.
+// duplicateWait is how long a request waits for a running request with the same key.
 const duplicateWait = 10 * time.Second

@@ -23,7 +23,7 @@ type (
 		Meta meta            `json:"meta"`
 	}
 
-	// IncomeSummary is exported because the contract leaves out what an unexported embedded type has.
+	// IncomeSummary is exported because the contract omits the fields of unexported embedded types.
 	IncomeSummary struct {
 		IncomeID          string      `json:"income_id"`
 		UserID            string      `json:"user_id"`

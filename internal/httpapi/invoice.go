@@ -73,7 +73,7 @@ type (
 		Status    string `json:"status" enum:"draft,sent,in_payroll,partially_paid,paid,overdue,void"`
 	}
 
-	// InvoiceSummary is exported because the contract leaves out what an unexported embedded type has.
+	// InvoiceSummary is exported because the contract omits the fields of unexported embedded types.
 	InvoiceSummary struct {
 		InvoiceID         string  `json:"invoice_id"`
 		UserID            string  `json:"user_id"`

@@ -23,8 +23,8 @@ import (
 	"github.com/stipend/stipend/internal/ratelimit"
 )
 
-// The OAuth endpoints follow RFC 6749 and are not in the route table: they also accept forms, ignore unknown
-// parameters, and have their own form of errors.
+// The OAuth endpoints follow RFC 6749. They are not in the route table because they also accept forms, ignore unknown
+// parameters, and have a different format of errors.
 
 type (
 	oauthTokenBody struct {
@@ -114,7 +114,7 @@ type (
 		IssParameter          bool     `json:"authorization_response_iss_parameter_supported"`
 	}
 
-	// resourceMetadata follows RFC 9728.
+	// resourceMetadata is the protected resource metadata of RFC 9728.
 	resourceMetadata struct {
 		Resource      string   `json:"resource" doc:"Address of the API."`
 		Servers       []string `json:"authorization_servers" doc:"Issuers whose tokens the API accepts."`
@@ -137,8 +137,8 @@ const (
 	oauthLimit = 64 << 10
 )
 
-// tokenRequests limits OAuth requests that are refused to 30 per minute and network. Others do not count, because an
-// app refreshes the tokens of all its users from one network.
+// tokenRequests returns a limiter that allows each network 30 refused OAuth requests per minute. Successful requests
+// do not count, because an app refreshes the tokens of all its users from one network.
 func tokenRequests() *ratelimit.Limiter { return ratelimit.New(0.5, 30) }
 
 func (s *server) mountOAuth() {
@@ -163,12 +163,13 @@ func (s *server) mountOAuth() {
 	}
 	s.mount("GET", metadataPath, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, metadata) })
 	s.mountResource("", identity.GrantableScopes().List())
-	// Agents ask for all scopes that the metadata names. Without any, they get those that their app registered.
+	// Agents request all scopes that the metadata names. If it names none, they get the scopes that their app
+	// registered.
 	s.mountResource(AgentsPath, nil)
 }
 
-// mountResource serves the metadata of the protected resource with the path, at the address that RFC 9728, section 3.1
-// derives from it. The API and the MCP server accept the same tokens.
+// mountResource serves the metadata of the protected resource with the given path, at the address that RFC 9728,
+// section 3.1 derives from that path. The API and the MCP server accept the same tokens.
 func (s *server) mountResource(path string, scopes []identity.Scope) {
 	resource, err := json.Marshal(resourceMetadata{
 		Resource: s.BaseURL + path, Servers: []string{s.AuthURL}, Scopes: scopes, Methods: []string{"header"},
@@ -181,10 +182,11 @@ func (s *server) mountResource(path string, scopes []identity.Scope) {
 	s.mount("GET", resourcePath+path, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, resource) })
 }
 
-// provenKey is the name under which the thumbprint of the key of a valid DPoP proof is with the parameters.
+// provenKey is the name of the parameter that holds the thumbprint of the key of a valid DPoP proof. The server sets
+// it; clients cannot, because OAuth parameters have other names.
 const provenKey = "proven key"
 
-// serveOAuth decodes the parameters, identifies the client and writes the response of an endpoint.
+// serveOAuth decodes the parameters, identifies the client and writes the response of an OAuth endpoint.
 func (s *server) serveOAuth(
 	route string, do func(context.Context, *db.Tx, map[string]string) (any, *oauth.Error, error),
 ) func(*responseWriter, *http.Request) {
@@ -250,7 +252,7 @@ func (s *server) serveOAuth(
 		if route == pushPath {
 			status = http.StatusCreated
 		}
-		if route != pushPath && route != devicePath { // each of these stores a row, so they count toward the limit
+		if route != pushPath && route != devicePath { // requests to these always count: each stores a row
 			s.tokens.Return(s.Now(), network(r))
 		}
 		send(w, status, body)
@@ -312,7 +314,7 @@ func (s *server) revoke(ctx context.Context, tx *db.Tx, p map[string]string) (an
 	return none{}, refusal, err
 }
 
-// oauthParams returns the parameters of a form or of a JSON object, and the client ID and secret.
+// oauthParams returns the parameters of a form or of a JSON object, including the client ID and secret.
 func oauthParams(r *http.Request) (p map[string]string, status int, refusal *oauth.Error) {
 	wrong := func(status int, text string) (map[string]string, int, *oauth.Error) {
 		return nil, status, &oauth.Error{Code: "invalid_request", Description: text}
@@ -378,7 +380,7 @@ var oauthNames = []string{"grant_type", "code", "client_id", "client_secret", "r
 	"refresh_token", "scope", "resource", "state", "response_type", "code_challenge", "code_challenge_method",
 	"request_uri", "device_code", "dpop_jkt"}
 
-// oauth adds the OAuth endpoints.
+// oauth adds the OAuth endpoints to the contract.
 func (c *contract) oauth() {
 	schema := func(t reflect.Type) *huma.Schema { return c.reg.Schema(t, true, schemaName(t, "")) }
 	content := func(s *huma.Schema, request bool) map[string]*huma.MediaType {
@@ -397,7 +399,7 @@ func (c *contract) oauth() {
 				Content: content(schema(reflect.TypeFor[oauthError]()), false),
 			}
 		}
-		// Requests rejected before they reach these endpoints get the common form of errors.
+		// Requests that are rejected before they reach these endpoints get the API's common error format.
 		op.Responses["421"] = c.refusals(route{scope: public}, http.StatusMisdirectedRequest, []string{errMisdirected.Code})
 		if len(refusals) == 0 {
 			op.Responses["400"] = c.refusals(route{scope: public}, http.StatusBadRequest, []string{errVersion.Code})

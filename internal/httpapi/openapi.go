@@ -22,14 +22,14 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// openAPI is the contract as JSON and YAML.
+// openAPI holds the contract as JSON and YAML, each also compressed with gzip.
 type openAPI struct{ json, yaml, jsonGzip, yamlGzip []byte }
 
-// compiled returns the result of compileRoutes for the routes of the service. It takes about two seconds of CPU, once
-// per process.
+// compiled returns the result of compileRoutes for the service's routes. Its first call in a process takes about two
+// seconds of CPU time.
 var compiled = sync.OnceValues(func() (func() openAPI, []*input) { return compileRoutes(routes) })
 
-// compile returns the result of compileRoutes, which tables with the operations of the service share.
+// compile returns the result of compileRoutes. For the service's own routes it returns the shared result of compiled.
 func compile(table []route) (write func() openAPI, inputs []*input) {
 	if slices.EqualFunc(table, routes, func(a, b route) bool {
 		return a.method == b.method && a.path == b.path && a.handler.in == b.handler.in && a.handler.out == b.handler.out
@@ -39,7 +39,7 @@ func compile(table []route) (write func() openAPI, inputs []*input) {
 	return compileRoutes(table)
 }
 
-// compileRoutes returns the decoders of the routes, and a function that writes their contract (OpenAPI 3.1) from
+// compileRoutes returns the decoders of the routes, and a function that generates their contract (OpenAPI 3.1) from
 // the same schemas.
 func compileRoutes(table []route) (write func() openAPI, inputs []*input) {
 	reg := newRegistry()
@@ -50,12 +50,12 @@ func compileRoutes(table []route) (write func() openAPI, inputs []*input) {
 	return sync.OnceValue(func() openAPI { return writeContract(reg, table, inputs) }), inputs
 }
 
-// schemaPrefix begins a reference to a schema.
+// schemaPrefix is the beginning of a reference to a schema.
 const schemaPrefix = "#/components/schemas/"
 
 // newRegistry returns an empty registry of schemas.
 func newRegistry() huma.Registry {
-	huma.DefaultArrayNullable = false // a response without items has an empty array; null in a request means absent
+	huma.DefaultArrayNullable = false // an empty list is sent as an empty array; null in a request means absent
 	reg := huma.NewMapRegistry(schemaPrefix, schemaName)
 	reg.RegisterTypeAlias(reflect.TypeFor[jsontext.Value](), reflect.TypeFor[map[string]any]())
 	reg.RegisterTypeAlias(reflect.TypeFor[money.Amount](), reflect.TypeFor[Decimal]())
@@ -88,7 +88,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) openAPI {
 	for name, s := range reg.Map() {
 		describeMembers(reg.TypeFromRef(schemaPrefix+name), s, requests[name])
 		if !requests[name] {
-			s.AdditionalProperties = nil // responses may gain members within a version
+			s.AdditionalProperties = nil // responses may get additional members within a version
 		}
 	}
 	describeHints(resolve(reg, problemSchema))
@@ -128,7 +128,7 @@ func writeContract(reg huma.Registry, table []route, inputs []*input) openAPI {
 	c.oauth()
 	for _, t := range tags {
 		if c.tagged[t.name] {
-			c.tagged[t.name] = false // several path parts may have the same tag
+			c.tagged[t.name] = false // parts of several paths may have the same tag
 			api.Tags = append(api.Tags, &huma.Tag{Name: t.name, Description: t.doc})
 		}
 	}
@@ -156,7 +156,7 @@ type healthAnswer struct {
 	Problems []string `json:"problems,omitempty" doc:"What staff must investigate, although requests are processed."`
 }
 
-// operationsRoutes are documented but served outside the route table.
+// operationsRoutes are operations in the contract that are served outside the route table.
 var operationsRoutes = []route{
 	{method: "GET", path: "/healthz", scope: public, name: "get-health", summary: "Check that the process is running"},
 	{method: "GET", path: "/readyz", scope: public, name: "get-readiness",
@@ -167,13 +167,14 @@ var operationsRoutes = []route{
 	},
 }
 
-// contract is a document under construction.
+// contract is an OpenAPI document that is being built.
 type contract struct {
 	api     *huma.OpenAPI
 	reg     huma.Registry
 	problem *huma.Schema
 	tagged  map[string]bool
-	// refused holds the names of the shared error responses by their content, variants how many each status has.
+	// refused maps the contents of shared error responses to their component names; variants counts the responses of
+	// each status.
 	refused  map[string]string
 	variants map[int]int
 }
@@ -186,7 +187,7 @@ func (c *contract) add(op *huma.Operation) {
 	c.api.AddOperation(op)
 }
 
-// schemaName returns the name of a Go type with an uppercase first letter.
+// schemaName returns the name of a Go type, starting with an uppercase letter.
 func schemaName(t reflect.Type, hint string) string {
 	name := []rune(huma.DefaultSchemaNamer(t, hint))
 	if len(name) > 0 {
@@ -203,7 +204,7 @@ func (c *contract) operation(rt route, in *input) *huma.Operation {
 	for _, p := range in.params {
 		describeMember(p.name, p.schema, !p.required)
 		s := *p.schema
-		s.Description = "" // moves to the parameter
+		s.Description = "" // the parameter has the description instead
 		param := &huma.Param{Name: p.name, In: p.in, Required: p.required, Schema: &s, Description: p.schema.Description}
 		if s.Type == huma.TypeObject {
 			param.Style, param.Explode = "deepObject", new(true)
@@ -295,7 +296,7 @@ func (rt route) fileTypes() []string {
 	return rt.files
 }
 
-// payment adds the responses of x402 to an operation.
+// payment adds the responses of the x402 protocol to an operation.
 func (c *contract) payment(rt route, op *huma.Operation, done *huma.Response) {
 	content := func(t reflect.Type) map[string]*huma.MediaType {
 		s := c.reg.Schema(t, true, schemaName(t, ""))
@@ -314,8 +315,8 @@ func (c *contract) payment(rt route, op *huma.Operation, done *huma.Response) {
 	}
 }
 
-// refusals returns the error response of one status, with an example per code. Operations with equal responses
-// share a component: Conflict, Conflict2 and so on, in the order of the route table.
+// refusals returns the error response of an operation for one status, with an example for each code. Operations with
+// equal responses share a component, named Conflict, Conflict2 and so on in the order of the route table.
 func (c *contract) refusals(rt route, status int, codes []string) *huma.Response {
 	headers := headers(rt, status)
 	says := fmt.Sprint(status, codes, slices.Sorted(maps.Keys(headers)))
@@ -356,14 +357,14 @@ func exampleProblem(e explanation) any {
 	}
 }
 
-// agentAccess tells package mcp how an agent may use an operation.
+// agentAccess states in the contract how agents may use an operation. Package mcp reads it.
 type agentAccess struct {
-	Scopes     []identity.Scope `json:"scopes"` // one of them is required; empty if none is
+	Scopes     []identity.Scope `json:"scopes"` // an agent needs one of them; empty if none is required
 	APIKeyOnly bool             `json:"api_key_only,omitempty"`
-	Proposes   bool             `json:"proposes,omitempty"` // stores a proposal, and changes nothing else
+	Proposes   bool             `json:"proposes,omitempty"` // the operation stores a proposal and changes nothing else
 }
 
-// agentAccess returns nil if agents cannot use the operation: it changes something, simulates something, or returns a
+// agentAccess returns nil if agents cannot use the operation because it changes data, simulates events or returns a
 // file.
 func (rt route) agentAccess() *agentAccess {
 	if rt.kind != read && !rt.proposes || rt.sandboxOnly || rt.handler.run == nil || rt.handler.sendsFile() {
@@ -411,7 +412,7 @@ func (rt route) describe() string {
 	if rt.sandboxOnly {
 		parts = append(parts, "Available in the sandbox only.")
 	}
-	if d := rt.deprecated; d != nil { // a paragraph that the tools of Go know
+	if d := rt.deprecated; d != nil { // "Deprecated:" starts a paragraph that Go tools recognize
 		parts = append(parts, "Deprecated: since "+d.from.UTC().Format(time.DateOnly)+". It works until "+
 			d.sunset.UTC().Format(time.DateOnly)+".")
 	}
@@ -425,8 +426,8 @@ func jsonContent(s *huma.Schema) map[string]*huma.MediaType {
 // methods are the HTTP methods that a route may use.
 var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete}
 
-// checkRoutes describes the first problem of a route table, or returns "" if there is none. New panics if there is
-// one.
+// checkRoutes describes the first problem of a route table, or returns "" if it finds none. [New] panics if there is
+// a problem.
 func checkRoutes(table []route) string {
 	wildcard := regexp.MustCompile(`\{(\w+)\}`)
 	for i, rt := range table {

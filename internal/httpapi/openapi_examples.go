@@ -12,11 +12,11 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// exampleTime is the time in examples.
+// exampleTime is the time used in examples.
 const exampleTime = "2026-09-30T14:05:00Z"
 
-// describeMembers adds descriptions and examples to the members of a schema that have none. t is the struct that the
-// schema was made from, or nil.
+// describeMembers adds descriptions and examples to the members of a schema that have none. t is the struct from
+// which the schema was generated, or nil.
 func describeMembers(t reflect.Type, s *huma.Schema, request bool) {
 	if t != nil && t.Kind() == reflect.Struct {
 		for _, f := range reflect.VisibleFields(t) {
@@ -43,7 +43,7 @@ func describePayloadMember(doc webhook.MemberDoc, s *huma.Schema) {
 	}
 }
 
-// declaringType returns the struct that declares a visible field of t: t itself or one that it embeds.
+// declaringType returns the struct that declares a visible field of t: t itself or an embedded struct.
 func declaringType(t reflect.Type, f reflect.StructField) reflect.Type {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		t = t.Field(i).Type
@@ -51,7 +51,7 @@ func declaringType(t reflect.Type, f reflect.StructField) reflect.Type {
 	return t
 }
 
-// ownCompany is added to the description of an optional company_id in a request.
+// ownCompany is appended to the description of an optional company_id in a request.
 const ownCompany = " Default: the company that the credential acts for. Any other is rejected."
 
 func describeMember(name string, s *huma.Schema, optional bool) {
@@ -70,7 +70,8 @@ func describeMember(name string, s *huma.Schema, optional bool) {
 	}
 }
 
-// fits reports whether an example matches the schema: a field may be a number in one place and a string in another.
+// fits reports whether an example matches the schema. It may not, because a field can be a number in one place and a
+// string in another.
 func fits(s *huma.Schema, example string) bool {
 	kind := map[byte]string{'"': huma.TypeString, '{': huma.TypeObject, '[': huma.TypeArray, 't': huma.TypeBoolean,
 		'f': huma.TypeBoolean}[example[0]]
@@ -88,8 +89,8 @@ func fits(s *huma.Schema, example string) bool {
 	return json.Unmarshal([]byte(example), &text) == nil && checkString(s, text) == "" && s.Format != "date-time"
 }
 
-// exampleOf returns an example of a schema made from those of its members. An example of a request contains the
-// required members, one of a response all.
+// exampleOf returns an example of a schema, built from the examples of its members. An example of a request contains
+// only the required members, an example of a response all members.
 func exampleOf(reg huma.Registry, s *huma.Schema, request bool) any {
 	if len(s.Examples) > 0 {
 		return s.Examples[0]
@@ -101,7 +102,7 @@ func exampleOf(reg huma.Registry, s *huma.Schema, request bool) any {
 	case s.Default != nil:
 		return s.Default
 	case len(s.Enum) > 1 && s.Enum[0] == "":
-		return s.Enum[1] // prefer a nonempty value
+		return s.Enum[1] // prefers a value that is not empty
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	}

@@ -1,7 +1,7 @@
 package httpapi
 
 import (
-	_ "embed" // of the introduction
+	_ "embed" // for the introduction
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -9,12 +9,12 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// introduction is the description of the contract: rules for every operation.
+// introduction is the description in the contract: the rules that apply to every operation.
 //
 //go:embed docs/introduction.md
 var introduction string
 
-// tags group the operations. An operation has the first tag whose part occurs in its path.
+// tags group the operations in the documentation. An operation gets the first tag whose part occurs in its path.
 var tags = []struct{ part, name, doc string }{
 	{"/oauth2/", "Authorization", "OAuth 2.0 token endpoint and metadata."},
 	{"/.well-known/", "Authorization", "OAuth 2.0 token endpoint and metadata."},
@@ -53,11 +53,11 @@ func tagOf(path string) string {
 	return "Operations"
 }
 
-// examplePayroll is the example body of creating and of previewing a payroll.
+// examplePayroll is the example body for creating or previewing a payroll.
 const examplePayroll = `{"currency":"USD","external_id":"run-2026-09","to_pay":[` +
 	`{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50,"description":"September"}]}`
 
-// exampleSchedule is the example body of creating a schedule.
+// exampleSchedule is the example body for creating a schedule.
 const exampleSchedule = `{"name":"Salaries","frequency":"monthly","start_date":"2026-10-01","days":[31],` +
 	`"time_zone":"Europe/Berlin","days_ahead":3,"to_pay":[` +
 	`{"user_id":"usr_06gf58g6w28xgvfnbjvbc8gg88","amount_fiat":1250.50}]}`
@@ -96,7 +96,7 @@ var requestHeaders = map[string]*huma.Param{
 	},
 }
 
-// responseHeaders are the shared response headers.
+// responseHeaders are the shared response headers by component name.
 var responseHeaders = map[string]*huma.Header{
 	"X-Request-Id": {Schema: text("req_5f1d0c6a9b3e4f7a8c2d1e0f9a8b7c6d"),
 		Description: "ID of the request, as in an error body and in the service's log."},
@@ -121,7 +121,7 @@ var responseHeaders = map[string]*huma.Header{
 		Description: "The supported schemes, one per header, with the missing scope if any."},
 }
 
-// headers returns the response headers of an operation and status.
+// headers returns the response headers of an operation for a status.
 func headers(rt route, status int) map[string]*huma.Header {
 	names := []string{"X-Request-Id", "Api-Version"}
 	if rt.scope != public && status != 400 && status != 401 && status != 421 {
@@ -156,7 +156,7 @@ func headers(rt route, status int) map[string]*huma.Header {
 	return all
 }
 
-// hints are additional members of an error that help the caller.
+// hints describes the additional members of an error response that help the caller.
 var hints = map[string]string{
 	"scope":        "With `insufficient_scope`: the missing scope.",
 	"claim_id":     "With `external_id_conflict`: ID of the claim with the external ID.",
@@ -166,7 +166,7 @@ var hints = map[string]string{
 	"currency":     "With `rate_unavailable`: the currency without a rate.",
 }
 
-// describeHints adds the hints to the schema of an error.
+// describeHints adds the hints to the schema of error responses.
 func describeHints(problem *huma.Schema) {
 	for name, doc := range hints {
 		problem.Properties[name] = &huma.Schema{Type: huma.TypeString, Description: doc}
@@ -177,7 +177,7 @@ func describeHints(problem *huma.Schema) {
 	problem.Description = "An error: the members of RFC 9457, without nesting, and additional ones."
 }
 
-// scopeTexts describe the scopes.
+// scopeTexts describes the scopes.
 var scopeTexts = map[identity.Scope]string{
 	identity.CompanyDetail:                "Read the company, its wallets, webhooks and events.",
 	identity.CompanyWorkerList:            "List workers and recipients.",

@@ -18,7 +18,8 @@ func registerPayloads(reg huma.Registry) {
 	}
 }
 
-// webhooks returns the webhooks section of the contract: for each event the request that an endpoint receives.
+// webhooks returns the webhooks section of the contract, which describes the request that an endpoint receives for
+// each event.
 func webhooks(reg huma.Registry) map[string]*huma.PathItem {
 	items := map[string]*huma.PathItem{}
 	for _, d := range webhook.Declarations() {
@@ -39,7 +40,7 @@ func webhooks(reg huma.Registry) map[string]*huma.PathItem {
 	return items
 }
 
-// describeEvent returns when an event is sent, and the scopes by which apps receive that of a user.
+// describeEvent describes when an event is sent, and which scopes an app needs to receive a user's event.
 func describeEvent(d webhook.Declaration) string {
 	scopes := webhook.UserScopes(d.Name)
 	if scopes == nil {
@@ -75,7 +76,7 @@ func eventSchema(reg huma.Registry, d webhook.Declaration) *huma.Schema {
 	return s
 }
 
-// Documentation returns what the documentation says about the API: the error codes, and the events with examples.
+// Documentation returns the error codes, and the events with examples, for the documentation pages.
 func Documentation() (errors []docsite.Error, events []docsite.Event) {
 	for _, d := range webhook.Declarations() {
 		example, err := json.MarshalIndent(eventExample(d), "", "  ")
@@ -92,7 +93,7 @@ func Documentation() (errors []docsite.Error, events []docsite.Event) {
 
 const exampleCompanyID = "com_06gf58g6w1v5s708fp7tx3xdw0"
 
-// Descriptions of whose an event is.
+// Descriptions of the fields that state whose event it is.
 const (
 	companyOfEvent = "Company whose event it is. Empty for an event of a user."
 	userOfEvent    = "User whose event it is, who has connected the app. Empty for an event of a company."

@@ -58,7 +58,7 @@ type (
 		Meta meta          `json:"meta"`
 	}
 
-	// PaymentLink is a reusable link that creates claims.
+	// PaymentLink describes a reusable link that creates claims.
 	PaymentLink struct {
 		LinkID      string   `json:"payment_link_id"`
 		CompanyID   string   `json:"company_id"`

@@ -22,7 +22,7 @@ import (
 type (
 	payrollCreateInput struct{ Body PayrollCreateBody }
 
-	// PayrollCreateBody is exported because the contract leaves out what an unexported embedded type has.
+	// PayrollCreateBody is exported because the contract omits the fields of unexported embedded types.
 	PayrollCreateBody struct {
 		CompanyID       string      `json:"company_id,omitempty" maxLength:"64"`
 		ToPay           []toPayItem `json:"to_pay" minItems:"1" maxItems:"10000"`
@@ -165,7 +165,7 @@ type (
 		Meta meta             `json:"meta"`
 	}
 
-	// PaymentSummary is exported because the contract leaves out what an unexported embedded type has.
+	// PaymentSummary is exported because the contract omits the fields of unexported embedded types.
 	PaymentSummary struct {
 		SubpayrollID      string       `json:"subpayroll_id"`
 		PayrollID         string       `json:"payroll_id"`
@@ -193,7 +193,7 @@ type (
 		Meta meta             `json:"meta"`
 	}
 
-	// PayrollSummary is exported because the contract leaves out what an unexported embedded type has.
+	// PayrollSummary is exported because the contract omits the fields of unexported embedded types.
 	PayrollSummary struct {
 		PayrollID       string                `json:"payroll_id"`
 		CompanyID       string                `json:"company_id"`
@@ -323,7 +323,7 @@ func (b *PayrollCreateBody) params(company string) payroll.CreateParams {
 	}
 }
 
-// payees converts the items of to_pay.
+// payees converts the items of to_pay to payees.
 func payees(items []toPayItem) []payroll.Payee {
 	all := make([]payroll.Payee, len(items))
 	for i := range items {
@@ -346,7 +346,7 @@ func createPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreate
 	return showCreated(ctx, tx, c, p)
 }
 
-// period returns the requested pay period, or nil if it stays.
+// period returns the requested pay period, or nil if the period does not change.
 func (b *payrollUpdateBody) period() *payroll.Period {
 	if b.PeriodStart == nil && b.PeriodEnd == nil {
 		return nil
@@ -381,7 +381,8 @@ func showCreated(ctx context.Context, tx *db.Tx, c *request, p payroll.Payroll) 
 		debit}, err
 }
 
-// debitOf returns the ID of the newest direct debit of a payroll, or "" if it is funded otherwise.
+// debitOf returns the ID of the newest direct debit that funds a payroll, or "" if the payroll is funded in another
+// way.
 func debitOf(ctx context.Context, tx *db.Tx, p payroll.Payroll) (string, error) {
 	if p.FundingMethod != payroll.MethodDebit {
 		return "", nil
@@ -390,7 +391,8 @@ func debitOf(ctx context.Context, tx *db.Tx, p payroll.Payroll) (string, error) 
 	return d.ID, err
 }
 
-// showTransfer returns the bank transfer that a pending payroll waits for, or nil if it is not funded by bank.
+// showTransfer returns the details of the bank transfer that a pending payroll waits for, or nil if the payroll is
+// not funded by bank transfer.
 func showTransfer(c *request, p *payroll.Payroll) (*bankTransfer, error) {
 	t, ok, err := c.Payroll.Transfer(p)
 	if !ok || err != nil || p.State != payroll.Pending {
@@ -431,7 +433,7 @@ func cancelPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollRefInp
 	return &payrollCancelled{p.ID, string(p.State)}, nil
 }
 
-// previewPayroll is a read with the method POST, because it has the body of create.
+// previewPayroll handles a read with the method POST: its body is that of create-payroll.
 func previewPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollCreateInput) (*payrollPreview, error) {
 	v, err := c.Payroll.Preview(ctx, tx, c.by, in.Body.params(c.company))
 	if err != nil {
@@ -577,7 +579,7 @@ func getPayroll(ctx context.Context, tx *db.Tx, c *request, in *payrollGet) (*pa
 	return out, err
 }
 
-// accountWarnings explain the results of checks of accounts to approvers.
+// accountWarnings explains the results of account checks to approvers.
 var accountWarnings = map[destination.CheckResult]string{
 	"":                           "The bank account has not been checked yet.",
 	destination.CheckPending:     "The check of the bank account is not complete.",
@@ -620,7 +622,7 @@ func showPayment(m *payroll.Payment) paymentDetail {
 	return d
 }
 
-// received returns what a payee receives exactly, or 0.
+// received returns the exact amount that a payee receives, or an empty Decimal, which is written as 0, if it is zero.
 func received(a money.Amount) Decimal {
 	if a.Sign() == 0 {
 		return "0"
@@ -637,7 +639,7 @@ func showOutput(o *payout.Output) payoutOutput {
 	}
 }
 
-// showDeposits returns the deposits with their current confirmations.
+// showDeposits returns the payroll's deposits with their current numbers of confirmations.
 func showDeposits(ctx context.Context, tx *db.Tx, c *request, p payroll.Payroll) ([]payrollDeposit, error) {
 	all, err := deposit.ForObject(ctx, tx, c.company, p.ID)
 	if err != nil {

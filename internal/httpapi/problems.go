@@ -19,9 +19,10 @@ import (
 // errTried rolls back the transaction of a request that is executed only to find its problems.
 var errTried = errors.New("httpapi: the request has problems")
 
-// withHandlerProblems adds to the problems that the decoder found in items of a body the problems that the handler
-// finds in the rest of it, so that the caller can correct all of them at once. It executes the write without those
-// items, and rolls it back. It returns malformed unchanged if it has nothing to add.
+// withHandlerProblems finds the problems that the handler reports for the valid part of a body, so that the caller
+// can correct them together with the problems that the decoder found. It executes the write without the items in
+// which the decoder found problems, and rolls it back. It returns malformed, with the added problems if there are
+// any.
 func (s *servedRoute) withHandlerProblems(
 	ctx context.Context, c *request, r *http.Request, body []byte, malformed error,
 ) error {
@@ -64,14 +65,14 @@ func (s *servedRoute) withHandlerProblems(
 	return all.Err()
 }
 
-// validItems reduces a body to the items of its arrays in which the decoder found no problem.
+// validItems reduces a body to the array items in which the decoder found no problem.
 type validItems struct {
 	problems []apierr.Field
-	was      map[jsontext.Pointer]jsontext.Pointer // original places of the items of arrays that lost some
+	was      map[jsontext.Pointer]jsontext.Pointer // original places, by place in the reduced body
 }
 
-// of returns a value without the items that have problems, or nil if it is not valid without them: it has problems
-// elsewhere, or an array loses all its items. was is the original place of the value.
+// of returns the value v without the array items that have problems. It returns nil if v has problems elsewhere or if
+// an array would lose all its items. at is the value's place in the reduced body, was its place in the original body.
 func (r *validItems) of(v jsontext.Value, at, was jsontext.Pointer) jsontext.Value {
 	has := func(within jsontext.Pointer) bool {
 		return slices.ContainsFunc(r.problems, func(p apierr.Field) bool {
@@ -117,8 +118,8 @@ func (r *validItems) of(v jsontext.Value, at, was jsontext.Pointer) jsontext.Val
 	return nil
 }
 
-// original returns the place in the original body of a place in the reduced one. It reports false for an array that
-// lost items, whose problems may be due to that.
+// original converts a place in the reduced body to the place in the original body. It returns false for an array that
+// lost items, because the missing items may have caused the array's problems.
 func (r *validItems) original(pointer string) (string, bool) {
 	at := jsontext.Pointer(pointer)
 	if _, shortened := r.was[at.AppendToken("0")]; shortened {

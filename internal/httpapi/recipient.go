@@ -16,7 +16,7 @@ type (
 		Body      recipientCreateBody
 	}
 
-	// recipientCreateBody has only maximum lengths: package payee validates the fields.
+	// recipientCreateBody declares only maximum lengths, because package payee validates the fields.
 	recipientCreateBody struct {
 		ExternalID     string `json:"external_id,omitempty" maxLength:"255"`
 		Email          string `json:"email,omitempty" maxLength:"254"`
@@ -48,7 +48,7 @@ type (
 		Replayed       bool   `json:"idempotency_replayed"`
 	}
 
-	// recipientChoice filters and sorts recipients.
+	// recipientChoice contains the filter and the order of a list of recipients.
 	recipientChoice struct {
 		Search  string `query:"search" maxLength:"100" doc:"Part of the name or email address."`
 		Role    string `query:"role" enum:"contractor,employee,vendor"`
@@ -72,7 +72,7 @@ type (
 		Meta meta            `json:"meta"`
 	}
 
-	// RecipientItem is a recipient as lists show it.
+	// RecipientItem describes a recipient in a list.
 	RecipientItem struct {
 		ID            string `json:"id"`
 		RecipientID   string `json:"recipient_id" doc:"The same as id."`
@@ -97,7 +97,7 @@ type (
 		RecipientID string `path:"recipient_id"`
 	}
 
-	// recipientDetail omits phone number, address and date of birth, which the scope for listing does not cover.
+	// recipientDetail omits the phone number, address and date of birth, which the scope for lists does not permit.
 	recipientDetail struct {
 		RecipientItem
 		RelationshipID string `json:"relationship_id"`
@@ -110,7 +110,8 @@ type (
 		Body        recipientUpdateBody
 	}
 
-	// recipientUpdateBody has pointers because an absent field stays unchanged and an empty one is cleared.
+	// recipientUpdateBody has pointer fields to distinguish an absent field, which stays unchanged, from an empty one,
+	// which is cleared.
 	recipientUpdateBody struct {
 		ExternalID     *string `json:"external_id,omitempty" maxLength:"255"`
 		Email          *string `json:"email,omitempty" maxLength:"254"`
@@ -191,7 +192,8 @@ type (
 	}
 )
 
-// createdRecipient returns the handler of create-recipient, whose response reports whether it is a stored one.
+// createdRecipient returns the handler of create-recipient. The response states whether the recipient already
+// existed.
 func createdRecipient() handler {
 	h := handle(createRecipient)
 	h.adaptStored = func(stored string) string {

@@ -6,7 +6,8 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// routes lists every operation of the API. A path that is not listed gets 404, and New refuses a route without a scope.
+// routes lists every operation of the API. A path that is not listed gets 404, and [New] panics if a route has no
+// scope.
 var routes = slices.Concat(accountRoutes, payrollRoutes, peopleRoutes, reportRoutes, moneyRoutes, verificationRoutes,
 	publicRoutes, sandboxRoutes)
 
@@ -123,7 +124,7 @@ var accountRoutes = []route{
 	},
 }
 
-// publicRoutes are the operations on payments by x402, rates and currencies.
+// publicRoutes are the operations for x402 payments, rates and currencies.
 var publicRoutes = []route{
 	{
 		method: "GET", path: paymentPath, name: "pay-by-x402",
@@ -152,7 +153,7 @@ var publicRoutes = []route{
 	},
 }
 
-// sandboxRoutes exist in a sandbox only.
+// sandboxRoutes are operations that exist only in a sandbox.
 var sandboxRoutes = []route{
 	{
 		method: "POST", path: "/api/sandbox/deposit", name: "sandbox-deposit",

@@ -278,7 +278,7 @@ var payrollRoutes = []route{
 	},
 }
 
-// reportRoutes are the operations on reports, vendors and what is open.
+// reportRoutes are the operations on reports, on vendors and on open matters.
 var reportRoutes = []route{
 	{
 		method: "GET", path: "/api/company/reports/year", name: "get-year-report",

@@ -12,28 +12,29 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// Sandbox simulates payers, the chain, the clock and the bank for a company that tests its integration.
+// Sandbox simulates payers, the chain, the clock and the bank, so that a company can test its integration.
 type Sandbox interface {
-	// Deposit pays a payroll, a claim or a wallet of the principal's company on the simulated chain, in its own
-	// transactions. network is that of a wallet or a claim, currency that of a claim; "" means the first one. An empty
-	// amount is derived from kind. It returns apierr.NotFoundErr for another company's object.
+	// Deposit pays a payroll, a claim or a wallet of the principal's company on the simulated chain, in separate
+	// transactions. Network selects the network for a wallet or a claim, and currency the currency for a claim; ""
+	// selects the first one. If amount is empty, it is derived from kind. Deposit returns apierr.NotFoundErr for another
+	// company's object.
 	Deposit(ctx context.Context, by identity.Principal, objectID, currency, network, kind, amount string) (txid string,
 		err error)
-	// Advance advances the service's clock in its own transaction and returns the new time.
+	// Advance advances the service's clock, in a separate transaction, and returns the new time.
 	Advance(ctx context.Context, by time.Duration) (time.Time, error)
-	// FeeRate sets the fee rate of the simulated chain in satoshis per virtual byte, in its own transactions, and
-	// returns the previous one.
+	// FeeRate sets the fee rate of the simulated chain in satoshis per virtual byte, in separate transactions, and
+	// returns the previous rate.
 	FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error)
 	// PayoutFailure makes the payouts of a payment fail. It returns apierr.NotFoundErr for another company's
 	// payment.
 	PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID string) error
-	// BankReturn makes the bank return the payouts of a payment, with its default reason if none is given. It
-	// returns apierr.NotFoundErr for another company's payment.
+	// BankReturn makes the bank return the payouts of a payment. If reason is empty, the bank gives its default reason.
+	// BankReturn returns apierr.NotFoundErr for another company's payment.
 	BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, subpayrollID, reason string) error
-	// AcceptMandate accepts a mandate as an administrator of the company would on the page.
+	// AcceptMandate accepts a mandate, as an administrator of the company would on the mandate's web page.
 	AcceptMandate(ctx context.Context, tx *db.Tx, by identity.Principal, scheme, account string) (directdebit.Mandate,
 		error)
-	// DebitReturn makes the bank return a collected direct debit, with its default reason if none is given.
+	// DebitReturn makes the bank return a collected direct debit. If reason is empty, the bank gives its default reason.
 	DebitReturn(ctx context.Context, tx *db.Tx, by identity.Principal, debitID, reason string) error
 }
 
@@ -163,7 +164,7 @@ func returnByBank(ctx context.Context, tx *db.Tx, c *request, in *sandboxReturnI
 	return &sandboxFailure{in.Body.SubpayrollID}, nil
 }
 
-// listKeptMails returns the mails that a sandbox without mail server captured.
+// listKeptMails returns the mails that a sandbox without a mail server stored instead of sending them.
 func listKeptMails(ctx context.Context, tx *db.Tx, c *request, in *sandboxMailList) (*sandboxMailPage, error) {
 	mails, total, err := mail.List(ctx, tx, c.company, in.page())
 	if err != nil {

@@ -72,7 +72,7 @@ type (
 		CompanyID  string `query:"company_id"`
 	}
 
-	// ScheduleSummary is exported because the contract leaves out what an unexported embedded type has.
+	// ScheduleSummary is exported because the contract omits the fields of unexported embedded types.
 	ScheduleSummary struct {
 		ScheduleID  string `json:"schedule_id"`
 		CompanyID   string `json:"company_id"`

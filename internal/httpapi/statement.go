@@ -28,7 +28,7 @@ type (
 		Language string `query:"language" enum:"en,es,pt,fr,de,he" default:"en" doc:"Language of the document."`
 	}
 
-	// paymentWithOutputs has all of a payment, also its outputs and its history.
+	// paymentWithOutputs contains all data of a payment, including its outputs and its history.
 	paymentWithOutputs struct {
 		PaymentSummary
 		Outputs  []payoutOutput `json:"outputs"`
@@ -64,7 +64,7 @@ type (
 var errTooLong = apierr.New(apierr.Invalid, "invalid_parameter",
 	"The period has more than 10,000 transactions. Choose a shorter one.")
 
-// The formats of exported statements.
+// Formats of exported statements.
 const (
 	formatPDF = "pdf"
 	formatISO = "camt.053"
@@ -76,7 +76,7 @@ func (c *request) documents(language string) *document.Writer {
 		Reader: texts.Reader{Language: texts.Language{Tag: language}, Service: c.ServiceName}}
 }
 
-// sent returns the response that sends a document.
+// sent returns the response that sends a document as a file.
 func sent(f document.File, err error) (*file, error) {
 	return &file{name: f.Name, contentType: f.ContentType, write: func(w io.Writer) error {
 		_, err := w.Write(f.Data)

@@ -9,20 +9,20 @@ import (
 
 var usedKeys = db.BulkInsert("idempotency", "principal", "route", "key", "fingerprint", "response", "created_at")
 
-// insertDenied records in a credential's history that a request for another company was rejected, once per minute: the
-// minute is the row's version.
+// insertDenied records, in a credential's history, that a request for another company was rejected. The row's version
+// is the minute, so there is at most one record per minute.
 func insertDenied(ctx context.Context, tx *db.Tx, by identity.Principal, minute int64, what string) error {
 	return db.HistoryOnce(ctx, tx, by.CompanyID, by.ID, minute, "", "authz_denied", what)
 }
 
 // storedResponse is the successful response to the request that used an idempotency key.
 type storedResponse struct {
-	fingerprint string // of the request
-	body        string // encrypted if the route's response contains a secret; empty once it was erased
+	fingerprint string // fingerprint of the request
+	body        string // encrypted if the response contains a secret; empty after erasure
 	createdAt   int64
 }
 
-// storedResponses loads responses by their keys, each with a statement of its own: PostgreSQL would plan a statement
+// storedResponses loads responses by their keys, each with a separate statement: PostgreSQL would plan a statement
 // for many keys anew at each execution, which takes longer than the lookups.
 var storedResponses = db.NewLoader(func(_ *db.Tx, keys []idempotencyKey,
 	found func(idempotencyKey, storedResponse)) []db.Statement {
@@ -43,7 +43,7 @@ var storedResponses = db.NewLoader(func(_ *db.Tx, keys []idempotencyKey,
 	return all
 })
 
-// findResponse returns the stored response of a key and whether there is one. It deletes one that has expired.
+// findResponse returns the stored response of a key and reports whether there is one. It deletes an expired response.
 func findResponse(ctx context.Context, tx *db.Tx, k idempotencyKey) (stored storedResponse, found bool, err error) {
 	stored, found, err = storedResponses.Get(ctx, tx, k)
 	if err != nil || !found || stored.createdAt > db.Micros(tx.Now().Add(-KeyLife)) {
@@ -54,15 +54,16 @@ func findResponse(ctx context.Context, tx *db.Tx, k idempotencyKey) (stored stor
 	return storedResponse{}, false, err
 }
 
-// storeResponse stores the response of a key in the transaction of the write. If another process has stored one in the
-// meantime, the commit fails on the primary key, the write runs again and finds that response.
+// storeResponse stores the response of a key in the transaction of the write. If another process has stored a
+// response since the key was looked up, the commit violates the primary key; the write then runs again and finds that
+// response.
 func storeResponse(tx *db.Tx, k idempotencyKey, fingerprint, body string) {
 	usedKeys.Add(tx, []any{k.account, k.route, k.value, fingerprint, body, db.Micros(tx.Now())})
 }
 
-// ForgetAnswers erases the stored responses that contain one of the names, which are IDs and email addresses, and
-// those to requests of a user among them. The keys stay, so that a repeated request does not run again: it gets
-// errErasedResponse.
+// ForgetAnswers erases stored responses that contain any of the names, which are IDs and email addresses. If a name
+// is a user's ID, it also erases the responses to that user's own requests. The idempotency keys remain, so that a
+// repeated request does not run again but receives errErasedResponse.
 func ForgetAnswers(ctx context.Context, tx *db.Tx, names []string) error {
 	for _, name := range names {
 		if name == "" {
@@ -79,7 +80,7 @@ func ForgetAnswers(ctx context.Context, tx *db.Tx, names []string) error {
 	return nil
 }
 
-// ForgetKeys deletes expired idempotency keys. It is meant to run about once an hour.
+// ForgetKeys deletes expired idempotency keys. Call it about once an hour.
 func ForgetKeys(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM idempotency WHERE created_at <= $1`, db.Micros(tx.Now().Add(-KeyLife)))

@@ -38,7 +38,7 @@ type (
 	}
 )
 
-// showTaxForm shows a tax form with all but the last characters of the tax ID masked.
+// showTaxForm returns a tax form for a response. The tax ID is masked except for its last characters.
 func (c *request) showTaxForm(tx *db.Tx, t kyc.TaxForm) *taxForm {
 	out := &taxForm{Form: t.Form, Status: t.Status(tx.Now()), Name: t.Name, TaxID: t.Masked(), LastDay: t.LastDay(),
 		TaxIDType: t.TaxIDType}

@@ -1,6 +1,6 @@
 package httpapi
 
-// typeFieldDocs describes fields and parameters of single types, by type and name. They override fieldDocs.
+// typeFieldDocs describes fields and parameters of particular types, by type and name. It overrides fieldDocs.
 var typeFieldDocs = map[string]map[string]string{
 	"bankDepositBody": {
 		"reference": "Reference of the bank. A repeated reference is the same transfer.",

@@ -37,7 +37,7 @@ type (
 		Body userUpdateBody
 	}
 
-	// userUpdateBody has pointers because an absent field stays unchanged.
+	// userUpdateBody has pointer fields because an absent field stays unchanged.
 	userUpdateBody struct {
 		UserID         string  `json:"user_id" minLength:"1" maxLength:"64"`
 		Email          *string `json:"email,omitempty" minLength:"3" maxLength:"254"`

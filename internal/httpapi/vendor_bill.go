@@ -31,7 +31,7 @@ type (
 
 	vendorUploadInput struct {
 		Body vendorUploadBody
-		file vendorbill.File // read before the transaction
+		file vendorbill.File // read before the transaction begins
 	}
 
 	vendorUploadBody struct {

@@ -86,7 +86,7 @@ type (
 	companyUploadInput struct {
 		CompanyID string `path:"company_id"`
 		Body      companyUploadBody
-		image     kyc.Image // read before the transaction
+		image     kyc.Image // read before the transaction begins
 	}
 
 	companyUploadBody struct {
@@ -212,7 +212,7 @@ func (b *companyUploadBody) upload() kyc.Upload {
 		TaxIDType: b.TaxIDType,
 	}
 	if b.UBOID == "" && u.DocType != kyc.TaxID && u.Category == "" {
-		u.Category = kyc.Front // documents of a company have one side
+		u.Category = kyc.Front // documents of a company have only one side
 	}
 	return u
 }

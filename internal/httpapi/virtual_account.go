@@ -151,7 +151,7 @@ them.</li>
 </ol></body></html>
 `))
 
-// serveTerms serves the terms that an owner accepts by their version.
+// serveTerms serves all versions of the terms that owners of virtual accounts accept.
 func serveTerms(w http.ResponseWriter, _ *http.Request) *apierr.Fault {
 	var b strings.Builder
 	if err := termsPage.Execute(&b, virtualaccount.TermsVersion); err != nil {

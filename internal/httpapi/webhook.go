@@ -16,15 +16,15 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// rawObject is a JSON object that is sent as it was stored.
+// rawObject is a stored JSON object that is sent unchanged.
 type rawObject []byte
 
-// MarshalJSONTo writes the object.
+// MarshalJSONTo writes the object unchanged.
 func (o rawObject) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(jsontext.Value(o))
 }
 
-// Schema returns the schema in the contract.
+// Schema returns the type's schema in the contract.
 func (rawObject) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: "object"} }
 
 type (
@@ -100,7 +100,7 @@ type (
 		Overlap *int64 `json:"overlap_seconds,omitempty" minimum:"0" maximum:"604800"`
 	}
 
-	// WebhookEndpoint is an address that events are sent to.
+	// WebhookEndpoint describes an address to which events are sent.
 	WebhookEndpoint struct {
 		WebhookID      string   `json:"webhook_id"`
 		CompanyID      string   `json:"company_id"`
@@ -149,7 +149,7 @@ type (
 		NextAfter string         `json:"next_after" doc:"Empty at the end."`
 	}
 
-	// DeliveryItem is one event for one endpoint.
+	// DeliveryItem describes the delivery of one event to one endpoint.
 	DeliveryItem struct {
 		EventID    string          `json:"event_id" doc:"Identifies the delivery; sent as webhook-id."`
 		Event      string          `json:"event"`
@@ -208,7 +208,7 @@ type (
 	}
 )
 
-// fromConnections selects the events of the companies and users who have connected an app.
+// fromConnections selects events of the companies and users who have connected an app.
 const fromConnections = "connections"
 
 func listEvents(ctx context.Context, tx *db.Tx, c *request, in *eventList) (*eventPage, error) {
@@ -235,7 +235,7 @@ func listEvents(ctx context.Context, tx *db.Tx, c *request, in *eventList) (*eve
 	return out, nil
 }
 
-// UnmarshalJSON stores a copy of the text.
+// UnmarshalJSON stores a copy of the object's text.
 func (o *rawObject) UnmarshalJSON(text []byte) error {
 	*o = append((*o)[:0], text...)
 	return nil
@@ -285,7 +285,7 @@ func listWebhooks(ctx context.Context, tx *db.Tx, c *request, _ *webhookList) (*
 	return out, nil
 }
 
-// webhookOrErr returns the response of an operation on an endpoint.
+// webhookOrErr returns the response of an operation on an endpoint, or err.
 func webhookOrErr(tx *db.Tx, e delivery.Endpoint, err error) (*WebhookEndpoint, error) {
 	if err != nil {
 		return nil, err

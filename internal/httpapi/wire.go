@@ -12,13 +12,13 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Decimal is a JSON number as decimal text. It is never converted to binary floating point.
+// Decimal is a JSON number in decimal notation. It is never converted to binary floating point.
 type Decimal string
 
-// amount returns an amount of money as a Decimal.
+// amount converts an amount of money to a Decimal.
 func amount(a money.Amount) Decimal { return Decimal(a.String()) }
 
-// MarshalJSONTo writes the number; empty text is 0.
+// MarshalJSONTo writes the number. It writes an empty Decimal as 0.
 func (d Decimal) MarshalJSONTo(enc *jsontext.Encoder) error {
 	if d == "" {
 		d = "0"
@@ -26,7 +26,7 @@ func (d Decimal) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteValue(jsontext.Value(d))
 }
 
-// UnmarshalJSONFrom reads a number without an exponent. It ignores any other value.
+// UnmarshalJSONFrom reads a number and stores it without an exponent. It ignores values of other types.
 func (d *Decimal) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	t, err := dec.ReadToken()
 	if err == nil && t.Kind() == '0' {
@@ -36,15 +36,17 @@ func (d *Decimal) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// Schema returns the schema in the contract.
+// Schema returns the type's schema in the contract.
 func (Decimal) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "number", Format: "decimal"}
 }
 
-// maxDigits limits the digits of a number before it is parsed. The largest amount of any asset has 19.
+// maxDigits is the maximum number of digits of a number, checked before the number is parsed. The largest amount of
+// any asset has 19 digits.
 const maxDigits = 40
 
-// plainNumber returns a JSON number without exponent. It reports false for one with more than maxDigits digits.
+// plainNumber returns a JSON number without an exponent. It returns false if the result would have more than
+// maxDigits digits.
 func plainNumber(text string) (string, bool) {
 	i := strings.IndexAny(text, "eE")
 	if i < 0 {
@@ -88,18 +90,18 @@ func (t Time) MarshalJSONTo(enc *jsontext.Encoder) error {
 	return enc.WriteToken(jsontext.String(u.Format(layout)))
 }
 
-// Schema returns the schema in the contract.
+// Schema returns the type's schema in the contract.
 func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "string", Format: "date-time"}
 }
 
-// paging is embedded in the input of a list whose pages have numbers.
+// paging is embedded in the inputs of lists that are read by page number.
 type paging struct {
 	Page    int `query:"page" default:"1" minimum:"1" doc:"Page number, from 1."`
 	PerPage int `query:"per_page" default:"20" minimum:"1" doc:"At most 100; larger values mean 100."`
 }
 
-// cursorPaging is embedded in the input of a list that is read by page number or by cursor.
+// cursorPaging is embedded in the inputs of lists that are read by page number or by cursor.
 type cursorPaging struct {
 	paging
 	Cursor string `query:"cursor" maxLength:"100" doc:"next_cursor of the page before; page is ignored."`
@@ -108,7 +110,7 @@ type cursorPaging struct {
 // maxPerPage is the maximum page size.
 const maxPerPage = 100
 
-// page returns the page to read. No list has as many pages as its maximum.
+// page returns the page to read. It limits the page number to more pages than any list has.
 func (p paging) page() db.Page {
 	return db.Page{Number: min(p.Page, 1_000_000_000), PerPage: min(p.PerPage, maxPerPage)}
 }
@@ -119,7 +121,7 @@ func (p cursorPaging) page() db.Page {
 	return page
 }
 
-// meta describes a page of a list.
+// meta describes the position of a page in its list.
 type meta struct {
 	Page       int    `json:"page"`
 	Total      int64  `json:"total"`
@@ -132,7 +134,7 @@ type meta struct {
 	NextCursor string `json:"next_cursor"`
 }
 
-// meta returns the description of a page of a list with total items.
+// meta returns the position of the page in a list of total items.
 func (p paging) meta(total int64) meta {
 	size := int64(p.page().PerPage)
 	m := meta{Page: p.Page, Total: total, Pages: int((total + size - 1) / size), PerPage: int(size)}
@@ -145,10 +147,11 @@ func (p paging) meta(total int64) meta {
 	return m
 }
 
-// metaOf returns the description of a page of a list with total items. id returns the ID of an item.
+// metaOf returns the position of the page in a list of total items. The function id returns the ID of an item, for
+// the next cursor.
 func metaOf[T any](p cursorPaging, total int64, items []T, id func(T) string) meta {
 	m := p.meta(total)
-	if p.Cursor != "" { // a page may be full and the last, so the page after it can be empty
+	if p.Cursor != "" { // the last page may be full, so the page after it can be empty
 		m.Page, m.PrevNum, m.NextNum, m.HasPrev, m.HasNext = 0, 0, 0, true, len(items) == m.PerPage
 	}
 	if m.HasNext && len(items) > 0 {

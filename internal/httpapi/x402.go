@@ -21,11 +21,11 @@ import (
 	evmrail "github.com/stipend/stipend/internal/payout/evm"
 )
 
-// A claim or payment link is paid by programs with x402, version 2, scheme exact on EVM networks with EIP-3009. The
-// protocol is in headers; the body of a 402 repeats PAYMENT-REQUIRED.
+// Programs can pay a claim or a payment link with x402, version 2, scheme exact on EVM networks with EIP-3009. The
+// protocol data is in headers; the body of a 402 response repeats PAYMENT-REQUIRED.
 //
-// The process that serves requests calls no node. It verifies and stores the authorization, and waits for the worker
-// process to settle it.
+// The process that serves requests does not call a blockchain node. It verifies and stores the payer's authorization,
+// and waits until the worker process has executed the transfer.
 
 type (
 	paymentInput struct {
@@ -34,7 +34,7 @@ type (
 		Signature string `header:"PAYMENT-SIGNATURE" maxLength:"8192"`
 	}
 
-	// paymentStatus describes a claim for its payer.
+	// paymentStatus describes the state of a claim to its payer.
 	paymentStatus struct {
 		ClaimID              string     `json:"claim_id"`
 		Status               claimState `json:"status"`
@@ -46,7 +46,7 @@ type (
 		CheckoutURL          string     `json:"checkout_url"`
 	}
 
-	// PaymentRequired is what the header PAYMENT-REQUIRED encodes. Its names are those of x402.
+	// PaymentRequired is the content of the PAYMENT-REQUIRED header. Its member names are defined by x402.
 	PaymentRequired struct {
 		Version  int64                `json:"x402Version" doc:"Version of the protocol." example:"2"`
 		Error    string               `json:"error" doc:"What happened and what to do." example:"Payment is required."`
@@ -76,7 +76,7 @@ type (
 		Version string `json:"version" doc:"Version of the token's domain." example:"2"`
 	}
 
-	// paymentPayload is what the header PAYMENT-SIGNATURE encodes.
+	// paymentPayload is the content of the PAYMENT-SIGNATURE header.
 	paymentPayload struct {
 		Version  int64              `json:"x402Version"`
 		Accepted paymentRequirement `json:"accepted"`
@@ -93,7 +93,7 @@ type (
 		} `json:"payload"`
 	}
 
-	// paymentSettled is what the header PAYMENT-RESPONSE encodes.
+	// paymentSettled is the content of the PAYMENT-RESPONSE header.
 	paymentSettled struct {
 		Success     bool   `json:"success"`
 		Reason      string `json:"errorReason,omitempty"`
@@ -106,8 +106,8 @@ type (
 	// paymentAnswer is a response with the status and headers of x402.
 	paymentAnswer struct {
 		status   int
-		required *PaymentRequired // of a 402
-		claim    *paymentStatus   // of any other status
+		required *PaymentRequired // set for status 402
+		claim    *paymentStatus   // set for any other status
 		settled  *paymentSettled  // nil if the request settled nothing
 	}
 )
@@ -116,10 +116,10 @@ const (
 	paymentPath = "/api/x402/{payment_id}"
 	x402Version = 2
 
-	// settleWait is how long a request waits for the transfer to be in a block.
+	// settleWait is how long a request waits until the transfer is in a block.
 	settleWait = 25 * time.Second
 	settlePoll = 250 * time.Millisecond
-	// maxSettling bounds the requests of a process that wait.
+	// maxSettling is the maximum number of requests of a process that wait at the same time.
 	maxSettling = 256
 )
 
@@ -173,8 +173,8 @@ func pay(ctx context.Context, _ *db.Tx, c *request, in *paymentInput) (*paymentA
 	return c.awaitPayment(ctx, in, claimID, p, a)
 }
 
-// paidClaim returns the claim that a request pays. For a payment link it is the one whose address the payload names, or
-// a new one.
+// paidClaim returns the ID of the claim that a request pays. For a payment link, it returns the claim whose address
+// the payload names, or creates a new claim.
 func (c *request) paidClaim(ctx context.Context, in *paymentInput, p *paymentPayload) (id string, err error) {
 	if !strings.HasPrefix(in.PaymentID, paymentlink.Prefix+"_") {
 		return in.PaymentID, nil
@@ -203,7 +203,7 @@ func (c *request) paidClaim(ctx context.Context, in *paymentInput, p *paymentPay
 	return id, err
 }
 
-// locateQuery moves the place of an error from the body, which the request does not have, to the query.
+// locateQuery changes the place of an error from the body, which the request does not have, to the query.
 func locateQuery(err error) error {
 	f, ok := apierr.As(err)
 	if !ok || len(f.Fields) == 0 {
@@ -217,7 +217,7 @@ func locateQuery(err error) error {
 	return &moved
 }
 
-// requestPayment returns a claim with its terms, and renews its price if necessary.
+// requestPayment returns a claim with its payment terms, and renews its price if necessary.
 func (c *request) requestPayment(ctx context.Context, claimID string) (charge claim.Charge, err error) {
 	request := func(ctx context.Context, tx *db.Tx) error {
 		charge, err = c.Claim.Request(ctx, tx, claimID)
@@ -252,7 +252,7 @@ func (c *request) authorize(ctx context.Context, claimID string, p *paymentPaylo
 	return err
 }
 
-// askPayment asks for the payment of a claim, or describes a claim that is paid.
+// askPayment returns a response that demands payment of a claim, or describes the claim if it is already paid.
 func (c *request) askPayment(in *paymentInput, charge claim.Charge, text string) *paymentAnswer {
 	if len(charge.Terms) == 0 {
 		return &paymentAnswer{status: http.StatusOK, claim: c.paymentStatus(charge)}
@@ -283,7 +283,7 @@ func (c *request) paymentStatus(charge claim.Charge) *paymentStatus {
 	}
 }
 
-// refusePayment says why a payment failed, and asks for another one.
+// refusePayment returns a response that explains why a payment failed and demands another payment.
 func (c *request) refusePayment(ctx context.Context, in *paymentInput, claimID string, p *paymentPayload, code,
 	text string,
 ) (*paymentAnswer, error) {
@@ -298,7 +298,7 @@ func (c *request) refusePayment(ctx context.Context, in *paymentInput, claimID s
 	return answer, nil
 }
 
-// settleErrors are the codes of x402, and texts, of the reasons for which a collection fails.
+// settleErrors maps each reason why collecting a payment fails to its x402 error code and a text.
 var settleErrors = map[string]struct{ code, text string }{
 	evmrail.CollectFunds:    {"insufficient_funds", "The payer has too little of the token. Nothing was paid."},
 	evmrail.CollectRefused:  {"invalid_transaction_state", "The token refuses the transfer. Nothing was paid."},
@@ -311,8 +311,8 @@ var settleErrors = map[string]struct{ code, text string }{
 		"Before the transfer could be sent, the claim was paid or ended, or its price changed. Nothing was paid."},
 }
 
-// awaitPayment waits until a payment is settled or has failed. If it is neither in time, the response is 202: the same
-// request again returns the outcome.
+// awaitPayment waits until a payment has been settled or has failed. If neither happens in time, the response is 202,
+// and the client can repeat the same request to get the outcome.
 func (c *request) awaitPayment(ctx context.Context, in *paymentInput, claimID string, p *paymentPayload,
 	a evm.Authorization,
 ) (*paymentAnswer, error) {
@@ -336,7 +336,7 @@ func (c *request) awaitPayment(ctx context.Context, in *paymentInput, claimID st
 				Amount: p.Payload.Authorization.Value,
 			}
 			return done, nil
-		case paid && (!ours || state.Reason != ""): // paid in another way
+		case paid && (!ours || state.Reason != ""): // the claim was paid in another way
 			return done, nil
 		case state.Reason != "":
 			why := settleErrors[state.Reason]
@@ -354,7 +354,7 @@ func (c *request) awaitPayment(ctx context.Context, in *paymentInput, claimID st
 				waits = true
 				defer func() { <-c.settling }()
 			default:
-				stop() // too many requests wait: answer now
+				stop() // too many requests wait: this one answers now
 			}
 		}
 		select {
@@ -364,7 +364,8 @@ func (c *request) awaitPayment(ctx context.Context, in *paymentInput, claimID st
 	}
 }
 
-// collected returns a claim and the state of a payment's collection. ours reports whether there is one.
+// collected returns a claim and the state of the collection of a payment. ours reports whether this service collects
+// that payment.
 func (c *request) collected(ctx context.Context, claimID string, a evm.Authorization) (charge claim.Charge,
 	state evmrail.Collected, ours bool, err error,
 ) {
@@ -383,7 +384,7 @@ func (c *request) collected(ctx context.Context, claimID string, a evm.Authoriza
 	return charge, state, ours, err
 }
 
-// parsePayment decodes the header PAYMENT-SIGNATURE.
+// parsePayment decodes a PAYMENT-SIGNATURE header.
 func parsePayment(header string) (*paymentPayload, error) {
 	text, err := base64.StdEncoding.DecodeString(header)
 	p := &paymentPayload{}
@@ -393,7 +394,7 @@ func parsePayment(header string) (*paymentPayload, error) {
 	return p, nil
 }
 
-// asset returns the network and the token that the payload names.
+// asset returns the network and the token contract that the payload names.
 func (p *paymentPayload) asset() (chainID uint64, contract evm.Address, err error) {
 	id, ok := strings.CutPrefix(p.Accepted.Network, "eip155:")
 	chainID, err = strconv.ParseUint(id, 10, 64)
@@ -406,7 +407,7 @@ func (p *paymentPayload) asset() (chainID uint64, contract evm.Address, err erro
 	return chainID, contract, nil
 }
 
-// authorization returns the authorization of a payload. The error is a *claim.Refusal.
+// authorization returns the payer's authorization in a payload. The error is a *claim.Refusal.
 func (p *paymentPayload) authorization() (a evm.Authorization, err error) {
 	in := p.Payload.Authorization
 	switch {
@@ -428,7 +429,7 @@ func (p *paymentPayload) authorization() (a evm.Authorization, err error) {
 	return a, nil
 }
 
-// send writes the response with the headers of x402.
+// send writes the response, including the headers of x402.
 func (a *paymentAnswer) send(w *responseWriter) error {
 	encode := func(name string, value any) ([]byte, error) {
 		text, err := json.Marshal(value)

@@ -1,18 +1,21 @@
-// Package job runs background work that a committed transaction asked for: at least once, on any instance.
+// Package job runs background work requested by a committed transaction, at least once, on any instance of the
+// service.
 //
-// A job is a row, inserted by the transaction that needs it. A [Runner] claims due rows by moving run_at past a lease
-// (one guarded statement, so two runners never hold the same job), runs the handler and deletes the row: in the
-// transaction of the effect for a [TxHandler] or [BatchHandler], afterwards for a [NetHandler].
+// A job is a row, inserted by the transaction that needs the work. A [Runner] leases due jobs by setting run_at to a
+// later time, in a guarded statement, so that two runners never lease the same job. It then runs the handler and
+// deletes the row: in the same transaction as the handler's changes for a [TxHandler] or [BatchHandler], or after the
+// handler for a [NetHandler].
 //
-// Free slots are filled continuously, and each kind has slots of its own ([Entry].Limit), so that a slow job delays
-// only jobs of its kind. Jobs of one kind share a transaction where their handler allows it; when that transaction
-// fails, each job is run in a transaction of its own.
+// A runner starts jobs whenever slots are free. Each kind of job has separate slots ([Entry].Limit), so that a slow
+// job delays only jobs of its kind. Jobs of one kind share a transaction if their handler allows it; if that
+// transaction fails, each job runs in a separate transaction.
 //
-// A failed job is retried with growing delay and is dead after maxAttempts: it is never dropped, and staff can retry
-// it. A job that fails because of a temporary condition ([ErrRetryLater], apierr.Unavailable) never dies.
+// A failed job is retried with increasing delays. After maxAttempts it is marked as dead; it is never dropped, and
+// staff can retry it. A job that fails because of a temporary condition ([ErrRetryLater], apierr.Unavailable) is
+// retried without limit.
 //
-// Handlers are level-triggered: a job names the object to examine, not what happened to it, so running a job twice,
-// late or out of order is harmless.
+// Handlers are level-triggered: a job names the object to examine, not what happened to the object, so running a job
+// twice, late or out of order is harmless.
 package job
 
 import (
@@ -56,25 +59,26 @@ func (j Job) Decode(v any) error {
 	return nil
 }
 
-// TxHandler handles one job inside the transaction that deletes it. Other jobs of its kind may share the transaction.
+// TxHandler handles one job, in the transaction that deletes the job. Other jobs of the same kind may share the
+// transaction.
 type TxHandler func(ctx context.Context, tx *db.Tx, j Job) error
 
-// BatchHandler handles all jobs of its kind that share a transaction, so that it can read and write for all of them
-// at once.
+// BatchHandler handles all jobs of its kind that share a transaction, so that it can read and write the rows of all
+// jobs at once.
 type BatchHandler func(ctx context.Context, tx *db.Tx, jobs []Job) error
 
-// NetHandler may use the network. It opens its own transactions, and runs again if the process dies before the job is
-// deleted.
+// NetHandler handles one job and may use the network. It opens its own transactions, and runs again if the process
+// dies before the job is deleted.
 type NetHandler func(ctx context.Context, d *db.DB, j Job) error
 
-// Entry registers the handler of a kind: exactly one of Tx, Batch and Net.
+// Entry registers the handler of a kind of job: exactly one of Tx, Batch and Net.
 type Entry struct {
 	Tx    TxHandler
 	Batch BatchHandler
 	Net   NetHandler
 
-	// Limit is the maximum number of concurrent transactions of one process (Tx and Batch, each with up to batchSize
-	// jobs) or of concurrent jobs (Net). Zero means defaultTransactions or defaultNetwork.
+	// Limit is the maximum number of concurrent transactions per process for Tx and Batch, each with up to batchSize
+	// jobs, or the maximum number of concurrent jobs for Net. Zero means defaultTransactions or defaultNetwork.
 	Limit int
 }
 
@@ -89,7 +93,7 @@ func (e Entry) limit() int {
 	}
 }
 
-// jobsPerSlot returns how many jobs one slot of the kind takes.
+// jobsPerSlot returns how many jobs of the kind run in one slot.
 func (e Entry) jobsPerSlot() int {
 	if e.Net != nil {
 		return 1
@@ -97,7 +101,7 @@ func (e Entry) jobsPerSlot() int {
 	return batchSize
 }
 
-// run runs jobs of the kind inside a transaction.
+// run runs jobs of the kind in the given transaction.
 func (e Entry) run(ctx context.Context, tx *db.Tx, jobs []Job) error {
 	if e.Batch != nil {
 		return e.Batch(ctx, tx, jobs)
@@ -120,11 +124,11 @@ func (e Entry) handlers() (n int) {
 	return n
 }
 
-// Table maps each kind to its handler.
+// Table maps each kind of job to its handler.
 type Table map[string]Entry
 
-// Periodic is work that belongs to no object and runs on one instance at a time. It runs at each interval, and after
-// the database's clock was advanced by at least an interval.
+// Periodic is recurring work that concerns no particular object and runs on one instance at a time. It runs at each
+// interval, and when the database's clock has been advanced by at least the interval.
 type Periodic struct {
 	Name    string
 	Every   time.Duration
@@ -134,26 +138,26 @@ type Periodic struct {
 
 const (
 	lease         = 45 * time.Second
-	singleTimeout = lease - 5*time.Second // time limit of a job that has its own transaction
+	singleTimeout = lease - 5*time.Second // time limit of a job that runs in a separate transaction
 	batchTimeout  = lease / 3             // time limit of jobs that share a transaction
 	batchSize     = 32
 	pollEvery     = 250 * time.Millisecond
 	maxAttempts   = 20
 	maxBackoff    = time.Hour
 
-	defaultTransactions = 1 // one, so that two transactions of a process never process the same object concurrently
+	defaultTransactions = 1 // with more, two transactions of a process could process the same object concurrently
 	defaultNetwork      = 8
 
 	defaultTimeout = 10 * time.Minute
-	leaseMargin    = 30 * time.Second // time that a lease lasts beyond the interval of periodic work
+	leaseMargin    = 30 * time.Second // how much longer than the interval the lease of periodic work lasts
 	renewEvery     = leaseMargin / 3
 	releaseTimeout = 5 * time.Second
 )
 
-// due is the topic of the in-process notices that wake the runners.
+// due is the topic of the notices that wake the runners of this process.
 const due = "job.due"
 
-// ErrRetryLater marks an error as temporary: the job is retried however often it fails.
+// ErrRetryLater marks an error as temporary: the job is retried no matter how often it fails.
 var ErrRetryLater = errors.New("retry later")
 
 // errLeaseLost ends periodic work whose lease another instance has taken.
@@ -164,7 +168,7 @@ func isRetryLater(err error) bool {
 	return is && f.Kind == apierr.Unavailable || errors.Is(err, ErrRetryLater)
 }
 
-// Enqueue inserts a job; it exists once the transaction commits.
+// Enqueue inserts a job, which exists once the transaction commits.
 func Enqueue(tx *db.Tx, n New) {
 	payload := n.encode()
 	at := n.RunAt
@@ -200,21 +204,21 @@ type Runner struct {
 	log      *slog.Logger
 	holder   string
 	wake     chan struct{}
-	advanced []chan struct{} // wake the periodic work after the database's clock was advanced
+	advanced []chan struct{} // signaled when the database's clock was advanced
 	observe  Observer
-	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; replaced in tests
+	ticks    func(time.Duration) (ticks <-chan time.Time, stop func()) // returns a ticker; tests replace it
 }
 
-// Observer is called before jobs of a kind run in one transaction. The function that it returns receives the outcome:
-// "succeeded", "failed", or "split" if several jobs failed together and are then run one by one.
+// Observer is called before jobs of a kind run in one transaction. It returns a function that is called with the
+// outcome: "succeeded", "failed", or "split" if several jobs failed together and will run one by one.
 type Observer func(ctx context.Context, kind string, jobs int) (context.Context, func(outcome string))
 
 var observeNothing Observer = func(ctx context.Context, _ string, _ int) (context.Context, func(string)) {
 	return ctx, func(string) {}
 }
 
-// NewRunner returns a runner. It does not claim jobs of kinds that the table lacks: a newer version of the program
-// may know them. At most one observer is used.
+// NewRunner returns a runner. It does not lease jobs of kinds that the table lacks, because a newer version of the
+// program may know them. It accepts at most one observer.
 func NewRunner(d *db.DB, table Table, periodic []Periodic, log *slog.Logger, observers ...Observer) *Runner {
 	observe := observeNothing
 	if len(observers) > 0 {
@@ -250,7 +254,7 @@ func newTicker(every time.Duration) (ticks <-chan time.Time, stop func()) {
 	return t.C, t.Stop
 }
 
-// signal wakes the reader of a channel with room for one signal.
+// signal wakes the reader of a channel that buffers one signal.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -258,7 +262,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run works until ctx ends, then finishes the jobs that it has started.
+// Run runs jobs and periodic work until ctx is done, then finishes the jobs that it has started.
 func (r *Runner) Run(ctx context.Context) {
 	var periodic sync.WaitGroup
 	for i, p := range r.periodic {
@@ -277,8 +281,8 @@ func (r *Runner) Run(ctx context.Context) {
 	periodic.Wait()
 }
 
-// await waits until jobs may have to be started: jobs were enqueued, a slot is free for which jobs are due, or the
-// polling interval has passed.
+// await returns when jobs may have to be started: jobs were enqueued, a slot became free for a kind that has due
+// jobs, or the polling interval has passed.
 func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
 	for {
 		select {
@@ -296,7 +300,7 @@ func (r *Runner) await(ctx context.Context, s *slots, tick <-chan time.Time) {
 	}
 }
 
-// Drain runs due jobs until none are left, for tests and benchmarks. If a job fails, Drain runs the others and
+// Drain runs due jobs until none are left. It is for tests and benchmarks. If a job fails, Drain runs the others and
 // returns the first error; failed jobs are retried later as usual.
 func (r *Runner) Drain(ctx context.Context) error {
 	s := newSlots(r.table)
@@ -316,16 +320,16 @@ func (r *Runner) Drain(ctx context.Context) error {
 	}
 }
 
-// slots counts the work that one call of Run or Drain has started, by kind.
+// slots counts, for each kind, the running work that one call of Run or Drain has started.
 type slots struct {
 	table Table
-	spawn Spawn // starts the work of a slot
+	spawn Spawn // starts the work of a slot in a goroutine
 	work  sync.WaitGroup
 	freed chan struct{} // signaled whenever a slot becomes free
 
 	mu      sync.Mutex
 	running map[string]int
-	waiting map[string]bool // kinds for which more jobs may be due than slots were free
+	waiting map[string]bool // kinds that may have more due jobs than there were free slots
 	err     error           // first error of a job
 }
 
@@ -349,7 +353,8 @@ func (s *slots) room(kind string) int {
 	return free * e.jobsPerSlot()
 }
 
-// claimed records whether a kind may have more due jobs than were claimed.
+// claimed records whether a kind may have more due jobs than the n that were leased, when there was room for room
+// jobs.
 func (s *slots) claimed(kind string, n, room int) {
 	if room > 0 {
 		s.mu.Lock()
@@ -387,7 +392,7 @@ func (s *slots) firstError() error {
 	return s.err
 }
 
-// start runs f in a slot of a kind. The label names the work, see [db.WithLabel].
+// start runs f in a slot of a kind. The label identifies the work; see [db.WithLabel].
 func (s *slots) start(ctx context.Context, kind, label string, f func(context.Context) error) {
 	s.mu.Lock()
 	s.running[kind]++
@@ -404,7 +409,7 @@ func (s *slots) start(ctx context.Context, kind, label string, f func(context.Co
 	})
 }
 
-// fill claims due jobs for the free slots and starts them. It returns how many jobs it started.
+// fill leases due jobs for the free slots and starts them. It returns the number of jobs started.
 func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 	room, total := make([]int, len(r.kinds)), 0
 	for i, kind := range r.kinds {
@@ -425,12 +430,12 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 	for _, j := range jobs {
 		byKind[j.Kind] = append(byKind[j.Kind], j)
 	}
-	ctx = context.WithoutCancel(ctx) // a job that has started is finished, even when the runner stops
+	ctx = context.WithoutCancel(ctx) // jobs that have started are finished even if the runner stops
 	for i, kind := range r.kinds {
 		mine := byKind[kind]
 		s.claimed(kind, len(mine), room[i])
-		// Jobs of one object are neighbors in this order, so they share a transaction instead of waiting for each other in
-		// two.
+		// This order places jobs of one object next to each other, so that they share a transaction instead of running in
+		// two and waiting for each other.
 		slices.SortFunc(mine, func(a, b Job) int {
 			return cmp.Or(cmp.Compare(a.CompanyID, b.CompanyID), bytes.Compare(a.Payload, b.Payload), cmp.Compare(a.ID, b.ID))
 		})
@@ -441,8 +446,8 @@ func (r *Runner) fill(ctx context.Context, s *slots) (int, error) {
 	return len(jobs), nil
 }
 
-// runBatch runs jobs of one kind in one transaction, or one by one if that fails or the kind uses the network, so
-// that a bad job does not affect the others. It returns the first error.
+// runBatch runs jobs of one kind in one transaction. If the transaction fails, or the kind uses the network, it runs
+// the jobs one by one, so that a failing job does not affect the others. It returns the first error.
 func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
 	net := r.table[jobs[0].Kind].Net
 	if net == nil && len(jobs) > 1 {
@@ -473,7 +478,7 @@ func (r *Runner) runBatch(ctx context.Context, jobs []Job) (first error) {
 	return first
 }
 
-// runInTx deletes jobs of one kind and runs their handler in one transaction.
+// runInTx deletes jobs of one kind and runs their handler, in one transaction.
 func (r *Runner) runInTx(ctx context.Context, jobs []Job, timeout time.Duration) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -507,7 +512,8 @@ func recoverTo(err *error) {
 	}
 }
 
-// failed schedules the next attempt of a failed job, or marks it as dead, and returns err with the job's name.
+// failed schedules the next attempt of a failed job, or marks the job as dead. It returns err with the job's name
+// added.
 func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	level := slog.LevelWarn
 	dead := j.Attempt >= maxAttempts && !isRetryLater(err)
@@ -525,12 +531,12 @@ func (r *Runner) failed(ctx context.Context, j Job, err error) error {
 	}))
 }
 
-// runPeriodic runs p at each interval on the one instance that holds its lease. A signal on advanced means that the
-// interval may be over on the database's clock.
+// runPeriodic runs p at each interval on the instance that holds its lease. A signal on advanced means that the
+// interval may have passed on the database's clock.
 func (r *Runner) runPeriodic(ctx context.Context, p Periodic, advanced <-chan struct{}) {
 	next, stop := r.ticks(p.Every)
 	defer stop()
-	var last time.Time // of the database's clock
+	var last time.Time // the last run, by the database's clock
 	for {
 		if now, err := r.d.Now(ctx); err == nil {
 			last = now
@@ -552,11 +558,11 @@ func (r *Runner) runPeriodic(ctx context.Context, p Periodic, advanced <-chan st
 	}
 }
 
-// runLeased runs p once if this runner gets its lease, and renews the lease until p ends or its time limit is
-// reached. The lease outlives the run by the interval, so that no other instance runs p in between.
+// runLeased runs p once if this runner obtains the lease of p, and renews the lease until p ends or its time limit is
+// reached. The lease lasts for the interval after the run, so that no other instance runs p before then.
 func (r *Runner) runLeased(ctx context.Context, p Periodic) (err error) {
 	defer func() {
-		if ctx.Err() != nil { // another process can then run at once what ends here unfinished
+		if ctx.Err() != nil { // the run ended unfinished, so another process should be able to start it at once
 			err = errors.Join(err, release(ctx, r.d, "periodic."+p.Name, r.holder))
 		}
 	}()
@@ -592,7 +598,7 @@ func (r *Runner) runLeased(ctx context.Context, p Periodic) (err error) {
 	return p.Run(run)
 }
 
-// Lease takes or renews the named lease for holder, and reports whether holder has it.
+// Lease obtains or renews the named lease for holder, and reports whether holder has it.
 func Lease(ctx context.Context, d *db.DB, name, holder string, length time.Duration) (held bool, err error) {
 	err = d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		held, err = takeLease(ctx, tx, name, holder, length)
@@ -601,8 +607,8 @@ func Lease(ctx context.Context, d *db.DB, name, holder string, length time.Durat
 	return held, err
 }
 
-// release ends the named lease if holder has it, so that another process need not wait until it expires. It is called
-// when ctx has ended.
+// release ends the named lease if holder has it, so that another process need not wait until the lease expires. It
+// works although ctx is done.
 func release(ctx context.Context, d *db.DB, name, holder string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()

@@ -8,18 +8,18 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Leader describes work that one process of a service does at a time, for as long as it holds a lease.
+// Leader describes work that only one process of a service does at a time, while it holds a lease.
 type Leader struct {
 	DB     *db.DB
 	Name   string        // name of the lease
-	Holder string        // names this process
+	Holder string        // identifies this process
 	Length time.Duration // duration of the lease; it is renewed after a third of this time
-	Pause  time.Duration // time between two attempts to get the lease
-	Report func(error)   // called with each error of the lease and of the work
+	Pause  time.Duration // time between two attempts to obtain the lease
+	Report func(error)   // called with each error of the lease or of the work
 }
 
-// Run calls work whenever l holds the lease, until ctx ends. The context of work ends when the lease is lost. When ctx
-// has ended and work has returned, Run gives the lease up.
+// Run calls work whenever l holds the lease, until ctx is done. The context of work is canceled when the lease is
+// lost. When ctx is done and work has returned, Run releases the lease.
 func (l Leader) Run(ctx context.Context, work func(context.Context) error) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -48,7 +48,7 @@ func (l Leader) lease(ctx context.Context) (held bool, err error) {
 	return Lease(ctx, l.DB, l.Name, l.Holder, l.Length)
 }
 
-// lead runs work until it ends or the lease is lost.
+// lead runs work until it returns or the lease is lost.
 func (l Leader) lead(ctx context.Context, work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -15,8 +15,8 @@ func insert(tx *db.Tx, companyID, kind string, payload []byte, at time.Time) {
 	jobRows.Add(tx, []any{companyID, tx.NewID("job"), kind, string(payload), db.Micros(at)})
 }
 
-// claim leases due jobs, for each kind at most as many as there are free slots, the longest due first. If two runners
-// select the same row, the UPDATE of the second one finds that the row is no longer due.
+// claim leases the jobs that have been due longest, for each kind at most as many as there are free slots. If two
+// runners select the same row, the UPDATE of the second finds that the row is no longer due.
 func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, error) {
 	args := []any{db.Micros(tx.Now().Add(lease)), db.Micros(tx.Now())}
 	var due strings.Builder
@@ -39,8 +39,8 @@ func claim(ctx context.Context, tx *db.Tx, kinds []string, room []int) ([]Job, e
 	})
 }
 
-// completeAll deletes jobs and returns those whose lease this runner still held. The others were taken over by
-// another runner.
+// completeAll deletes jobs and returns those whose lease this runner still held. Another runner has taken over the
+// rest.
 func completeAll(ctx context.Context, tx *db.Tx, jobs []Job) (mine []Job, err error) {
 	statements, deleted := make([]db.Statement, len(jobs)), make([]int64, len(jobs))
 	for i, j := range jobs {
@@ -75,7 +75,7 @@ func postpone(ctx context.Context, tx *db.Tx, j Job, to time.Time, dead bool, la
 	return err
 }
 
-// Count returns the number of jobs that are not done, and the number of dead jobs.
+// Count returns the number of unfinished jobs that are not dead, and the number of dead jobs.
 func Count(ctx context.Context, tx *db.Tx) (pending, dead int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT COALESCE(SUM(CASE WHEN dead_at = 0 THEN 1 ELSE 0 END), 0),
 		COALESCE(SUM(CASE WHEN dead_at <> 0 THEN 1 ELSE 0 END), 0) FROM jobs`).Scan(&pending, &dead)
@@ -88,11 +88,11 @@ func waits(ctx context.Context, tx *db.Tx, companyID, kind string, payload []byt
 	return found, err
 }
 
-// Backlog describes the jobs of a kind that are not done.
+// Backlog describes the unfinished jobs of a kind.
 type Backlog struct {
 	Kind          string
 	Waiting, Dead int64
-	Due           time.Time // when the oldest waiting job was due, or will be; zero if none waits
+	Due           time.Time // when the oldest job that is not dead was or will be due; zero if there is none
 }
 
 // Backlogs returns the backlog of each kind that has jobs.
@@ -110,7 +110,7 @@ func Backlogs(ctx context.Context, tx *db.Tx) ([]Backlog, error) {
 	})
 }
 
-// Dead is a job that failed too often. It is run again only if staff retry it.
+// Dead is a job that failed too often. It runs again only if staff retry it.
 type Dead struct {
 	Job
 	LastError string
@@ -129,7 +129,8 @@ func ListDead(ctx context.Context, tx *db.Tx, limit int) ([]Dead, error) {
 	})
 }
 
-// Retry makes a dead job due as a new one, or all dead jobs if id is empty. It returns the number of jobs.
+// Retry makes a dead job due again as if it were new, or all dead jobs if id is empty. It returns the number of jobs
+// changed.
 func Retry(ctx context.Context, tx *db.Tx, id string) (int64, error) {
 	tx.Notify(due)
 	return tx.Exec(ctx, `UPDATE jobs SET dead_at = 0, attempt = 0, run_at = $1

@@ -11,16 +11,17 @@ import (
 
 // Connection is an app that receives the events of a company or user.
 type Connection struct {
-	SourceID, AppID string          // SourceID is the company or the user
-	scopes          identity.Scopes // what a user allowed the app
+	SourceID, AppID string          // SourceID is the ID of the company or user
+	scopes          identity.Scopes // scopes that the user granted to the app
 }
 
-// Connections are the apps of some companies and users.
+// Connections lists the apps of several companies and users.
 type Connections []Connection
 
-// ConnectionsOf returns the apps that companies have connected with the scope to read their events, until they
-// disconnect or the member who connected the app no longer manages the company, and the apps that users have connected
-// without a company, until they disconnect. A source is the ID of a company or user.
+// ConnectionsOf returns the connections of the companies and users with the given IDs. A company's connection needs
+// the scope to read the company's events; it ends when the company disconnects the app or the member who connected
+// the app no longer manages the company. A user's connection is one that the user made without a company; it ends
+// when the user disconnects the app.
 func ConnectionsOf(ctx context.Context, tx *db.Tx, sources ...string) (Connections, error) {
 	var companies, users []string
 	for _, id := range sources {
@@ -46,8 +47,8 @@ func ConnectionsOf(ctx context.Context, tx *db.Tx, sources ...string) (Connectio
 	return all, err
 }
 
-// Allow reports whether an app may receive an event. A company's app receives all but those of the company's
-// endpoints. A user's app receives those that a scope allows that the user granted.
+// Allow reports whether an app may receive an event. An app of a company receives all events of the company except
+// those about its webhook endpoints. An app of a user receives the events for which the user has granted a scope.
 func (all Connections) Allow(appID string, e StoredEvent) bool {
 	return slices.ContainsFunc(all, func(c Connection) bool {
 		if c.AppID != appID || c.SourceID != e.CompanyID {
@@ -60,8 +61,8 @@ func (all Connections) Allow(appID string, e StoredEvent) bool {
 	})
 }
 
-// userEvents are the events of users, by the scopes that allow them. Any one scope of a list suffices: those that let
-// a user's token read the object.
+// userEvents lists the events of users with the scopes that permit an app to receive them. Any scope of a list
+// suffices. They are the scopes with which a token of the user can read the object.
 var userEvents = []struct {
 	scopes []identity.Scope
 	names  []string
@@ -83,8 +84,8 @@ var userEvents = []struct {
 	}},
 }
 
-// UserScopes returns the scopes by which an app that a user connected receives an event of the user, or nil if users
-// have no such events. One of them suffices.
+// UserScopes returns the scopes that permit an app connected by a user to receive the named event of that user. Any
+// of them suffices. It returns nil if there is no such event of users.
 func UserScopes(name string) []identity.Scope {
 	for _, e := range userEvents {
 		if slices.Contains(e.names, name) {
@@ -94,8 +95,8 @@ func UserScopes(name string) []identity.Scope {
 	return nil
 }
 
-// And returns the event of the company, if it has one, and the same event of a user. It returns only the former if the
-// ID is not that of a user. The event of the user is stored only if the user has connected an app.
+// And returns the company's event e, if e belongs to a company, and a copy of it for a user. It omits the copy if
+// userID is not the ID of a user. The user's event is stored only if the user has connected an app.
 func (e Event) And(userID string) (all []Event) {
 	if e.CompanyID != "" && e.CompanyID != userID {
 		all = append(all, e)

@@ -6,7 +6,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// IDs and other values of the examples.
+// IDs and other values in the examples.
 const (
 	exampleCompany     = "com_06gf58g6w1v5s708fp7tx3xdw0"
 	exampleUser        = "usr_06gf58g6w28xgvfnbjvbc8gg88"
@@ -437,7 +437,7 @@ var (
 	WebhookStatusUpdate = declare("webhook.status_update", "A webhook endpoint was disabled or enabled.",
 		EndpointData{exampleEndpoint, "disabled_auto", "failing"})
 
-	// WebhookTest is delivered only to the endpoint that is its object.
+	// WebhookTest is delivered only to the endpoint that is the event's object.
 	WebhookTest = declare("webhook.test", "A test of an endpoint was requested. Only that endpoint receives it.",
 		TestData{exampleEndpoint, "This is a test. Nothing has happened."})
 )

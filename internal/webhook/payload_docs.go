@@ -9,10 +9,10 @@ import (
 type MemberDoc struct {
 	Doc     string
 	Example string   // JSON; may be empty
-	Values  []string // all values that the member can have; nil for any
+	Values  []string // the possible values of the member; nil if any value is possible
 }
 
-// The states that payloads report, where the list is too long for an enum tag.
+// The states in payloads, for fields whose list of states is too long for an enum tag.
 var (
 	payrollStates = strings.Fields(`
 		pending received released fulfilled partially_fulfilled cancelled on_hold expired_unfunded`)
@@ -39,13 +39,13 @@ var (
 		pending awaiting_approval on_hold processing completed returned failed declined cancelled`)
 )
 
-// Descriptions of previous_status.
+// Descriptions of the member previous_status.
 const (
 	changedFrom   = "The state before. Absent when it is the same."
 	previousState = "The state before. Absent when it was created."
 )
 
-// MemberDocs describes members of payloads by type and JSON name. Members that are not listed have the same meaning as
+// MemberDocs describes members of payloads by type and JSON name. A member that is not listed has the same meaning as
 // elsewhere in the API.
 var MemberDocs = map[reflect.Type]map[string]MemberDoc{
 	reflect.TypeFor[PayrollData](): {

@@ -6,10 +6,10 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Payloads of events, sent as the member "data". The contract's schemas are generated from these types and
-// [MemberDocs].
+// Payloads of events, which are sent as the member "data". The contract's schemas are generated from these types and
+// from [MemberDocs].
 type (
-	// PayrollData is a payroll after a change.
+	// PayrollData describes a payroll after a change.
 	PayrollData struct {
 		PayrollID       string        `json:"payroll_id"`
 		CompanyID       string        `json:"company_id"`
@@ -34,7 +34,7 @@ type (
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
-	// ProposalData is a proposal after a change.
+	// ProposalData describes a proposal after a change.
 	ProposalData struct {
 		ProposalID     string       `json:"proposal_id"`
 		CompanyID      string       `json:"company_id"`
@@ -47,7 +47,7 @@ type (
 		ClaimID        string       `json:"claim_id,omitempty"`
 	}
 
-	// PlatformCompanyData is the connection of a company to the platform that created it, after a change.
+	// PlatformCompanyData describes, after a change, the connection of a company to the platform that created it.
 	PlatformCompanyData struct {
 		CompanyID      string `json:"company_id"`
 		ExternalID     string `json:"external_id"`
@@ -56,7 +56,7 @@ type (
 		FeeBps         int64  `json:"fee_bps"`
 	}
 
-	// ScheduleData is a schedule after a change.
+	// ScheduleData describes a schedule after a change.
 	ScheduleData struct {
 		ScheduleID     string `json:"schedule_id"`
 		CompanyID      string `json:"company_id"`
@@ -68,7 +68,7 @@ type (
 		NextPayDate    string `json:"next_pay_date"`
 	}
 
-	// ScheduleRunData is a run of a schedule after a change.
+	// ScheduleRunData describes a run of a schedule after a change.
 	ScheduleRunData struct {
 		RunID      string `json:"run_id"`
 		ScheduleID string `json:"schedule_id"`
@@ -80,7 +80,7 @@ type (
 		PayrollID  string `json:"payroll_id"`
 	}
 
-	// PayrollQuote is the firm price of a payroll that is funded by crypto.
+	// PayrollQuote is the firm price of a payroll that is funded in crypto.
 	PayrollQuote struct {
 		QuoteID         string         `json:"quote_id"`
 		ValidFrom       string         `json:"valid_from" format:"date-time"`
@@ -91,13 +91,13 @@ type (
 		FundingDetails  FundingDetails `json:"funding_details"`
 	}
 
-	// FundingDetails is the address that a quote is paid to.
+	// FundingDetails is the address to which a quote is paid.
 	FundingDetails struct {
 		Address string `json:"address"`
 		Network string `json:"network"`
 	}
 
-	// PayrollQuoteData is a quote of a payroll that was created or has expired.
+	// PayrollQuoteData describes a quote of a payroll that was created or has expired.
 	PayrollQuoteData struct {
 		PayrollID            string       `json:"payroll_id"`
 		PayrollQuote                      //
@@ -106,7 +106,7 @@ type (
 		DenominationAmount   money.Amount `json:"denomination_amount"`
 	}
 
-	// FundingDetectedData is money that was seen coming in for a payroll.
+	// FundingDetectedData describes an incoming deposit that funds a payroll.
 	FundingDetectedData struct {
 		PayrollID             string       `json:"payroll_id"`
 		DepositID             string       `json:"deposit_id"`
@@ -123,7 +123,7 @@ type (
 		ConfirmationsRequired int64        `json:"confirmations_required"`
 	}
 
-	// PaymentData is the payment of one payee of a payroll, or the payment of a claim.
+	// PaymentData describes the payment to one payee of a payroll, or the payment of a claim.
 	PaymentData struct {
 		UserID       string  `json:"user_id"`
 		SubpayrollID *string `json:"subpayroll_id"`
@@ -136,7 +136,7 @@ type (
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
-	// Payment is the progress of a payment.
+	// Payment describes the progress of a payment.
 	Payment struct {
 		SubpayrollID *string         `json:"subpayroll_id"`
 		Received     bool            `json:"received"`
@@ -145,7 +145,7 @@ type (
 		Outputs      []PaymentOutput `json:"outputs"`
 	}
 
-	// PaymentOutput is the share of a payment that goes to one destination.
+	// PaymentOutput is the part of a payment that goes to one destination.
 	PaymentOutput struct {
 		InputCurrency  money.Asset  `json:"input_currency"`
 		OutputCurrency money.Asset  `json:"output_currency"`
@@ -155,7 +155,7 @@ type (
 		TxHash         string       `json:"tx_hash"`
 	}
 
-	// ClaimData is a merchant claim after a change. Amounts are decimal text.
+	// ClaimData describes a merchant claim after a change. Amounts are decimal text.
 	ClaimData struct {
 		ClaimID        string            `json:"claim_id"`
 		CompanyID      string            `json:"company_id"`
@@ -191,7 +191,7 @@ type (
 		FundingDetails     FundingDetails `json:"funding_details"`
 	}
 
-	// ClaimQuoteData is a quote of a claim that was created or has expired.
+	// ClaimQuoteData describes a quote of a claim that was created or has expired.
 	ClaimQuoteData struct {
 		ClaimID              string      `json:"claim_id"`
 		ClaimPrice                       //
@@ -200,7 +200,8 @@ type (
 		DenominationCurrency money.Asset `json:"denomination_currency"`
 	}
 
-	// RefundData is a refund of a claim. The link to accept it and the payer's address are secret.
+	// RefundData describes a refund of a claim. It omits the link to accept the refund and the payer's address, which
+	// are secret.
 	RefundData struct {
 		RefundID       string      `json:"refund_id"`
 		ClaimID        string      `json:"claim_id"`
@@ -217,7 +218,7 @@ type (
 		ExpiresAt      string      `json:"expires_at" format:"date-time"`
 	}
 
-	// SettlementData is a settlement: money of claims that was credited to the company's balance.
+	// SettlementData describes a settlement, which credits money of claims to the company's balance.
 	SettlementData struct {
 		SettlementID   string      `json:"settlement_id"`
 		CompanyID      string      `json:"company_id"`
@@ -229,7 +230,7 @@ type (
 		WithdrawalID   string      `json:"withdrawal_id"`
 	}
 
-	// MerchantSettingsData is the merchant settings after a change.
+	// MerchantSettingsData describes the merchant settings after a change.
 	MerchantSettingsData struct {
 		CompanyID     string      `json:"company_id"`
 		ToleranceBps  int64       `json:"tolerance_bps"`
@@ -246,7 +247,7 @@ type (
 		Origins       []string    `json:"origins"`
 	}
 
-	// PaymentLinkData is a payment link.
+	// PaymentLinkData describes a payment link.
 	PaymentLinkData struct {
 		LinkID      string      `json:"payment_link_id"`
 		CompanyID   string      `json:"company_id"`
@@ -259,7 +260,7 @@ type (
 		URL         string      `json:"url"`
 	}
 
-	// MerchantBrandingData is the branding of the merchant's pages after a change.
+	// MerchantBrandingData describes the branding of the merchant's pages after a change.
 	MerchantBrandingData struct {
 		CompanyID string   `json:"company_id"`
 		Name      string   `json:"display_name"`
@@ -280,7 +281,7 @@ type (
 		Since    time.Time    `json:"since"`
 	}
 
-	// PayoutReturnedData is a payout that the bank sent back.
+	// PayoutReturnedData describes a payout that the bank returned.
 	PayoutReturnedData struct {
 		PayoutID       string       `json:"payout_id"`
 		PayrollID      string       `json:"payroll_id"`
@@ -294,7 +295,7 @@ type (
 		Returned       time.Time    `json:"returned"`
 	}
 
-	// UserData is a user that was created.
+	// UserData describes a new user.
 	UserData struct {
 		UserID    string `json:"user_id"`
 		CompanyID string `json:"company_id"`
@@ -303,14 +304,14 @@ type (
 		KYCStatus string `json:"kyc_status"`
 	}
 
-	// UserVerificationData is the verification of a user.
+	// UserVerificationData describes the verification of a user.
 	UserVerificationData struct {
 		UserID  string   `json:"user_id"`
 		Status  string   `json:"status"`
 		Reasons []string `json:"reasons"`
 	}
 
-	// CompanyVerificationData is the verification of the company.
+	// CompanyVerificationData describes the verification of the company.
 	CompanyVerificationData struct {
 		CompanyID string   `json:"company_id"`
 		Status    string   `json:"status"`
@@ -318,7 +319,7 @@ type (
 		Reasons   []string `json:"reasons"`
 	}
 
-	// FundingAccountData is an account for incoming money of a user or company.
+	// FundingAccountData describes an account for incoming money of a user or company.
 	FundingAccountData struct {
 		UserID           string      `json:"user_id"`
 		CompanyID        string      `json:"company_id"`
@@ -329,7 +330,7 @@ type (
 		Reason           string      `json:"reason,omitempty"`
 	}
 
-	// RecipientData is a recipient after a change.
+	// RecipientData describes a recipient after a change.
 	RecipientData struct {
 		RecipientID    string `json:"recipient_id"`
 		RecipientType  string `json:"recipient_type" enum:"user,company"`
@@ -341,7 +342,7 @@ type (
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
-	// InvitationData is an invitation after a change.
+	// InvitationData describes an invitation after a change.
 	InvitationData struct {
 		InvitationID string `json:"invitation_id"`
 		CompanyID    string `json:"company_id"`
@@ -353,7 +354,7 @@ type (
 		Reason       string `json:"reason" enum:",revoked,declined"`
 	}
 
-	// DestinationChangeData is a change of payment destinations. It leaves out the account or address.
+	// DestinationChangeData describes a change of payment destinations. It omits the account or address.
 	DestinationChangeData struct {
 		CompanyID     string             `json:"company_id,omitempty"`
 		RecipientID   string             `json:"recipient_id"`
@@ -362,7 +363,7 @@ type (
 		Distributions []DestinationShare `json:"distributions"`
 	}
 
-	// DestinationShare is a destination and the share that it gets.
+	// DestinationShare describes a destination and the share that it receives.
 	DestinationShare struct {
 		DistributionID string      `json:"distribution_id"`
 		Symbol         money.Asset `json:"symbol"`
@@ -372,7 +373,7 @@ type (
 		FixedCurrency money.Asset  `json:"fixed_currency"`
 	}
 
-	// CorrectionData is a correction of a destination that a bank asks for.
+	// CorrectionData describes a correction of a destination that a bank requested.
 	CorrectionData struct {
 		CompanyID      string    `json:"company_id,omitempty"`
 		RecipientID    string    `json:"recipient_id"`
@@ -389,7 +390,7 @@ type (
 		Asked          time.Time `json:"asked"`
 	}
 
-	// AccountCheckData is the result of a check of a bank account.
+	// AccountCheckData describes the result of a check of a bank account.
 	AccountCheckData struct {
 		RecipientID    string    `json:"recipient_id"`
 		UserID         string    `json:"user_id"`
@@ -401,7 +402,7 @@ type (
 		Checked        time.Time `json:"checked"`
 	}
 
-	// PayerData is a payer after a change. The payer's details are left out.
+	// PayerData describes a payer after a change. It omits the payer's personal details.
 	PayerData struct {
 		ExternalCompanyID string      `json:"external_company_id"`
 		CompanyID         string      `json:"company_id"`
@@ -413,7 +414,7 @@ type (
 		PreviousStatus    string      `json:"previous_status,omitempty" enum:"active,deleted"`
 	}
 
-	// InvoiceData is an invoice after a change.
+	// InvoiceData describes an invoice after a change.
 	InvoiceData struct {
 		InvoiceID         string       `json:"invoice_id"`
 		UserID            string       `json:"user_id"`
@@ -431,7 +432,7 @@ type (
 		Metadata map[string]string `json:"metadata,omitempty"`
 	}
 
-	// TransferData is a bank transfer that came in. The sender's name and words are left out.
+	// TransferData describes an incoming bank transfer. It omits the sender's name and the payment reference.
 	TransferData struct {
 		CompanyID         string      `json:"company_id"`
 		UserID            string      `json:"user_id"`
@@ -445,7 +446,7 @@ type (
 		ExternalCompanyID string      `json:"external_company_id"`
 	}
 
-	// IncomeData is an income of a user after a change.
+	// IncomeData describes an income of a user after a change.
 	IncomeData struct {
 		IncomeID          string          `json:"income_id"`
 		UserID            string          `json:"user_id"`
@@ -463,7 +464,7 @@ type (
 		Outputs           []PaymentOutput `json:"outputs"`
 	}
 
-	// WithdrawalData is a withdrawal after a change.
+	// WithdrawalData describes a withdrawal after a change.
 	WithdrawalData struct {
 		WithdrawalID  string       `json:"withdrawal_id"`
 		Status        string       `json:"status"`
@@ -475,7 +476,7 @@ type (
 		ExternalID    string       `json:"external_id"`
 	}
 
-	// DirectDebitMandateData is a mandate after a change.
+	// DirectDebitMandateData describes a mandate after a change.
 	DirectDebitMandateData struct {
 		MandateID      string      `json:"mandate_id"`
 		Scheme         string      `json:"scheme" enum:"sepa_core,sepa_b2b,ach_ccd,ach_web"`
@@ -486,7 +487,7 @@ type (
 		Currency       money.Asset `json:"currency"`
 	}
 
-	// DirectDebitData is a direct debit after a change.
+	// DirectDebitData describes a direct debit after a change.
 	DirectDebitData struct {
 		DebitID        string       `json:"debit_id"`
 		MandateID      string       `json:"mandate_id"`
@@ -503,7 +504,7 @@ type (
 		ExternalID     string       `json:"external_id"`
 	}
 
-	// WalletData is a wallet after a change.
+	// WalletData describes a wallet after a change.
 	WalletData struct {
 		WalletID string      `json:"wallet_id"`
 		Currency money.Asset `json:"currency"`
@@ -512,7 +513,7 @@ type (
 		Address  string      `json:"address"`
 	}
 
-	// WalletDepositData is money that comes in for a wallet.
+	// WalletDepositData describes an incoming deposit to a wallet.
 	WalletDepositData struct {
 		WalletID              string       `json:"wallet_id"`
 		DepositID             string       `json:"deposit_id"`
@@ -530,21 +531,21 @@ type (
 		ConfirmationsRequired int64        `json:"confirmations_required"`
 	}
 
-	// EndpointData is a webhook endpoint that was enabled or disabled.
+	// EndpointData describes a webhook endpoint that was enabled or disabled.
 	EndpointData struct {
 		WebhookID string `json:"webhook_id"`
 		Status    string `json:"status" enum:"enabled,disabled_auto,disabled_manual"`
 		Reason    string `json:"reason" enum:",requested,gone,failing"`
 	}
 
-	// TestData is the payload of a test.
+	// TestData is the payload of a test event.
 	TestData struct {
 		WebhookID string `json:"webhook_id"`
 		Message   string `json:"message"`
 	}
 )
 
-// FormatTime returns a time as payloads show it: RFC 3339, UTC, in whole seconds or milliseconds.
+// FormatTime formats a time as in payloads: RFC 3339, UTC, in whole seconds or milliseconds.
 func FormatTime(t time.Time) string {
 	t = t.UTC().Truncate(time.Millisecond)
 	if t.Nanosecond() == 0 {

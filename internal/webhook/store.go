@@ -12,8 +12,9 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// eventRows inserts events directly before the commit, in the order of the Emit calls. By then the transaction holds
-// the locks of all objects that it has changed, so positions keep the order of each object's events.
+// eventRows inserts events directly before the commit, in the order of the Emit calls. At that time the transaction
+// holds the locks of all objects that it has changed, so the positions of an object's events are in the order of its
+// changes.
 var eventRows = db.PreCommit(insertEvents)
 
 const eventColumns = "company_id, event_id, object_id, sequence, name, data, created_at"
@@ -52,9 +53,9 @@ func insertEvent(tx *db.Tx, id string, e Event, data string) {
 	eventRows.Add(tx, []any{e.CompanyID, id, e.ObjectID, e.Sequence, e.name, data, db.Micros(tx.Now())})
 }
 
-// positionLock is the first key of PostgreSQL advisory locks. A transaction holds one from before it takes positions
-// until it ends. The second key is the lower half of the last position that was taken before. The locks are shared, so
-// no transaction waits for them.
+// positionLock is the first key of a PostgreSQL advisory lock that a transaction holds from before it takes positions
+// until it ends. The second key is the lower half of the last position that had been taken before. The locks are
+// shared, so no transaction waits for them.
 const positionLock int32 = 7_020_265
 
 const (
@@ -66,13 +67,13 @@ const (
 		AND objsubid = 2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 )
 
-// settled returns a position up to which no event can appear anymore: later statements of the transaction see all
-// events up to it. PostgreSQL transactions take positions before they commit and commit concurrently, so an event can
-// become visible before one with a lower position.
+// settled returns a position up to which all events are final: later statements of the transaction see every event
+// with a position up to it, and no more such events can appear. PostgreSQL transactions take positions before they
+// commit, and they commit concurrently, so an event can become visible before an event with a lower position.
 //
-// The last position taken is read first. A transaction that takes positions later takes greater ones. One that has
-// taken positions before has ended, so that its events are visible to statements that begin now, or still holds its
-// lock, which says after which position its own begin.
+// The function first reads the last position taken. Transactions that take positions after that get greater ones. A
+// transaction that took positions earlier has either ended, so that statements that begin now see its events, or
+// still holds its positionLock, whose second key states the position after which its own positions begin.
 func settled(ctx context.Context, tx *db.Tx) (position int64, err error) {
 	if tx.Engine() == db.SQLite {
 		return math.MaxInt64, nil // one transaction writes at a time
@@ -88,27 +89,28 @@ func settled(ctx context.Context, tx *db.Tx) (position int64, err error) {
 	}
 	position = taken
 	for _, low := range open {
-		behind := int32(uint32(taken) - uint32(low)) // the difference of the lower halves, with its sign
+		behind := int32(uint32(taken) - uint32(low)) // signed difference of the lower halves
 		position = min(position, taken-int64(behind))
 	}
 	return position, tx.Renew(ctx)
 }
 
-// reservePositions assigns the next n positions on SQLite and returns the last of them.
+// reservePositions reserves the next n positions on SQLite and returns the last of them.
 func reservePositions(ctx context.Context, tx *db.Tx, n int64) (last int64, err error) {
 	err = tx.QueryRow(ctx, `UPDATE event_cursors SET position = position + $1 WHERE name = 'assigned'
 		RETURNING position`, n).Scan(&last)
 	return last, err
 }
 
-// withPositions returns a query that adds the next value of a PostgreSQL sequence to each row, in order. A counter
-// row that every commit updates would leave dead row versions, which slow down all readers while a backup runs.
+// withPositions returns a query that adds the next value of a PostgreSQL sequence to each row, in order. It uses a
+// sequence because a counter row that every commit updates would leave dead row versions, which slow down all readers
+// while a backup runs.
 func withPositions(rows string) string {
 	return "SELECT r.*, nextval('event_positions_position_seq') FROM (" + rows + ") AS r (" + eventColumns + ")"
 }
 
-// nextSequence increments the counter of an object's events and returns it. The counter's row is locked until the
-// commit.
+// nextSequence increments the counter of an object's events and returns its new value. It locks the counter's row
+// until the commit.
 func nextSequence(ctx context.Context, tx *db.Tx, companyID, objectID string) (next int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO event_sequences (company_id, object_id, sequence)
 		SELECT CAST($1 AS TEXT), CAST($2 AS TEXT), COALESCE(MAX(sequence), 1) + 1 FROM events
@@ -123,14 +125,14 @@ func selectCursor(ctx context.Context, tx *db.Tx) (position int64, err error) {
 	return position, err
 }
 
-// advanceCursor advances the cursor of Next to a position, and reports whether it still had the position that was
-// read.
+// advanceCursor sets the cursor of [Next] to the position to, and reports whether the cursor still was at the
+// position from.
 func advanceCursor(ctx context.Context, tx *db.Tx, from, to int64) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE event_cursors SET position = $1 WHERE name = 'queued' AND position = $2", to, from)
 	return n == 1, err
 }
 
-// nextEvents selects events after a position, without their data.
+// nextEvents selects events within a range of positions, without their data.
 const nextEvents = `SELECT company_id, event_id, object_id, name, sequence, position, created_at FROM events
 	WHERE position > $1 AND position <= $2 ORDER BY position LIMIT $3`
 
@@ -171,8 +173,8 @@ func queryEvents(ctx context.Context, tx *db.Tx, where string, args ...any) ([]S
 	})
 }
 
-// connected selects the companies that have connected the app $1 at the time $2 with the scope to read their events,
-// and the users who have connected it without a company.
+// connected selects the companies that, at the time $2, have connected the app $1 with the scope to read their
+// events, and the users who have connected the app without a company.
 const connected = `SELECT g.company_id FROM app_grants g
 	JOIN apps a ON a.app_id = g.app_id
 	LEFT JOIN members m ON m.company_id = g.company_id AND m.user_id = g.user_id
@@ -180,14 +182,14 @@ const connected = `SELECT g.company_id FROM app_grants g
 	JOIN apps a ON a.app_id = g.app_id
 	WHERE g.app_id = $1` + userConnects
 
-// connects is the condition on a consent g, its app a and its member m, who is missing if the company was created by
-// the app's platform. $2 is the time.
+// connects is a condition on a consent g, its app a and the member m who gave the consent: it is still valid. There
+// is no member if the app's platform created the company. $2 is the time.
 const connects = ` AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'active'
 	AND (m.role IN ('owner', 'admin', 'developer') OR g.user_id = '' AND g.company_id <> '')
 	AND ' ' || g.scopes || ' ' LIKE '% c_company_detail %' AND ' ' || a.scopes || ' ' LIKE '% c_company_detail %'`
 
-// selectConnections selects the apps of companies. It finds the consents by the first column of the primary key before
-// anything else, so that it takes the same time however many other companies have connected an app.
+// selectConnections selects the apps of companies. It finds the consents by the first column of the primary key, so
+// that the time it takes does not depend on how many other companies have connected an app.
 func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all Connections, err error) {
 	for some, args := range db.BindKeys(companies, 3) {
 		rows, err := tx.Query(ctx, `WITH g AS MATERIALIZED (SELECT company_id, app_id, user_id, scopes, revoked_at, expires_at
@@ -207,7 +209,8 @@ func selectConnections(ctx context.Context, tx *db.Tx, companies []string) (all 
 	return all, nil
 }
 
-// where returns the condition that selects the events of a source, and its arguments, from $1.
+// where returns the condition that selects the events of a source, with its arguments. Placeholders are numbered from
+// $1.
 func (s Source) where(tx *db.Tx) (condition string, args []any) {
 	if s.AppID == "" {
 		return "company_id = $1", []any{s.CompanyID}
@@ -216,7 +219,8 @@ func (s Source) where(tx *db.Tx) (condition string, args []any) {
 		[]any{s.AppID, db.Micros(tx.Now())}
 }
 
-// reach returns the context of statements about events of a source.
+// reach returns a context for statements on events of a source. For an app, the statements may reach several
+// companies.
 func (s Source) reach(ctx context.Context) context.Context {
 	if s.AppID == "" {
 		return ctx
@@ -294,8 +298,8 @@ func selectEvents(ctx context.Context, tx *db.Tx, p ListParams, filter Filter, a
 	return queryEvents(ctx, tx, source+where.String(), args...)
 }
 
-// SQL returns the filter as a condition on a column of names, with a leading " AND", and its arguments. Placeholders
-// are numbered from first.
+// SQL returns the filter as an SQL condition on a column with names of events, beginning with " AND", and its
+// arguments. Placeholders are numbered from first.
 func (f Filter) SQL(column string, first int) (condition string, args []any) {
 	var choices []string
 	for _, name := range f {
@@ -313,7 +317,7 @@ func (f Filter) SQL(column string, first int) (condition string, args []any) {
 	return " AND (" + strings.Join(choices, " OR ") + ")", args
 }
 
-// deleteOld deletes up to limit events created before a time, in the order of their positions. It returns the
+// deleteOld deletes at most limit events created before a time, in the order of their positions, and returns the
 // positions.
 func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64, error) {
 	rows, err := tx.Query(ctx, `DELETE FROM events WHERE (company_id, event_id) IN (SELECT company_id, event_id FROM
@@ -322,10 +326,11 @@ func deleteOld(ctx context.Context, tx *db.Tx, before int64, limit int) ([]int64
 	return db.Collect(rows, err, func(r *db.Rows) (position int64, err error) { return position, r.Scan(&position) })
 }
 
-// erasedAddress takes the place of an email address in events. It has the form of an address, as receivers expect.
+// erasedAddress replaces an erased email address in events. It has the form of an email address because receivers
+// expect one.
 const erasedAddress = "erased@erased.invalid"
 
-// EraseAddress replaces an email address in all events.
+// EraseAddress replaces an email address in all events by erasedAddress.
 func EraseAddress(ctx context.Context, tx *db.Tx, address string) error {
 	text, err := json.Marshal(address)
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// userConnects is the condition on a consent g to an app a that a user has connected the app without a company and
-// has not disconnected it. $2 is the time. The expression prevents that the consents of all people are read, as the
-// rows of one company.
+// userConnects is a condition on a consent g to an app a: a user has connected the app without a company and has not
+// disconnected it. $2 is the time. The concatenation of an empty string keeps the database from using the index on
+// company_id, with which it would read the consents of all users.
 const userConnects = ` AND g.company_id || '' = '' AND g.revoked_at = 0 AND g.expires_at > $2 AND a.status = 'active'`
 
-// allowed is the condition that the app $1 may receive an event of a company or, by the user's consent, of a user.
+// allowed is the condition that the app $1 may receive an event of a company, or an event of a user according to the
+// user's consent.
 var allowed = func() string {
 	var cases []string
 	for _, e := range userEvents {
@@ -32,8 +33,8 @@ var allowed = func() string {
 		" AND (" + strings.Join(cases, " OR ") + ")))"
 }()
 
-// selectUserConnections selects the apps of users, each in a statement of its own, all in one round trip: for a list of
-// users the consents of all might be read.
+// selectUserConnections selects the apps of users. It executes one statement for each user, in one round trip,
+// because a statement for a list of users might read the consents of all users.
 func selectUserConnections(ctx context.Context, tx *db.Tx, users []string) (all Connections, err error) {
 	statements := make([]db.Statement, len(users))
 	for i, id := range users {
@@ -54,18 +55,18 @@ func selectUserConnections(ctx context.Context, tx *db.Tx, users []string) (all 
 	return all, tx.Batch(ctx, statements)
 }
 
-// ofPeople returns the context of statements about events of people, which the request of a company may cause.
+// ofPeople returns a context for statements on events of users, which requests of a company can cause.
 func ofPeople(ctx context.Context) context.Context {
 	return db.AcrossCompanies(ctx, "events of a person belong to no company; the statements name the person")
 }
 
-// ofUser reports whether a row of an event is of a user.
+// ofUser reports whether an event's row belongs to a user.
 func ofUser(row []any) bool {
 	id, _ := row[0].(string)
 	return identity.IsUser(id)
 }
 
-// withReaders returns rows of events without those of users who have connected no app.
+// withReaders returns the rows of events without those of users who have connected no app.
 func withReaders(ctx context.Context, tx *db.Tx, rows [][]any) ([][]any, error) {
 	var users []string
 	for _, row := range rows {
@@ -108,7 +109,7 @@ func selectReaders(ctx context.Context, tx *db.Tx, users []string) (map[string]b
 	return found, tx.Batch(ctx, all)
 }
 
-// selectAmong selects those of users who have connected an app. The consents of each are found by an index, however
-// many users there are: a join might read the consents of all.
+// selectAmong selects, from a list of users, those who have connected an app. It finds the consents of each user by
+// an index, no matter how many users there are; a join might read the consents of all users.
 const selectAmong = `WITH u (id) AS (%s) SELECT id FROM u WHERE (SELECT 1 FROM app_grants g
 	WHERE g.user_id = u.id AND g.company_id || '' = '' AND g.revoked_at = 0 AND g.expires_at > $1 LIMIT 1) IS NOT NULL`

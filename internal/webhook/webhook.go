@@ -1,12 +1,13 @@
-// Package webhook declares and stores events, which report changes of an object of a company or of a user. Package
-// delivery sends them to the endpoints of the company, and of the apps that the company or the user has connected.
+// Package webhook declares and stores events. An event reports a change of an object of a company or of a user.
+// Package delivery sends events to endpoints of the company and of the apps that the company or the user has
+// connected.
 //
-// An event is a row that is committed together with the change that it reports. Its data is a snapshot of that time.
-// The events of an object have ascending sequences.
+// An event is a row that is committed together with the change that it reports. Its data is a snapshot of the object
+// at that time. The events of an object have ascending sequences.
 //
-// Directly before its commit an event gets a position. Readers stop before positions of transactions that have not
-// ended, so a reader that continues after a position misses nothing. IDs and times are assigned earlier and are in no
-// order that a reader could rely on.
+// An event gets its position directly before its commit. Readers stop before the positions of transactions that have
+// not ended, so a reader that continues after a position misses no event. IDs and times are assigned earlier, so
+// readers cannot rely on their order.
 package webhook
 
 import (
@@ -24,17 +25,17 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Kept is the time for which an event can be read and sent again.
+// Kept is how long an event can be read and sent again.
 const Kept = 30 * 24 * time.Hour
 
-// APIVersion is the version of the interface that events follow.
+// APIVersion is the version of the API whose formats events use.
 const APIVersion = "2.0"
 
-// NoticeNew is the in-process topic that is notified when events were committed.
+// NoticeNew is the topic of the notice in this process that events were committed.
 const NoticeNew = "webhook.new"
 
-// Emit stores events in this order. They are written directly before the commit, those of users only if the user has
-// connected an app.
+// Emit stores events, in this order. They are written directly before the commit. An event of a user is stored only
+// if the user has connected an app.
 func Emit(tx *db.Tx, events ...Event) error {
 	for _, e := range events {
 		if e.name == "" || e.Sequence < 1 {
@@ -50,9 +51,9 @@ func Emit(tx *db.Tx, events ...Event) error {
 	return nil
 }
 
-// EmitNext stores events with the next sequences of their objects. It is for objects without a version, which are
-// stored in several rows: users, recipients, companies. The function that creates such an object may emit its first
-// event with sequence 1.
+// EmitNext stores events and assigns each the next sequence of its object. It is for objects that have no version
+// because they are stored in several rows: users, recipients and companies. The function that creates such an object
+// may emit its first event with sequence 1.
 func EmitNext(ctx context.Context, tx *db.Tx, events ...Event) (err error) {
 	for _, e := range events {
 		ctx := ctx
@@ -72,7 +73,7 @@ func EmitNext(ctx context.Context, tx *db.Tx, events ...Event) (err error) {
 	return nil
 }
 
-// StoredEvent is an event that has been committed and so has a position.
+// StoredEvent is a committed event, which therefore has a position.
 type StoredEvent struct {
 	CompanyID, ID, ObjectID, Name string // the CompanyID of a user's event is the user's ID
 	Sequence, Position            int64
@@ -80,7 +81,7 @@ type StoredEvent struct {
 	Created                       time.Time
 }
 
-// Body returns the JSON text that is sent: the same bytes at every attempt.
+// Body returns the JSON text to send, which is the same in every attempt.
 func (e StoredEvent) Body(environment string) []byte {
 	companyID, userID := e.CompanyID, ""
 	if identity.IsUser(companyID) {
@@ -99,13 +100,14 @@ func (e StoredEvent) Body(environment string) []byte {
 	}{e.Name, e.Data, e.ID, e.Created.UTC().Format("2006-01-02T15:04:05.000Z"), environment, APIVersion, companyID,
 		userID, e.Sequence})
 	if err != nil {
-		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // the data was encoded by Emit
+		panic("webhook: the stored data of an event is not JSON: " + err.Error()) // Emit encoded the data
 	}
 	return text
 }
 
-// Next returns at most limit events that follow those of the previous call, by position and without their data. Its
-// commit stores the position of the last one. If calls run concurrently, only one of them returns the events.
+// Next returns at most limit events that follow those of the previous call, in the order of their positions and
+// without their data. The commit stores the position of the last event. If calls run concurrently, only one of them
+// returns the events.
 func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
 	cursor, err := selectCursor(ctx, tx)
 	if err != nil {
@@ -121,21 +123,21 @@ func Next(ctx context.Context, tx *db.Tx, limit int) ([]StoredEvent, error) {
 	return events, nil
 }
 
-// Waiting reports whether Next would return anything.
+// Waiting reports whether [Next] would return any events.
 func Waiting(ctx context.Context, tx *db.Tx) (bool, error) { return anyWaiting(ctx, tx) }
 
-// Source selects the events of a company or, with an AppID, those of all companies and users who have connected the
-// app.
+// Source selects the events of a company or, if AppID is set, the events of all companies and users who have
+// connected the app.
 type Source struct{ CompanyID, AppID string }
 
 // ListParams selects events of a source. Zero values select everything.
 type ListParams struct {
 	CompanyID string
-	AppID     string // selects the events of all who have connected the app, and not those of CompanyID
-	Names     string // names and prefixes ("payroll.*"), separated by commas
+	AppID     string // selects the events of all who have connected the app, instead of those of CompanyID
+	Names     string // names and prefixes ("payroll.*") of events, separated by commas
 	ObjectID  string
 	From, To  time.Time // From is inclusive, To is exclusive
-	After     string    // ID of the last event that the caller has; the list continues after it
+	After     string    // ID of the event after which the list begins
 	Newest    bool      // newest first
 	Limit     int
 }
@@ -143,14 +145,14 @@ type ListParams struct {
 var errAfter = apierr.New(apierr.Invalid, "invalid_parameter",
 	"The `after` cursor has expired. Events are kept for 30 days. Start again without it, with `from`.")
 
-// List returns events in the order of their positions, and reports whether there are more.
+// List returns events in the order of their positions, or in reverse, and reports whether more follow.
 func List(ctx context.Context, tx *db.Tx, p ListParams) (events []StoredEvent, more bool, err error) {
 	filter, err := ParseNames(p.Names)
 	if err != nil {
 		return nil, false, err
 	}
 	if oldest := tx.Now().Add(-Kept); p.From.Before(oldest) {
-		p.From = oldest // includes expired events that Prune has not deleted yet
+		p.From = oldest // excludes expired events that Prune has not deleted yet
 	}
 	var after int64
 	if p.After != "" {
@@ -165,7 +167,7 @@ func List(ctx context.Context, tx *db.Tx, p ListParams) (events []StoredEvent, m
 	return events, false, err
 }
 
-// Get returns an event of a source, or apierr.NotFoundErr.
+// Get returns an event of a source, or apierr.NotFoundErr if the source has no such event.
 func Get(ctx context.Context, tx *db.Tx, from Source, id string) (StoredEvent, error) {
 	events, err := selectByID(ctx, tx, from, id)
 	if err == nil && len(events) == 0 {
@@ -177,18 +179,19 @@ func Get(ctx context.Context, tx *db.Tx, from Source, id string) (StoredEvent, e
 	return events[0], nil
 }
 
-// Position returns the position of an event of a source, or an error if there is none. Events of companies and users
-// who disconnected the source's app since then have positions too, so that a reader can go on behind them.
+// Position returns the position of an event of a source, or an error if there is no such event. It also finds events
+// of companies and users who have since disconnected the source's app, so that a reader can continue after them.
 func Position(ctx context.Context, tx *db.Tx, from Source, id string) (int64, error) {
 	return selectPosition(ctx, tx, from, id)
 }
 
-// ByPosition returns events of any company by their positions. Events that do not exist are left out.
+// ByPosition returns events of any company by their positions. It omits positions without an event.
 func ByPosition(ctx context.Context, tx *db.Tx, positions ...int64) (map[int64]StoredEvent, error) {
 	return selectByPosition(ctx, tx, positions)
 }
 
-// Filter selects events by name: names and prefixes such as "payroll.*". An empty filter selects all.
+// Filter selects events by name. It contains names and prefixes such as "payroll.*". An empty filter selects all
+// events.
 type Filter []string
 
 var (
@@ -197,7 +200,7 @@ var (
 	prefix = regexp.MustCompile(`^[a-z_]+\.\*$`)
 )
 
-// ParseFilter parses names and prefixes; "*" selects all. Each must select at least one event that exists.
+// ParseFilter parses names and prefixes; "*" selects all events. Each must select at least one existing event.
 func ParseFilter(names []string) (Filter, error) {
 	f := Filter{}
 	for _, name := range names {
@@ -216,11 +219,11 @@ func ParseFilter(names []string) (Filter, error) {
 	return f, nil
 }
 
-// OfPlatform reports whether a name or prefix selects only events of platforms. These belong to the platform's own
-// company, never to one that is connected to an app.
+// OfPlatform reports whether a name or prefix selects only events of platforms. Such events belong to the platform's
+// own company, never to a company that has connected an app.
 func OfPlatform(name string) bool { return strings.HasPrefix(strings.TrimSpace(name), "platform.") }
 
-// ParseNames parses the filter of a list: names and prefixes, separated by commas. "" selects all.
+// ParseNames parses the filter of a list of events: names and prefixes, separated by commas. "" selects all events.
 func ParseNames(list string) (Filter, error) {
 	if list == "" {
 		return nil, nil
@@ -242,10 +245,10 @@ func (f Filter) Has(name string) bool {
 	})
 }
 
-// pruneSize is the number of events that one transaction deletes.
+// pruneSize is the maximum number of events that one transaction deletes.
 const pruneSize = 2000
 
-// Prune deletes events older than Kept, in small transactions, and returns the position of the last one deleted.
+// Prune deletes events older than [Kept], in small transactions, and returns the position of the last event deleted.
 func Prune(ctx context.Context, d *db.DB) (upTo int64, err error) {
 	for {
 		n := 0

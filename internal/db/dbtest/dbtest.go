@@ -60,7 +60,7 @@ type engine struct {
 	url  func(testing.TB) string
 }
 
-// engines returns the engines to test on: in a quick run, SQLite.
+// engines returns the engines to test on. A quick run tests on SQLite only.
 func engines() []engine {
 	all := []engine{{"sqlite", SQLite}, {"postgres", Postgres}}
 	if testing.Short() {
@@ -80,13 +80,13 @@ func Open(t testing.TB, o db.Options) *db.DB {
 	return d
 }
 
-// Write runs f in a transaction that writes. The test fails at once if the transaction does.
+// Write runs f in a transaction that writes. If the transaction fails, the test fails at once.
 func Write(t testing.TB, d *db.DB, f func(context.Context, *db.Tx) error) {
 	t.Helper()
 	testkit.Check(t, d.Write(context.Background(), f))
 }
 
-// Read runs f in a transaction that reads. The test fails at once if the transaction does.
+// Read runs f in a transaction that reads. If the transaction fails, the test fails at once.
 func Read(t testing.TB, d *db.DB, f func(context.Context, *db.Tx) error) {
 	t.Helper()
 	testkit.Check(t, d.Read(context.Background(), f))
@@ -107,7 +107,8 @@ func SQLite(t testing.TB) string {
 	return "sqlite:" + path
 }
 
-// sqliteTemplate returns the file of a migrated database. Closing the database writes its log into the file.
+// sqliteTemplate returns the contents of the file of a migrated database. Closing the database writes the write-ahead
+// log into the file.
 var sqliteTemplate = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "stipend-sqlite-")
 	if err != nil {
@@ -130,7 +131,7 @@ func migrate(ctx context.Context, url string) error {
 	return d.Migrate(ctx)
 }
 
-// Epoch is the start of a test's clock: a Thursday at noon, UTC, in the middle of a month.
+// Epoch is the initial time of a test's clock: a Thursday at noon, UTC, in the middle of a month.
 var Epoch = time.Date(2026, time.January, 15, 12, 0, 0, 0, time.UTC)
 
 // Clock is a clock that only the test advances. It is safe for concurrent use.
@@ -139,10 +140,10 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock returns a clock that shows Epoch.
+// NewClock returns a clock set to Epoch.
 func NewClock() *Clock { return &Clock{now: Epoch} }
 
-// Now returns the time that the clock shows.
+// Now returns the clock's current time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +158,7 @@ func (c *Clock) Advance(d time.Duration) time.Time {
 	return c.now
 }
 
-// Set sets the clock, which may jump back as real clocks do.
+// Set sets the clock. It may set it back, as happens with real clocks.
 func (c *Clock) Set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// eventSchemas returns the schemas of the committed contract.
+// eventSchemas returns the event schemas of the committed API contract.
 var eventSchemas = sync.OnceValues(func() (*openapitest.Events, error) {
 	root, err := testkit.Root()
 	if err != nil {
@@ -31,7 +31,7 @@ var eventSchemas = sync.OnceValues(func() (*openapitest.Events, error) {
 
 const selectPayloads = "SELECT DISTINCT name, data FROM events"
 
-// checkEvents fails the test if the payload of an event in its database does not match the contract's schema.
+// checkEvents fails the test if the payload of an event in the test's database does not match the contract's schema.
 func checkEvents(t testing.TB, url string) {
 	t.Helper()
 	payloads, err := readPayloads(url)
@@ -56,7 +56,7 @@ func checkEvents(t testing.TB, url string) {
 	}
 }
 
-// tooPrecise matches a time with fractions of milliseconds.
+// tooPrecise matches a time with more than three decimal places of a second.
 var tooPrecise = regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{4,}`)
 
 func readPayloads(url string) (payloads [][2]string, err error) {

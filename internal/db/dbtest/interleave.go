@@ -7,8 +7,9 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Interleave runs two transactions on a PostgreSQL database, as two worker processes would: second begins when first
-// has run, and first commits when second has ended or waits for a lock. It returns the errors of both.
+// Interleave runs two transactions on a PostgreSQL database as two concurrent processes would: second begins after
+// first has run its statements, and first commits once second has ended or waits for a lock. It returns the errors of
+// both.
 func Interleave(t *testing.T, url string, first, second func(context.Context, *db.Tx) error) (err1, err2 error) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -19,7 +20,7 @@ func Interleave(t *testing.T, url string, first, second func(context.Context, *d
 			err := first(ctx, tx)
 			select {
 			case ran <- err:
-			default: // the transaction is retried
+			default: // the write function runs again on a retry
 			}
 			<-commit
 			return err

@@ -29,7 +29,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// howToGet is added to the errors of a machine without PostgreSQL.
+// howToGet is appended to an error if the machine has no PostgreSQL.
 const howToGet = "run `make tools`, or `apt-get install postgresql`, " +
 	"or set TEST_PG_DSN=postgres://user:password@host/postgres (a role that may create databases)"
 
@@ -56,9 +56,9 @@ func Postgres(t testing.TB) string {
 
 // Server is a PostgreSQL server with a migrated template database.
 type Server struct {
-	URL string `json:"url"` // of its maintenance database
+	URL string `json:"url"` // of the maintenance database
 	PID int    `json:"pid"`
-	Dir string `json:"dir"` // of all its files
+	Dir string `json:"dir"` // contains all files of the server
 
 	who      *syscall.Credential // the user that runs it; nil means the current user
 	durable  bool
@@ -66,12 +66,12 @@ type Server struct {
 	users    *os.File // holds the shared lock until the process ends
 }
 
-// shared returns the server that the test binaries of a run share, with its template.
+// shared returns the PostgreSQL server that all test binaries of a run share, with the migrated template database.
 //
-// The test binaries are separate processes. The first one that needs the server starts it, detached, under a file
-// lock in .tools/pg, and writes its URL to a file there, where the others find it. Each process holds a shared lock
-// on .tools/pg/users until it ends, so that tools/postgres-stop.sh, which `make test` runs at its end, knows whether
-// other tests still run.
+// The test binaries are separate processes. The first one that needs the server starts it as a detached process,
+// under a file lock in .tools/pg, and writes its URL to a file there, from which the other binaries read it. Each
+// process holds a shared lock on .tools/pg/users until it ends, so that tools/postgres-stop.sh, which `make test`
+// runs at its end, can detect tests that are still running.
 var shared = sync.OnceValues(func() (*Server, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -126,7 +126,8 @@ func findOrStart(ctx context.Context, root, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The stop script cannot parse JSON, so the directory, which contains the process ID, has a file of its own.
+	// The stop script cannot parse JSON, so the path of the server's directory, which contains its process ID file, is
+	// also written to a separate file.
 	if err := os.WriteFile(filepath.Join(dir, "dir"), []byte(s.Dir+"\n"), 0o644); err != nil {
 		return nil, err
 	}
@@ -151,8 +152,8 @@ func flock(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// prepare creates the template unless it exists. Its name contains a digest of the migrations, so that binaries with
-// different migrations can share the server.
+// prepare creates the template database unless it exists. The template's name contains a digest of the migrations, so
+// that binaries with different migrations can share the server.
 func (s *Server) prepare(ctx context.Context) error {
 	digest, err := schemaDigest()
 	if err != nil {
@@ -172,7 +173,8 @@ func (s *Server) prepare(ctx context.Context) error {
 	if found {
 		return nil
 	}
-	// The template is renamed when it is complete, so that a run that was interrupted leaves no incomplete template.
+	// The template gets its final name only when it is complete, so that an interrupted run leaves no incomplete
+	// template.
 	draft := "stipend_draft_" + strings.ToLower(rand.Text())
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+draft); err != nil {
 		return err
@@ -193,7 +195,7 @@ func (s *Server) Database(ctx context.Context, name string) (string, error) {
 func (s *Server) database(name string) string {
 	u, err := url.Parse(s.URL)
 	if err != nil {
-		panic(err) // it was parsed to connect
+		panic(err) // cannot fail: the same URL was parsed to connect
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -212,12 +214,12 @@ func (s *Server) admin(ctx context.Context, sql string) error {
 // Start starts a temporary server and waits until it responds. The server listens on a Unix socket in a directory
 // that only its user can open, so that several servers can run and other users cannot connect.
 //
-// With durable the server syncs to disk as a production server does. That is for measurements.
+// If durable is true, the server syncs to disk as a production server does, which measurements need.
 func Start(ctx context.Context, root string, durable bool) (*Server, error) {
 	return launch(ctx, root, durable, initCluster)
 }
 
-// filler creates the cluster in the directory of a server before it starts.
+// filler creates the cluster (PostgreSQL's data directory) of a server before it starts.
 type filler func(ctx context.Context, s *Server, run func(name string, args ...string) *exec.Cmd) error
 
 func launch(ctx context.Context, root string, durable bool, fill filler) (*Server, error) {
@@ -226,7 +228,7 @@ func launch(ctx context.Context, root string, durable bool, fill filler) (*Serve
 		return nil, err
 	}
 	base := os.TempDir()
-	if len(base) > 60 { // the path of a socket has at most 107 bytes
+	if len(base) > 60 { // the path of a Unix socket has at most 107 bytes
 		base = "/tmp"
 	}
 	dir, err := os.MkdirTemp(base, "stipend-pg-")
@@ -244,7 +246,7 @@ func launch(ctx context.Context, root string, durable bool, fill filler) (*Serve
 	return s, nil
 }
 
-// initCluster creates an empty cluster.
+// initCluster creates an empty cluster with initdb.
 func initCluster(_ context.Context, s *Server, run func(name string, args ...string) *exec.Cmd) error {
 	cmd := run("initdb", "-D", s.data(), "-U", "stipend", "-A", "trust", "-E", "UTF8", "--locale=C",
 		"--no-sync", "--no-instructions")
@@ -275,7 +277,7 @@ func (s *Server) start(ctx context.Context, root string, fill filler) error {
 	run := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, name), args...)
 		cmd.Dir = s.Dir
-		// Files, not pipes: `go test` waits for all processes that have its output open.
+		// The output goes to files, not pipes: `go test` waits for all processes that have its output open.
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C"}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.who}
@@ -333,8 +335,8 @@ func (s *Server) remove() {
 	}
 }
 
-// binaries returns the directory of initdb and postgres: the newest version of the system, or else that of the npm
-// package.
+// binaries returns the directory of initdb and postgres: that of the newest version installed on the system, or else
+// that of the npm package.
 func binaries(root, dir string) (string, error) {
 	system, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -351,8 +353,8 @@ func binaries(root, dir string) (string, error) {
 	if len(packages) == 0 {
 		return "", errors.New("neither the system nor .tools/npm has a PostgreSQL server")
 	}
-	// The files are copied, because the server's user may not have access to the source tree, and because the package's
-	// links between libraries are created by a script that was not run at installation.
+	// The files are copied for two reasons: the server's user may not have access to the source tree, and the package's
+	// symbolic links between libraries are created by a script that did not run at installation.
 	if err := os.CopyFS(filepath.Join(dir, "native"), os.DirFS(packages[0])); err != nil {
 		return "", err
 	}
@@ -386,7 +388,7 @@ func version(path string) int {
 	return n
 }
 
-// unprivileged returns the user that runs the server, because PostgreSQL refuses to run as root. Nil means the
+// unprivileged returns the user that is to run the server, because PostgreSQL refuses to run as root. Nil means the
 // current user.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {

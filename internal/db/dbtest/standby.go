@@ -21,7 +21,7 @@ import (
 // Failover is a primary server with an asynchronous standby, which may lack the primary's last commits.
 type Failover struct{ primary, standby *Server }
 
-// StartFailover starts both servers and creates a database. Close stops the servers.
+// StartFailover starts both servers and creates a database. The caller must call Close to stop the servers.
 func StartFailover(ctx context.Context, name string) (*Failover, error) {
 	root, err := testkit.Root()
 	if err != nil {
@@ -41,7 +41,7 @@ func StartFailover(ctx context.Context, name string) (*Failover, error) {
 	return f, nil
 }
 
-// URL returns a URL with both servers that selects the writable one.
+// URL returns a URL that names both servers and connects to the writable one.
 func (f *Failover) URL(name string) string {
 	return (&url.URL{Scheme: "postgres", User: url.User("stipend"), Path: "/" + name, RawQuery: url.Values{
 		"host": {f.primary.Dir + "," + f.standby.Dir}, "port": {"5432,5432"}, "target_session_attrs": {"read-write"},
@@ -71,11 +71,11 @@ func (f *Failover) backup(ctx context.Context, s *Server, _ func(string, ...stri
 	)
 }
 
-// copyFrom copies a cluster without its WAL and the files of the running process.
+// copyFrom copies another server's cluster, except its WAL and the files that belong to the running process.
 func (s *Server) copyFrom(from *Server) error {
 	return filepath.WalkDir(from.data(), func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a running server creates and deletes files
+			return nil // the file no longer exists: a running server creates and deletes files
 		}
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (s *Server) put(name, text string) error {
 	return errors.Join(os.WriteFile(path, []byte(text), 0o600), s.give(path))
 }
 
-// give changes the owner of a file to the server's user.
+// give makes the server's user the owner of a file.
 func (s *Server) give(path string) error {
 	if s.who == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/superfly/ltx"
 )
 
-// measured is a client that reports how much of the files that it opened was read. A file's size is known once it was
-// listed.
+// measured is a client that reports how many bytes have been read, of the total size of the opened files. It learns a
+// file's size when the file is listed.
 type measured struct {
 	litestream.ReplicaClient
 	progress func(done, total int64)
@@ -20,7 +20,7 @@ type measured struct {
 	done, total int64
 }
 
-// span identifies a file: its level and its transactions.
+// span identifies a file of the replica by its level and its range of transactions.
 type span struct {
 	level    int
 	min, max ltx.TXID
@@ -44,7 +44,7 @@ func (m *measured) OpenLTXFile(ctx context.Context, level int, first, last ltx.T
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if offset == 0 && size == 0 { // another part continues a file that was counted
+	if offset == 0 && size == 0 { // a part continues a file that is already counted
 		m.total += m.sizes[span{level, first, last}]
 	}
 	return &measuredFile{f, m}, nil
@@ -71,7 +71,7 @@ type measuredFile struct {
 	m *measured
 }
 
-// Read reads, and reports the progress.
+// Read reads from the file and reports the progress.
 func (f *measuredFile) Read(b []byte) (int, error) {
 	n, err := f.ReadCloser.Read(b)
 	f.m.mu.Lock()

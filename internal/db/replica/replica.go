@@ -1,10 +1,10 @@
-// Package replica copies an SQLite database continuously to a directory or an S3-compatible store, and restores it from
-// there as it was at any moment. It uses Litestream, which reads the write-ahead log of SQLite.
+// Package replica continuously copies an SQLite database to a directory or an S3-compatible store, and restores it to
+// its state at any time within [Retention]. It uses Litestream, which reads SQLite's write-ahead log.
 //
-// What was committed in the last second before a disk is lost may be missing from the copy. The copy is not encrypted.
+// If a disk is lost, transactions of the last second may be missing from the copy. The copy is not encrypted.
 //
-// A place has the copy of one database. A database that was restored, or a new one, is copied to another place, so that
-// it never writes over the copy of transactions that it lacks.
+// Each place holds the copy of one database. A new or restored database must be copied to another place, so that it
+// never overwrites a copy with transactions that it lacks.
 package replica
 
 import (
@@ -23,11 +23,11 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Retention is the time for which a database can be restored as it was at a moment.
+// Retention is how far back in time a database can be restored.
 const Retention = 7 * 24 * time.Hour
 
-// Check returns an error unless a URL names a place for a replica: file:///directory or s3://bucket/path, the latter
-// with the parameters endpoint and region if the store is not Amazon's.
+// Check returns an error unless text is the URL of a place for a replica: file:///directory or s3://bucket/path. The
+// parameters endpoint and region select a store other than Amazon's.
 func Check(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -41,11 +41,12 @@ func Check(text string) error {
 	return errors.New("want file:///directory or s3://bucket/path")
 }
 
-// ErrOccupied is returned by [Start] if the place has the copy of another database or of an earlier one.
+// ErrOccupied is returned by [Start] if the place holds the copy of another database, or of this database before it
+// was restored.
 var ErrOccupied = errors.New("replica: this place has the copy of another database, or of this one before it was " +
 	"restored; name an empty place, and keep the old one")
 
-// placeSetting is the setting with the place to which a database is copied.
+// placeSetting is the setting that stores the place to which the database is copied.
 const placeSetting = "replica.place"
 
 // Replica is a database that is being copied.
@@ -54,8 +55,9 @@ type Replica struct {
 	db    *litestream.DB
 }
 
-// Start begins to copy a database, at a path, to a URL of [Check]. Only one process may copy a database. It returns
-// ErrOccupied unless the place is empty, or has the copy of this database.
+// Start begins to copy the database of, whose file is at path, to the place with the URL to (see [Check]). Only one
+// process may copy a database. Start returns ErrOccupied unless the place is empty or holds the copy of this
+// database.
 func Start(ctx context.Context, of *db.DB, path, to string, log *slog.Logger) (*Replica, error) {
 	client, err := clientOf(ctx, to, log)
 	if err != nil {
@@ -76,7 +78,8 @@ func Start(ctx context.Context, of *db.DB, path, to string, log *slog.Logger) (*
 	return &Replica{store, d}, nil
 }
 
-// claim makes sure that a place is that of this database, whose local state continues the copy there.
+// claim checks that the place is empty or holds the copy of this database and that the local state, which is needed
+// to continue that copy, exists. It stores an empty place as this database's place.
 func claim(ctx context.Context, of *db.DB, d *litestream.DB, client litestream.ReplicaClient, to string) error {
 	place := ""
 	if err := of.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -107,7 +110,8 @@ func claim(ctx context.Context, of *db.DB, d *litestream.DB, client litestream.R
 	return of.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, placeSetting, to) })
 }
 
-// Release forgets the place to which a database was copied. A restored database calls it.
+// Release deletes the stored place of the replica. It is called for a restored database, which must not continue the
+// old copy.
 func Release(ctx context.Context, tx *db.Tx) error { return db.SetSetting(ctx, tx, placeSetting, "") }
 
 func clientOf(ctx context.Context, text string, log *slog.Logger) (litestream.ReplicaClient, error) {
@@ -125,10 +129,10 @@ func clientOf(ctx context.Context, text string, log *slog.Logger) (litestream.Re
 	return client, nil
 }
 
-// quiet returns a logger for warnings and errors only: Litestream logs each second.
+// quiet returns a logger that drops records below warnings, because Litestream logs every second.
 func quiet(log *slog.Logger) *slog.Logger { return slog.New(atLeast{log.Handler(), slog.LevelWarn}) }
 
-// atLeast is a handler that ignores records below a level.
+// atLeast is a handler that drops records below a level.
 type atLeast struct {
 	slog.Handler
 	level slog.Level
@@ -146,21 +150,22 @@ func (a atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{a.Handler.WithGroup(name), a.level}
 }
 
-// Copied returns the time at which everything that was committed before had been copied, or zero before the first time.
+// Copied returns the time of the last complete copy: every transaction committed before it has been copied. It is
+// zero if there was none yet.
 func (r *Replica) Copied() time.Time { return r.db.LastSuccessfulSyncAt() }
 
-// Sync copies everything that was committed before the call.
+// Sync copies all transactions that were committed before the call.
 func (r *Replica) Sync(ctx context.Context) error { return r.db.SyncAndWait(ctx) }
 
-// Close copies what was committed last and ends the copying. Call it after the last transaction.
+// Close copies the remaining transactions and ends the copying. Call it after the last transaction.
 func (r *Replica) Close(ctx context.Context) error {
-	// The store copies at its end only what it has begun to follow, which takes it a second.
+	// The store's Close copies only the transactions that it has already noticed, which can take it a second.
 	return errors.Join(r.Sync(ctx), r.store.Close(ctx))
 }
 
-// Restore writes the database of a replica to a new file: the newest state, or, if at is not zero, the one at a moment
-// within [Retention]. It returns the time of the newest transaction that it read. It calls progress, never twice at the
-// same time, with the bytes that it has read and those of the files that it has opened.
+// Restore writes the database of a replica to a new file: its newest state, or, if at is not zero, its state at that
+// time, which must be within [Retention]. It returns the time of the newest transaction that it read. It calls
+// progress, never concurrently, with the number of bytes read and the total size of the files opened so far.
 func Restore(
 	ctx context.Context, from, path string, at time.Time, log *slog.Logger, progress func(done, total int64),
 ) (until time.Time, err error) {

@@ -13,7 +13,7 @@ type Events struct {
 	payloads map[string]*jsonschema.Schema
 }
 
-// OpenEvents reads a contract.
+// OpenEvents compiles the payload schemas in a contract.
 func OpenEvents(document []byte) (*Events, error) {
 	var contract struct {
 		Webhooks map[string]any `json:"webhooks"`
@@ -43,8 +43,8 @@ func OpenEvents(document []byte) (*Events, error) {
 	return e, nil
 }
 
-// Check reports how the payload of an event differs from its schema. A member that the schema does not have is an
-// error.
+// Check returns an error that describes how the payload of an event differs from its schema. A member that is not in
+// the schema is an error.
 func (e *Events) Check(name string, payload []byte) error {
 	schema := e.payloads[name]
 	if schema == nil {

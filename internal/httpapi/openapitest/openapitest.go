@@ -1,8 +1,8 @@
-// Package openapitest checks responses of the service against its contract. It is for tests only.
+// Package openapitest checks responses of the service against its contract, in tests.
 //
-// A Contract is opened once and checks every response that a test gets. A response with a status, error code, header or
-// field that the document does not declare is an error, although clients must accept one. The Contract also records the
-// responses it has checked, so that a test can list those that no test provokes.
+// A [Contract] is opened once and checks every response that a test receives. A response with a status, error code,
+// header or field that the document does not declare is an error, although clients must accept such responses. The
+// Contract also records the checked responses, so that a test can list the declared responses that no test causes.
 package openapitest
 
 import (
@@ -28,10 +28,10 @@ type Contract struct {
 	problem    *jsonschema.Schema
 
 	mu   sync.Mutex
-	seen map[string]bool // responses so far, as "create-payroll 200" or "create-payroll 404 not_found"
+	seen map[string]bool // responses checked so far, as "create-payroll 200" or "create-payroll 404 not_found"
 }
 
-// ErrUndeclared reports an error response that the operation does not declare.
+// ErrUndeclared means that an operation returned an error code that it does not declare.
 var ErrUndeclared = errors.New("declare the code in the errors of the route, in internal/httpapi")
 
 type operation struct {
@@ -45,7 +45,7 @@ type operation struct {
 type response struct {
 	schema  *jsonschema.Schema
 	codes   []string
-	headers []string // canonical
+	headers []string // canonical names of the declared headers
 }
 
 // wire is the part of a document that Open reads.
@@ -71,7 +71,7 @@ type wireResponse struct {
 	Codes   []string       `json:"x-codes"`
 }
 
-// responseRef begins a reference to a shared response.
+// responseRef is the beginning of a reference to a shared response.
 const responseRef = "#/components/responses/"
 
 // Open compiles a document.
@@ -135,7 +135,7 @@ func Open(document []byte) (*Contract, error) {
 	return c, nil
 }
 
-// closeObjects makes every object schema reject fields that it does not declare.
+// closeObjects makes every object schema reject members that it does not declare.
 func closeObjects(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -152,14 +152,14 @@ func closeObjects(v any) {
 	}
 }
 
-// standardHeaders are defined by HTTP and need not be declared.
+// standardHeaders are defined by HTTP and need not be in the contract.
 var standardHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Encoding", "Cache-Control", "X-Content-Type-Options", "Connection", "Date",
 	"Allow", "Vary", "Etag", "Strict-Transport-Security",
 }
 
-// Check returns how a response differs from the document, or nil. A request that the document does not have may only
-// get an error in the common form.
+// Check returns an error that describes how a response differs from the document, or nil. For a request whose
+// operation is not in the document, only an error in the common format is valid.
 func (c *Contract) Check(r *http.Request, sent []byte, status int, header http.Header, body []byte) error {
 	if r.Method == http.MethodHead {
 		return nil // a response to HEAD has no body
@@ -227,7 +227,7 @@ func (c *Contract) validate(what string, s *jsonschema.Schema, body []byte) erro
 	return nil
 }
 
-// dropNulls returns a request without its null members, which count as absent.
+// dropNulls returns a request body without null members, which the service treats as absent.
 func dropNulls(body []byte) []byte {
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
@@ -255,7 +255,7 @@ func dropNulls(body []byte) []byte {
 	return text
 }
 
-// Expected records a response that another package's test checks. code is that of an error.
+// Expected records a response that a test of another package checks. code is its error code, or "" for a success.
 func (c *Contract) Expected(method, path string, status int, code string) {
 	if r, err := http.NewRequest(method, path, nil); err == nil {
 		if o := c.find(r); o != nil {
@@ -274,8 +274,8 @@ func answerName(id string, status int, code string) string {
 	return strings.TrimSpace(id + " " + strconv.Itoa(status) + " " + code)
 }
 
-// Unseen lists the declared responses that were not returned yet, sorted: "operation status", or "operation status
-// code" for errors.
+// Unseen returns a sorted list of the declared responses that have not been returned yet, as "operation status", or
+// "operation status code" for errors.
 func (c *Contract) Unseen() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,8 +300,8 @@ func (c *Contract) Unseen() []string {
 	return list
 }
 
-// Transport returns a transport that checks every response of the service. A response that differs from the contract
-// makes RoundTrip fail. Responses of other servers are not checked.
+// Transport returns a transport that checks every response of the service. If a response differs from the contract,
+// RoundTrip returns an error. Responses of other servers are not checked.
 func (c *Contract) Transport(base http.RoundTripper) http.RoundTripper { return transport{c, base} }
 
 type transport struct {

@@ -16,29 +16,29 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// ErrURL is returned for a URL that this service may not call.
+// ErrURL is returned for a URL that this service must not call.
 var ErrURL = apierr.New(apierr.Invalid, "url_not_allowed",
 	"An endpoint is a public https address on port 443 or 8443, without user name or fragment.")
 
-// errLoopbackURL is ErrURL where this machine may be called.
+// errLoopbackURL is the form of ErrURL for a policy that permits calls to this machine.
 var errLoopbackURL = ErrURL.Detailf("An endpoint is a public https address on port 443 or 8443, without user name or " +
 	"fragment. In a sandbox it can also be a program on the sandbox's machine, for example http://localhost:3000/hooks.")
 
 // errBlocked is returned by the dialer for an IP address that the policy does not permit.
 var errBlocked = errors.New("delivery: the address is not allowed")
 
-// Policy decides which addresses may be called. The zero value permits public addresses only.
+// Policy decides which addresses the service may call. The zero value permits only public addresses.
 type Policy struct {
-	// Allowed are networks that may be called although they are not public. With any, host names that look internal can be
-	// registered; the addresses that they resolve to are still checked.
+	// Allowed lists networks that may be called although they are not public. If it is not empty, URLs with host names
+	// that look internal can be registered; the addresses to which the names resolve are still checked.
 	Allowed []netip.Prefix
-	// Loopback permits this machine, on any port and without TLS. It is for the sandbox.
+	// Loopback permits calls to this machine, on any port and without TLS. It is for the sandbox.
 	Loopback bool
 }
 
-// special are the IP networks that contain no public receivers: loopback, private, link-local (with cloud metadata
-// services), carrier-grade NAT, documentation, benchmarking, multicast, reserved, and those that embed other
-// addresses.
+// special are the IP networks that contain no public receivers: loopback, private, link-local (which includes cloud
+// metadata services), carrier-grade NAT, documentation, benchmarking, multicast and reserved networks, and networks
+// whose addresses embed other addresses.
 var special = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
@@ -46,8 +46,8 @@ var special = prefixes(
 	"2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20",
 )
 
-// global is the part of IPv6 that is assigned to the public. Mapped (::ffff:0:0/96), NAT64 (64:ff9b::/96), unique
-// local, link-local, site-local, multicast, loopback and unspecified addresses are outside it.
+// global is the part of IPv6 that is assigned to the public. It does not contain mapped (::ffff:0:0/96), NAT64
+// (64:ff9b::/96), unique local, link-local, site-local, multicast, loopback and unspecified addresses.
 var global = netip.MustParsePrefix("2000::/3")
 
 func prefixes(texts ...string) []netip.Prefix {
@@ -58,7 +58,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// permits reports whether an address may be called. plain means without TLS.
+// permits reports whether an address may be called, without TLS if plain is true.
 func (p Policy) permits(to netip.AddrPort, plain bool) bool {
 	ip := to.Addr()
 	if p.Loopback && ip.IsLoopback() {
@@ -74,9 +74,8 @@ func (p Policy) permits(to netip.AddrPort, plain bool) bool {
 	return (ip.Is4() || global.Contains(ip)) && !slices.ContainsFunc(special, in)
 }
 
-// dialer returns a dialer that connects only to addresses that the policy permits. It checks the IP address of each
-// connection after the name was resolved, so a name that resolves to another address later (DNS rebinding) is checked
-// again.
+// dialer returns a dialer that connects only to permitted addresses. It checks the IP address of each connection
+// after name resolution, so that a name that later resolves to another address (DNS rebinding) is checked again.
 func (p Policy) dialer(plain bool) *net.Dialer {
 	return &net.Dialer{
 		KeepAlive: 30 * time.Second,
@@ -92,7 +91,8 @@ func (p Policy) dialer(plain bool) *net.Dialer {
 
 var (
 	hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	// number matches a last label that a resolver may take for a part of an IPv4 address: 2130706433, 0x7f000001, 127.1.
+	// number matches a last label that a resolver may interpret as part of an IPv4 address: 2130706433, 0x7f000001,
+	// 127.1.
 	number = regexp.MustCompile(`^(0x[0-9a-f]*|[0-9]+)$`)
 )
 
@@ -102,7 +102,7 @@ var internalNames = []string{
 	"example", "invalid", "onion",
 }
 
-// refusal returns ErrURL with a detail that says what the policy permits.
+// refusal returns ErrURL with a detail that states what the policy permits.
 func (p Policy) refusal() error {
 	if p.Loopback {
 		return errLoopbackURL
@@ -110,8 +110,8 @@ func (p Policy) refusal() error {
 	return ErrURL
 }
 
-// CheckURL returns ErrURL for a URL that could not be called later, so that it is not registered. It does not resolve
-// names.
+// CheckURL returns ErrURL for a URL that the service could never call, so that it is not registered. It does not
+// resolve host names.
 func (p Policy) CheckURL(text string) error {
 	u, port, ok := parseURL(text)
 	if !ok {
@@ -129,13 +129,13 @@ func (p Policy) CheckURL(text string) error {
 	return nil
 }
 
-// parseURL parses an http or https URL without user name and fragment.
+// parseURL parses an http or https URL. It rejects a URL with a user name or a fragment.
 func parseURL(text string) (u *url.URL, port uint16, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > 2000 || u.Opaque != "" || u.User != nil || strings.ContainsAny(text, "#\\ \t\r\n") {
 		return nil, 0, false
 	}
-	// A host with escapes differs from its text.
+	// If the host contains percent escapes, the parsed host differs from the URL's text.
 	_, rest, ok := strings.Cut(text, "://")
 	if !ok || !strings.HasPrefix(strings.ToLower(rest), strings.ToLower(u.Host)) {
 		return nil, 0, false
@@ -155,7 +155,8 @@ func parseURL(text string) (u *url.URL, port uint16, ok bool) {
 	return u, port, !strings.HasSuffix(u.Host, ":")
 }
 
-// publicName reports whether a host name may be public. internal also accepts names that look internal.
+// publicName reports whether a host name may be public. If internal is true, it also accepts names that look
+// internal.
 func publicName(host string, internal bool) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if len(host) > 253 || !hostName.MatchString(host) || number.MatchString(last) {

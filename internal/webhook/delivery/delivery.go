@@ -1,10 +1,12 @@
-// Package delivery sends events to the webhook endpoints of companies and of the apps that they and people connected.
+// Package delivery sends events to webhook endpoints. An endpoint belongs to a company, and receives the company's
+// events, or the events of all companies and users who have connected an app of the company.
 //
-// It owns the endpoints, their secrets and queues, the signatures, and the policy for addresses. An event is
-// delivered at least once. A delivery is a row that is pending until the receiver has answered 2xx or the schedule of
-// attempts has ended; after that it can be read, and sent again. Each endpoint has its own queue, which one process
-// at a time works on, so that a slow or dead receiver does not delay others. The package never opens a connection
-// inside a transaction, and never calls an address that the [Policy] does not permit.
+// The package owns the endpoints, their secrets and queues, the signatures, and the policy for addresses. An event is
+// delivered at least once. A delivery is a row that is pending until the receiver has responded with 2xx or all
+// scheduled attempts have failed; after that it can still be read, and sent again. Each endpoint has a separate
+// queue, which only one process at a time serves, so that a slow or failed receiver does not delay other endpoints.
+// The package never opens a connection inside a transaction, and never calls an address that the [Policy] does not
+// permit.
 package delivery
 
 import (
@@ -31,13 +33,13 @@ const (
 	DefaultOverlap  = 24 * time.Hour
 	maxDescription  = 200
 	maxFilter       = 50
-	disableAfter    = 5 * 24 * time.Hour // an endpoint is disabled after this time with failed attempts only
+	disableAfter    = 5 * 24 * time.Hour // an endpoint is disabled if all attempts have failed for this long
 	reasonGone      = "gone"             // reason of a disabled endpoint: its receiver responded 410 Gone
 	reasonFailing   = "failing"
 	reasonRequested = "requested"
 )
 
-// Errors of callers.
+// Errors that callers receive.
 var (
 	ErrTooMany = apierr.New(apierr.Conflict, "invalid_state",
 		"A company has at most 10 webhook endpoints. Delete one first.")
@@ -48,7 +50,8 @@ var (
 	ErrDisabled = apierr.New(apierr.Conflict, "invalid_state", "The endpoint is disabled. Enable it first.")
 )
 
-// States of an endpoint. A throttled endpoint is enabled, and paused because of its receiver's responses.
+// States of an endpoint. A throttled endpoint is an enabled endpoint whose deliveries are paused because of its
+// receiver's responses.
 const (
 	Enabled        = "enabled"
 	Throttled      = "throttled"
@@ -56,10 +59,10 @@ const (
 	DisabledManual = "disabled_manual"
 )
 
-// Endpoint is a URL that receives events of a company.
+// Endpoint is a URL that receives the events of a company or of an app's connections.
 type Endpoint struct {
 	CompanyID, ID, URL, Description string
-	AppID                           string // if not empty, it receives the events of all who connected the app
+	AppID                           string // if not empty, the endpoint receives events of all who connected this app
 	Events                          webhook.Filter
 	Status                          string
 	Reason                          string // reason why the endpoint is disabled
@@ -82,7 +85,7 @@ type Setup struct {
 	Policy Policy
 }
 
-// checkManage returns an error if the principal may not change endpoints. OAuth apps may only read them.
+// checkManage returns an error if the principal may not change endpoints. OAuth apps may only read endpoints.
 func checkManage(by identity.Principal) error {
 	if by.CompanyID == "" {
 		return apierr.NotFoundErr
@@ -93,17 +96,17 @@ func checkManage(by identity.Principal) error {
 	return nil
 }
 
-// Params are the fields of an endpoint that callers set. Update leaves nil fields unchanged.
+// Params are the fields of an endpoint that callers can set. Update leaves fields unchanged that are nil.
 type Params struct {
 	URL         *string
 	Description *string
 	Events      *[]string
 	// Connections makes a new endpoint receive the events of the companies and users who have connected the principal's
-	// app, and not those of the principal's company.
+	// app, instead of the events of the principal's company.
 	Connections bool
 }
 
-// apply validates the given fields and sets them. It reports all problems at once.
+// apply validates and sets the given fields. It returns one error with all problems.
 func (s Setup) apply(e *Endpoint, p Params) error {
 	var problems apierr.List
 	if p.URL != nil {
@@ -137,7 +140,7 @@ func (s Setup) apply(e *Endpoint, p Params) error {
 	return problems.Err()
 }
 
-// Create registers an endpoint and returns its secret. The secret cannot be read again.
+// Create registers an endpoint and returns the endpoint and its secret, which cannot be read later.
 func (s Setup) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Endpoint, string, error) {
 	if err := checkManage(by); err != nil {
 		return Endpoint{}, "", err
@@ -190,8 +193,8 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Endpoint, er
 	return slices.DeleteFunc(all, func(e Endpoint) bool { return !e.visibleTo(by) }), err
 }
 
-// visibleTo reports whether a principal of the endpoint's company can see it. An endpoint of an app receives events of
-// the companies that connected the app, so other apps cannot see it, nor can an app that a member connected.
+// visibleTo reports whether a principal of the endpoint's company can see the endpoint. An app's endpoint receives
+// events of other companies, so only members in a session and the app's own API keys can see it.
 func (e Endpoint) visibleTo(by identity.Principal) bool {
 	return e.AppID == "" || by.Kind == identity.KindSession || by.Kind == identity.KindAPIKey && by.AppID == e.AppID
 }
@@ -208,7 +211,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endp
 	return e, err
 }
 
-// change reads an endpoint, calls update, and writes the endpoint. It returns db.ErrConflict if the endpoint has
+// change reads an endpoint, calls update with it and stores the result. It returns db.ErrConflict if the endpoint has
 // changed since it was read.
 func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, update func(*Endpoint) error) (
 	Endpoint, error) {
@@ -233,7 +236,8 @@ func change(ctx context.Context, tx *db.Tx, by identity.Principal, id string, up
 	return e, nil
 }
 
-// emitStatus records that the endpoint was disabled or enabled, and emits the event to the company's enabled endpoints.
+// emitStatus records that the endpoint was disabled or enabled, and emits an event about it to the company's enabled
+// endpoints.
 func (e Endpoint) emitStatus(tx *db.Tx, from string) error {
 	db.History(tx, e.CompanyID, e.ID, e.version, from, e.Status, e.Reason)
 	return webhook.Emit(tx, webhook.WebhookStatusUpdate.Event(e.CompanyID, e.ID, e.version, webhook.EndpointData{
@@ -241,8 +245,8 @@ func (e Endpoint) emitStatus(tx *db.Tx, from string) error {
 	}))
 }
 
-// Update changes the URL, the description or the filter. Pending deliveries are sent to the new URL. The filter
-// applies to later events.
+// Update changes the URL, the description or the filter of an endpoint. Pending deliveries go to the new URL. The new
+// filter applies only to later events.
 func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p Params) (Endpoint, error) {
 	before := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
@@ -256,7 +260,7 @@ func (s Setup) Update(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	return e, err
 }
 
-// Delete deletes an endpoint. A job deletes its deliveries.
+// Delete deletes an endpoint. A background job deletes its deliveries.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, id string) error {
 	if err := checkManage(by); err != nil {
 		return err
@@ -269,8 +273,8 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, id string) er
 	return err
 }
 
-// Rotate gives an endpoint a new secret and returns it. Until the overlap has passed, deliveries are also signed with
-// the old secret.
+// Rotate replaces the secret of an endpoint and returns the new one. During the overlap, deliveries are signed with
+// both the new and the old secret.
 func (s Setup) Rotate(ctx context.Context, tx *db.Tx, by identity.Principal, id string, overlap time.Duration) (
 	Endpoint, string, error) {
 	secret := NewSecret()
@@ -282,7 +286,7 @@ func (s Setup) Rotate(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	return e, secret, err
 }
 
-// Disable disables an endpoint. A job cancels its pending deliveries.
+// Disable disables an endpoint. A background job cancels its pending deliveries.
 func Disable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
 	from := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
@@ -301,7 +305,8 @@ func Disable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (
 	return e, e.emitStatus(tx, from)
 }
 
-// Enable enables an endpoint and resets its failures. [Replay] can send the deliveries that were cancelled meanwhile.
+// Enable enables an endpoint and resets its failures. [Replay] can send the deliveries that were cancelled while the
+// endpoint was disabled.
 func Enable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Endpoint, error) {
 	from := ""
 	e, err := change(ctx, tx, by, id, func(e *Endpoint) error {
@@ -343,12 +348,12 @@ func Ping(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (eve
 	return event.ID, webhook.Emit(tx, event)
 }
 
-// source returns the events that the endpoint receives.
+// source returns the source of the events that the endpoint receives.
 func (e Endpoint) source() webhook.Source {
 	return webhook.Source{CompanyID: e.CompanyID, AppID: e.AppID}
 }
 
-// wants reports whether the endpoint receives an event of its source.
+// wants reports whether the endpoint is to receive an event of its source.
 func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	if ev.Name == webhook.WebhookTest.Name {
 		return ev.ObjectID == e.ID
@@ -356,7 +361,7 @@ func (e Endpoint) wants(ev webhook.StoredEvent) bool {
 	return e.Events.Has(ev.Name)
 }
 
-// secrets decrypts the valid secrets of the endpoint, the current one first.
+// secrets decrypts the endpoint's valid secrets. The current secret is first.
 func (e Endpoint) secrets(s *identity.Sealer, now time.Time) ([]string, error) {
 	var all []string
 	sealed := []string{e.sealed}
@@ -373,17 +378,17 @@ func (e Endpoint) secrets(s *identity.Sealer, now time.Time) ([]string, error) {
 	return all, nil
 }
 
-// States of a delivery. A retrying delivery is pending and has failed before.
+// States of a delivery. A retrying delivery is one that is pending after a failed attempt.
 const (
 	Pending   = "pending"
 	Retrying  = "retrying"
 	Succeeded = "succeeded"
 	Failed    = "failed"    // all attempts failed
 	Cancelled = "cancelled" // the endpoint was disabled
-	Blocked   = "blocked"   // the policy does not permit the address
+	Blocked   = "blocked"   // the policy does not permit the address of the endpoint
 )
 
-// Delivery is the delivery of an event to an endpoint. It is identified by the event's ID.
+// Delivery is the delivery of an event to an endpoint, identified by the event's ID.
 type Delivery struct {
 	EventID, Event, ObjectID string
 	SourceID                 string // the event's company or user
@@ -401,7 +406,7 @@ type Delivery struct {
 type Attempt struct {
 	Number     int64
 	At         time.Time // by the service's clock, which a sandbox can advance
-	SentAt     time.Time // the value of the header webhook-timestamp
+	SentAt     time.Time // value of the Webhook-Timestamp header
 	Took       time.Duration
 	URL        string
 	HTTPStatus int64
@@ -412,16 +417,16 @@ type Attempt struct {
 // DeliveriesParams selects deliveries of an endpoint. Zero values select everything.
 type DeliveriesParams struct {
 	State    string
-	Names    string    // names of events and prefixes ("payroll.*"), separated by commas
+	Names    string    // names and prefixes ("payroll.*") of events, separated by commas
 	From, To time.Time // times of the events; From is inclusive, To is exclusive
-	After    string    // event ID of the last delivery that the caller has
+	After    string    // event ID of the last delivery of the previous page
 	Limit    int
 }
 
 var errAfter = apierr.New(apierr.Invalid, "invalid_parameter",
 	"The `after` cursor has expired. Start again without it.")
 
-// Deliveries returns deliveries of an endpoint, newest first, and reports whether there are more.
+// Deliveries returns a page of an endpoint's deliveries, newest first, and reports whether more follow.
 func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string, p DeliveriesParams) (
 	[]Delivery, bool, error) {
 	e, err := Get(ctx, tx, by, id)
@@ -447,7 +452,7 @@ func Deliveries(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	return all, false, err
 }
 
-// GetDelivery returns a delivery with its event and its attempts, oldest first.
+// GetDelivery returns a delivery with its event and its attempts. The attempts are sorted oldest first.
 func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (
 	Delivery, webhook.StoredEvent, []Attempt, error) {
 	e, err := Get(ctx, tx, by, id)
@@ -469,7 +474,8 @@ func GetDelivery(ctx context.Context, tx *db.Tx, by identity.Principal, id, even
 	return d, ev, attempts, err
 }
 
-// Redeliver sends an event to an endpoint again, now and with a new schedule, even if it was delivered before.
+// Redeliver sends an event to an endpoint again, now and with a new schedule of retries, even if the event was
+// delivered before.
 func Redeliver(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventID string) (Delivery, error) {
 	if err := checkManage(by); err != nil {
 		return Delivery{}, err
@@ -494,7 +500,7 @@ func Redeliver(ctx context.Context, tx *db.Tx, by identity.Principal, id, eventI
 
 // Kinds of jobs.
 const (
-	JobClear  = "webhook.clear"  // cancels the pending deliveries of a disabled endpoint; deletes those of a deleted one
+	JobClear  = "webhook.clear"  // cancels pending deliveries of a disabled endpoint, or deletes all of a deleted one
 	JobReplay = "webhook.replay" // sends a range of events again
 )
 
@@ -509,8 +515,8 @@ func clearLater(tx *db.Tx, companyID, endpointID string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobClear, Payload: clearing{endpointID}})
 }
 
-// Clear is the handler of [JobClear]. It handles one chunk and enqueues a job for the rest. The pending deliveries of
-// an endpoint that was enabled again are not changed.
+// Clear is the handler of [JobClear]. It handles one chunk of deliveries and enqueues a job for the rest. If the
+// endpoint has been enabled again, its pending deliveries stay unchanged.
 func Clear(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in clearing
 	if err := j.Decode(&in); err != nil {
@@ -532,10 +538,10 @@ func Clear(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return err
 }
 
-// Range selects the events that [Replay] sends again.
+// Range selects the events that [Replay] sends again: those whose deliveries failed or were cancelled, or all.
 type Range struct {
 	From, To time.Time // From is inclusive, To is exclusive
-	All      bool      // includes events that were delivered or are pending
+	All      bool      // includes events that were delivered, or whose delivery is pending
 }
 
 type replay struct {
@@ -549,7 +555,7 @@ type replay struct {
 var errRange = apierr.New(apierr.Invalid, "invalid_parameter",
 	"The range ends before it starts, or is more than 30 days ago.")
 
-// Replay sends a range of events to an endpoint again, in the background.
+// Replay sends the events of a range to an endpoint again, in a background job.
 func Replay(ctx context.Context, tx *db.Tx, by identity.Principal, id string, r Range) (Endpoint, error) {
 	if err := checkManage(by); err != nil {
 		return Endpoint{}, err
@@ -575,7 +581,7 @@ func Replay(ctx context.Context, tx *db.Tx, by identity.Principal, id string, r 
 	return e, nil
 }
 
-// HandleReplay is the handler of [JobReplay]. It handles one chunk and enqueues a job for the rest.
+// HandleReplay is the handler of [JobReplay]. It handles one chunk of events and enqueues a job for the rest.
 func HandleReplay(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in replay
 	if err := j.Decode(&in); err != nil {

@@ -22,70 +22,73 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// schedule contains the pause before each attempt: ten attempts in 75 h 35 min, plus jitter.
+// schedule contains the pause before each attempt. The ten attempts take 75 h 35 min in total, plus jitter.
 var schedule = []time.Duration{
 	0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
 	5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 const (
-	perEndpoint   = 8    // concurrent requests to an endpoint that responds; an endpoint that does not gets one
-	busyRequests  = 256  // concurrent requests of the process at which each endpoint gets only one
-	maxActive     = 4096 // endpoints that a process works on at the same time
-	maxSnapshots  = 4    // queues that are read at the same time, so that other parts of the process have connections
-	batchSize     = 64   // deliveries that are read at once
-	recordSize    = 32   // results that are stored at once; a result that was not stored is sent again after a crash
-	addSize       = 500  // events that are added to queues in one transaction
-	claimSize     = 256  // queues that are claimed in one transaction
+	perEndpoint   = 8    // concurrent requests to an endpoint that responds; any other endpoint gets one
+	busyRequests  = 256  // if the process has this many requests in progress, each endpoint gets only one
+	maxActive     = 4096 // endpoints that a process serves at the same time
+	maxSnapshots  = 4    // concurrent reads of queues, limited to leave connections to other parts of the process
+	batchSize     = 64   // deliveries read at once
+	recordSize    = 32   // results stored at once; after a crash, deliveries without a stored result are sent again
+	addSize       = 500  // events added to queues in one transaction
+	claimSize     = 256  // queues leased in one transaction
 	leaseDuration = time.Minute
-	renewEvery    = 15 * time.Second // how often leases are renewed, by the system clock
+	renewEvery    = 15 * time.Second // how often leases are renewed, in real time
 	recordEvery   = 25 * time.Millisecond
 	pollEvery     = 250 * time.Millisecond
-	stepPause     = 10 * time.Millisecond // between steps, so that one step handles several notices
+	stepPause     = 10 * time.Millisecond // pause between steps, so that one step handles several notices
 
-	// After this many attempts a failed event no longer blocks later events of its object: about two and a half hours.
+	// After this many failed attempts, about two and a half hours, an event no longer blocks later events of its object.
 	blockingAttempts = 5
 
-	// After more consecutive failures than an event has attempts, the receiver is considered down. Then failed events
-	// always block later events of their object, and single requests check from time to time whether the receiver
-	// responds again.
+	// After more consecutive failures than this, which is the number of attempts for one event, the receiver counts as
+	// down. Then a failed event always blocks later events of its object, and single requests check periodically whether
+	// the receiver responds again.
 	downAfter = 10
 	downPause = 30 * time.Second
 
-	firstThrottle = 5 * time.Second // the first pause after 429, 502 or 504; it doubles
+	firstThrottle = 5 * time.Second // first pause after status 429, 502 or 504; each further pause is twice as long
 )
 
-// noticeDue is the in-process topic that wakes the delivery loop.
+// noticeDue is the topic of the notice in this process that wakes the delivery loop.
 const noticeDue = "webhook.due"
 
-// Options are the parameters of a sender. DB, Sealer, Env and Log are required.
+// Options are the parameters of a [Sender]. DB, Sealer, Env and Log are required.
 type Options struct {
 	DB     *db.DB
 	Sealer *identity.Sealer
 	Env    identity.Environment
 	Policy Policy
 	Log    *slog.Logger
-	// Handle is called with new events, without their data, in the transaction that adds them to queues: once for each
-	// event that is committed. Nil means that only queues receive them.
+	// Handle is called with new events, without their data, in the transaction that adds them to the queues. Each call
+	// that commits covers an event exactly once. Handle may be nil.
 	Handle func(context.Context, *db.Tx, []webhook.StoredEvent) error
-	// Limit bounds the duration of an attempt. Zero means 15 seconds.
+	// Limit is the time limit of an attempt. Zero means 15 seconds.
 	Limit time.Duration
-	// Wall is the real clock. Signatures contain its time, which receivers compare with their own, whatever the
-	// sandbox's clock says. Nil means time.Now.
+	// Wall is the real clock. Signatures contain real time, even in a sandbox whose clock differs, because receivers
+	// compare it with their own clocks. Nil means time.Now.
 	Wall func() time.Time
-	// Transport sends the requests. Nil means HTTP over TLS to addresses that Policy permits. A simulation replaces it.
+	// Transport sends the requests. Nil means HTTP over TLS, to addresses that the policy permits. A simulation replaces
+	// it.
 	Transport http.RoundTripper
-	// TLS contains the root certificates for receivers. Nil means those of the system.
+	// TLS contains the root certificates with which receivers are verified. Nil means those of the system.
 	TLS *tls.Config
-	// Jitter returns a duration that is added to a pause, so that deliveries that failed together are not repeated
-	// together. Nil means up to a tenth of the pause.
+	// Jitter returns a duration to add to a pause, so that deliveries that failed together are not retried together. Nil
+	// means a random duration of up to a tenth of the pause.
 	Jitter func(time.Duration) time.Duration
-	// Observe is called before each attempt. The function that it returns receives the outcome: "succeeded" or the class
-	// of the failure. A trace in the context that it returns is sent to the receiver as traceparent. Nil means nothing.
+	// Observe is called before each attempt. The function that it returns is called with the outcome: "succeeded", or
+	// the class of the failure. A trace in the context that it returns is sent to the receiver in the traceparent
+	// header. Observe may be nil.
 	Observe func(context.Context) (context.Context, func(outcome string))
 }
 
-// Sender adds events to queues, and delivers them. Several processes can run a sender on the same database.
+// Sender adds events to the queues of endpoints and delivers them. Several processes can run a Sender on the same
+// database.
 type Sender struct {
 	Options
 	client    *client
@@ -95,12 +98,12 @@ type Sender struct {
 	requests atomic.Int64 // number of requests in progress
 
 	mu      sync.Mutex
-	active  map[[2]string]bool // endpoints that this process works on, by company and endpoint ID
-	skipped bool               // some due queues were not claimed, because they or too many others are active
+	active  map[[2]string]bool // endpoints that this process serves, by company and endpoint ID
+	skipped bool               // some due queues were not leased, because they are being served or too many others are
 	work    sync.WaitGroup
 }
 
-// NewSender returns a sender. It returns an error if the database, sealer, environment or log is missing.
+// NewSender returns a sender. It returns an error if a required option is missing.
 func NewSender(o Options) (*Sender, error) {
 	if o.DB == nil || o.Sealer == nil || o.Env == "" || o.Log == nil {
 		return nil, errors.New("delivery: a sender needs a database, a sealer, an environment and a log")
@@ -127,7 +130,7 @@ func (s *Sender) signal() {
 	}
 }
 
-// Run delivers events until ctx ends, then waits for the attempts in progress.
+// Run delivers events until ctx is done, then waits for the attempts in progress.
 func (s *Sender) Run(ctx context.Context) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -158,15 +161,15 @@ func (s *Sender) Drain(ctx context.Context) error {
 	}
 }
 
-// Step adds new events to the queues and delivers what is due, without waiting for what becomes due meanwhile. It
-// returns the number of events and queues. A simulation uses it instead of [Sender.Run].
+// Step adds new events to the queues and delivers everything that is due, but not what becomes due meanwhile. It
+// returns the number of events and queues that it handled. A simulation uses it instead of [Sender.Run].
 func (s *Sender) Step(ctx context.Context) (int, error) {
 	n, err := s.step(ctx)
 	s.work.Wait()
 	return n, err
 }
 
-// step adds new events to the queues and starts work on due queues. It returns the number of events and queues.
+// step adds new events to the queues and starts to serve due queues. It returns the number of events and queues.
 func (s *Sender) step(ctx context.Context) (int, error) {
 	done := 0
 	for ctx.Err() == nil {
@@ -183,8 +186,8 @@ func (s *Sender) step(ctx context.Context) (int, error) {
 	return done + n, err
 }
 
-// add adds new events to the queues of endpoints. The transaction that emits an event does not do that, because it
-// would become slower with each endpoint.
+// add adds new events to the queues of endpoints. The transaction that emits an event does not do this, because each
+// endpoint would make it slower.
 func (s *Sender) add(ctx context.Context) (n int, err error) {
 	found := false
 	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -218,8 +221,8 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 	slices.Sort(companies)
 	companies = slices.Compact(companies)
 	endpoints := map[string][]Endpoint{}
-	connected := map[string][]Endpoint{} // endpoints of apps, by the companies and users who have connected them
-	tested := map[string]Endpoint{}      // endpoints of apps of the events' companies, which may be tested
+	connected := map[string][]Endpoint{} // endpoints of apps, by ID of the companies and users who have connected the app
+	tested := map[string]Endpoint{}      // endpoints of apps of the events' own companies, for test events
 	var connections webhook.Connections
 	for len(companies) > 0 {
 		some := companies[:min(len(companies), 100)]
@@ -276,22 +279,22 @@ func enqueue(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error
 			}
 		}
 	}
-	return insertDeliveries(ctx, tx, rows, "NOTHING") // a redelivery may have added an event before
+	return insertDeliveries(ctx, tx, rows, "NOTHING") // the delivery may exist because of a redelivery
 }
 
-// queue is the queue of an endpoint that this process works on. It mirrors columns of the endpoint's row, which only
-// the holder of the lease writes.
+// queue is the queue of an endpoint that this process serves. Its fields are a copy of columns in the endpoint's row,
+// which only the holder of the lease writes.
 type queue struct {
 	companyID, endpointID, holder string
 
 	failures                               int64 // number of consecutive failures
 	failingSince, pausedUntil, lastSuccess int64
 
-	width int  // concurrent requests; grows with each response to perEndpoint, falls to 1 without a response
-	lost  bool // another process has the lease, or the endpoint was disabled or deleted
+	width int  // concurrent requests; each response raises it, up to perEndpoint, and a failure to respond sets it to 1
+	lost  bool // another process has the lease, or the endpoint has been disabled or deleted
 }
 
-// claim leases due queues and starts work on them. It returns the number of queues that it tried to lease.
+// claim leases due queues and starts to serve them. It returns the number of queues that it tried to lease.
 func (s *Sender) claim(ctx context.Context) (int, error) {
 	var keys [][2]string
 	if err := s.DB.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -339,7 +342,7 @@ func (s *Sender) claim(ctx context.Context) (int, error) {
 	return len(keys), err
 }
 
-// drop ends the work on a queue.
+// drop removes a queue from those that this process serves.
 func (s *Sender) drop(q *queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -350,18 +353,19 @@ func (s *Sender) drop(q *queue) {
 	}
 }
 
-// snapshot is the state of a queue as one transaction read it.
+// snapshot is the state of a queue as read by one transaction.
 type snapshot struct {
 	now       time.Time
 	endpoint  Endpoint
 	secrets   []string
 	chains    [][]due         // the due deliveries of each object, in order
-	ended     []due           // due deliveries of companies and users who have disconnected the app
-	postponed map[int64]int64 // deliveries that wait for an earlier event of their object: next attempt by position
+	ended     []due           // due deliveries of events of companies and users who have disconnected the app
+	postponed map[int64]int64 // next attempt, by position, of deliveries that wait for an earlier one
 }
 
-// serve works on a queue until nothing is due. While the database is not available it retries, with growing pauses,
-// because a result that is not stored is sent again. It ends when another process has leased the queue.
+// serve serves a queue until nothing is due or another process has leased the queue. While the database is not
+// available, serve retries with growing pauses instead of giving up, because deliveries without a stored result would
+// be sent again.
 func (s *Sender) serve(ctx context.Context, q *queue) {
 	for pause := time.Second; ; pause = min(2*pause, leaseDuration) {
 		err := s.deliverDue(ctx, q)
@@ -376,7 +380,7 @@ func (s *Sender) serve(ctx context.Context, q *queue) {
 	}
 }
 
-// deliverDue delivers what is due, then releases the queue.
+// deliverDue delivers everything that is due, then releases the queue.
 func (s *Sender) deliverDue(ctx context.Context, q *queue) error {
 	for {
 		l, err := s.read(ctx, q)
@@ -397,7 +401,7 @@ func (s *Sender) deliverDue(ctx context.Context, q *queue) error {
 			if err != nil || released {
 				return err
 			}
-			continue // a delivery was added since the snapshot, so the queue is read again
+			continue // a delivery was added after the snapshot, so the queue is read again
 		}
 		if released, err := s.deliver(ctx, q, l); err != nil || released || q.lost {
 			return err
@@ -408,7 +412,7 @@ func (s *Sender) deliverDue(ctx context.Context, q *queue) error {
 func (s *Sender) read(ctx context.Context, q *queue) (l snapshot, err error) {
 	s.snapshots <- struct{}{}
 	defer func() { <-s.snapshots }()
-	// A sender that is stopped still releases its queues, so reading is not canceled.
+	// A stopped sender still has to release its queues, so the read is not canceled.
 	err = s.DB.Read(context.WithoutCancel(ctx), func(ctx context.Context, tx *db.Tx) error {
 		l = snapshot{now: tx.Now(), postponed: map[int64]int64{}}
 		l.endpoint, err = selectEndpoint(ctx, tx, q.companyID, q.endpointID)
@@ -434,19 +438,19 @@ func (s *Sender) read(ctx context.Context, q *queue) (l snapshot, err error) {
 			return err
 		}
 		if err = l.order(ctx, tx, q, dues); q.failures > 0 {
-			l.chains = l.chains[:min(len(l.chains), 1)] // after a failure, one object at a time
+			l.chains = l.chains[:min(len(l.chains), 1)] // after a failure, only one object at a time
 		}
 		return err
 	})
 	return l, err
 }
 
-// blocker is a pending delivery that is not in a snapshot and blocks later events of its object: it failed and waits
-// for its next attempt, waits for such a one, or is due and did not fit into the snapshot.
+// blocker is a pending delivery that is not in a snapshot and blocks later events of its object. It waits for its
+// next attempt after a failure, waits for another such delivery, or is due but did not fit into the snapshot.
 type blocker struct{ position, nextAt int64 }
 
-// order groups due deliveries by object, in the order of the events, and postpones those that wait for an earlier
-// event.
+// order groups due deliveries by object, sorts them in the order of the events, and postpones deliveries that must
+// wait for an earlier event.
 func (l *snapshot) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) error {
 	slices.SortFunc(dues, func(a, b due) int { return int(a.position - b.position) })
 	var objects []string
@@ -485,8 +489,8 @@ func (l *snapshot) order(ctx context.Context, tx *db.Tx, q *queue, dues []due) e
 	return nil
 }
 
-// release releases the lease and reports whether it did. It does not if a delivery was added since the snapshot, or,
-// unless force is set, if one is due.
+// release releases the lease and reports whether it did so. It does not release the lease if a delivery was added
+// since the snapshot, or if a delivery is due and force is false.
 func (s *Sender) release(ctx context.Context, q *queue, generation int64, force bool) (released bool, err error) {
 	err = s.DB.Write(ctx, func(_ context.Context, tx *db.Tx) error {
 		release(tx, q, generation, force, &released)
@@ -495,16 +499,16 @@ func (s *Sender) release(ctx context.Context, q *queue, generation int64, force 
 	return released, err
 }
 
-// result is the result of an attempt at a delivery.
+// result is the result of an attempt to deliver an event.
 type result struct {
 	due
 	response
 	url string
 }
 
-// deliver sends the due deliveries of a snapshot and stores the results in parts. The deliveries of an object end at
-// its first failure. No request is started after a response that asks for a pause, or while the receiver is down. If
-// nothing else is due, the last part also releases the queue.
+// deliver sends the due deliveries of a snapshot and stores the results in batches. After a failure it sends no
+// further deliveries of that object. It starts no request after a response that asks for a pause, or while the
+// receiver is down. If nothing else is due, storing the last batch also releases the queue.
 func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bool, err error) {
 	results := make(chan result, batchSize) // buffered, so that workers continue while results are stored
 	chains := make(chan []due, len(l.chains))
@@ -522,7 +526,7 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bo
 			return ctx.Err() != nil
 		}
 	}
-	var failures atomic.Int64 // consecutive
+	var failures atomic.Int64 // number of consecutive failures
 	failures.Store(q.failures)
 	c := workers{sender: s, width: q.width}
 	c.work = func() {
@@ -559,7 +563,7 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bo
 
 	postponed := l.postponed
 	var unstored []result
-	flush := time.NewTimer(recordEvery) // runs while there are unstored results
+	flush := time.NewTimer(recordEvery) // active while there are results to store
 	flush.Stop()
 	renew := time.NewTicker(renewEvery)
 	defer renew.Stop()
@@ -595,7 +599,7 @@ func (s *Sender) deliver(ctx context.Context, q *queue, l snapshot) (released bo
 	}
 }
 
-// attempt sends a delivery once.
+// attempt sends the request of a delivery once.
 func (s *Sender) attempt(ctx context.Context, l snapshot, d due) response {
 	s.requests.Add(1)
 	defer s.requests.Add(-1)
@@ -608,20 +612,20 @@ func (s *Sender) attempt(ctx context.Context, l snapshot, d due) response {
 	return r
 }
 
-// workers are the goroutines that send to one endpoint. Their number grows with its responses, so that an endpoint
-// that hangs holds one connection and the memory of one request. While the process has many requests, an endpoint has
-// one worker.
+// workers are the goroutines that send to one endpoint. Their number grows as the endpoint responds, so that an
+// endpoint that hangs uses only one connection and the memory of one request. While the process has many requests in
+// progress, each endpoint has only one worker.
 type workers struct {
 	sender  *Sender
 	work    func()
 	running sync.WaitGroup
 
 	mu    sync.Mutex
-	width int // workers that may run
-	count int // workers that run
+	width int // maximum number of workers
+	count int // number of running workers
 }
 
-// start starts workers for a number of objects with due deliveries.
+// start starts workers for a number of objects that have due deliveries.
 func (w *workers) start(chains int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -635,7 +639,7 @@ func (w *workers) fill(chains int) {
 	}
 }
 
-// grow permits one more worker, after a response, and starts workers for the remaining objects.
+// grow allows one more worker after a response, and starts workers for the remaining objects.
 func (w *workers) grow(chains int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -643,14 +647,14 @@ func (w *workers) grow(chains int) {
 	w.fill(chains)
 }
 
-// shrink permits only one worker, after a request without a response.
+// shrink reduces the allowed number of workers to one, after a request without a response.
 func (w *workers) shrink() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.width = 1
 }
 
-// surplus reports whether the calling worker must end, because more run than may.
+// surplus reports whether the calling worker must end, because more workers are running than are allowed.
 func (w *workers) surplus() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -661,19 +665,19 @@ func (w *workers) surplus() bool {
 	return false
 }
 
-// asksForPause reports whether a response asks the sender to pause.
+// asksForPause reports whether a response requests that the sender pause.
 func (r response) asksForPause() bool {
 	return r.failure != "" &&
 		(r.status == 429 || r.status == 502 || r.status == 504 || r.retryAfter > 0 && r.status >= 500)
 }
 
-// record stores results: of deliveries, attempts, and the endpoint. After the last results it also releases the
-// queue, if nothing is due and nothing was added since the generation of the snapshot, and reports whether it did.
+// record stores the results of attempts and the state of the endpoint. If last is true, nothing is due, and no
+// delivery was added since the snapshot's generation, record also releases the queue and reports that it did so.
 func (s *Sender) record(ctx context.Context, q *queue, generation int64, results []result, postponed map[int64]int64,
 	last bool) (released bool, err error) {
 	before := *q
 	err = s.DB.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
-		*q, released = before, false // a transaction's function may run more than once, so it starts from the same state
+		*q, released = before, false // this function may run more than once, so it restores the initial state
 		now := tx.Now()
 		recovered := false
 		reason := ""
@@ -726,7 +730,7 @@ func (s *Sender) record(ctx context.Context, q *queue, generation int64, results
 	return released, err
 }
 
-// afterFailure returns the state of a delivery after a failed attempt, and the time of its next attempt.
+// afterFailure returns the new state of a delivery after a failed attempt, and the time of its next attempt.
 func (s *Sender) afterFailure(r result, now time.Time) (state string, nextAt int64) {
 	switch tries := int(r.tries) + 1; {
 	case r.failure == failBlocked:
@@ -739,7 +743,7 @@ func (s *Sender) afterFailure(r result, now time.Time) (state string, nextAt int
 	}
 }
 
-// disable disables an endpoint with a dead receiver and sends a mail to the company.
+// disable disables an endpoint whose receiver is permanently failing, and sends an email to the company.
 func (s *Sender) disable(ctx context.Context, tx *db.Tx, q *queue, reason string) error {
 	q.lost = true
 	done, err := disable(ctx, tx, q, reason)

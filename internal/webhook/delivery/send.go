@@ -18,12 +18,12 @@ import (
 
 const (
 	sendTimeout  = 15 * time.Second // time limit of an attempt, from connecting to the last byte
-	maxRead      = 64 << 10         // maximum number of bytes that are read of a response body
-	maxStored    = 4 << 10          // maximum number of bytes that are stored of a response body, for the company to read
-	maxRetryWait = 24 * time.Hour   // maximum pause that a receiver can request by Retry-After
+	maxRead      = 64 << 10         // bytes of a response body that are read at most
+	maxStored    = 4 << 10          // bytes of a response body that are stored at most, for the company to read
+	maxRetryWait = 24 * time.Hour   // longest pause that a receiver can request with Retry-After
 )
 
-// Classes of failures. They help the company to find the cause and reveal nothing about the service's network.
+// Classes of failures. They help the company find the cause without revealing anything about the service's network.
 const (
 	failTimeout    = "timeout"
 	failConnection = "connection_failed"
@@ -34,11 +34,11 @@ const (
 	failStatus     = "http_status"
 )
 
-// client sends requests to receivers, which are not trusted.
+// client sends requests to receivers, which it does not trust.
 type client struct {
 	limit time.Duration
 	https *http.Client
-	http  *http.Client // client for http URLs, which a sandbox permits on this machine
+	http  *http.Client // for http URLs, which a sandbox permits for this machine
 	wall  func() time.Time
 }
 
@@ -56,13 +56,13 @@ func newClient(
 		return &http.Client{
 			CheckRedirect: noRedirects,
 			Transport: &http.Transport{
-				Proxy:                  nil, // a proxy from the environment would bypass the policy
+				Proxy:                  nil, // a proxy set by the environment would bypass the policy
 				DialContext:            p.dialer(plain).DialContext,
 				TLSClientConfig:        roots,
 				ForceAttemptHTTP2:      true,
-				DisableCompression:     true, // a small response could decompress to a large one
+				DisableCompression:     true, // a small compressed response could decompress to a large one
 				MaxResponseHeaderBytes: 16 << 10,
-				MaxIdleConnsPerHost:    busyRequests, // one host may have many endpoints
+				MaxIdleConnsPerHost:    busyRequests, // one host may serve many endpoints
 				MaxIdleConns:           4 * busyRequests,
 				IdleConnTimeout:        30 * time.Second,
 			},
@@ -71,9 +71,9 @@ func newClient(
 	return &client{limit: limit, https: of(false), http: of(true), wall: wall}
 }
 
-// Client returns a client for servers that are not trusted. It connects to addresses that the policy permits, over TLS
-// unless the policy permits http on this machine, and follows no redirects. A request takes at most limit. roots is nil
-// except in tests.
+// Client returns an HTTP client for servers that are not trusted. It connects only to addresses that the policy
+// permits, uses TLS except for http URLs of this machine if the policy permits those, and does not follow redirects.
+// Each request takes at most limit. roots is nil except in tests.
 func (p Policy) Client(limit time.Duration, roots *tls.Config) *http.Client {
 	all := newClient(p, limit, time.Now, roots, nil)
 	c := all.https
@@ -84,7 +84,7 @@ func (p Policy) Client(limit time.Duration, roots *tls.Config) *http.Client {
 	return c
 }
 
-// byScheme sends a request by the transport of its scheme.
+// byScheme sends each request with the transport for its URL's scheme.
 type byScheme struct{ https, http http.RoundTripper }
 
 func (b byScheme) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -104,7 +104,7 @@ type response struct {
 	body       string
 }
 
-// send makes one attempt. It takes no longer than the limit.
+// send makes one attempt, which takes no longer than the client's limit.
 func (c *client) send(ctx context.Context, url, id string, body []byte, secrets []string) (r response) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -143,10 +143,10 @@ func (c *client) send(ctx context.Context, url, id string, body []byte, secrets 
 	return r
 }
 
-// storable returns the part of a response body that is stored, as text that both databases accept.
+// storable returns the part of a response body to store, converted to text that both databases accept.
 func storable(text []byte) string {
 	text = text[:min(len(text), maxStored)]
-	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); i++ { // the limit may have cut a character
+	for i := 0; i < utf8.UTFMax && len(text) > 0 && !utf8.Valid(text); i++ { // the limit may have cut a character in half
 		if r, size := utf8.DecodeLastRune(text); r != utf8.RuneError || size > 1 {
 			break
 		}
@@ -175,7 +175,7 @@ func failureClass(err error) string {
 	return failConnection
 }
 
-// retryAfter parses a Retry-After header: seconds, or a date.
+// retryAfter parses the value of a Retry-After header, which is a number of seconds or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {

@@ -12,33 +12,33 @@ import (
 	"time"
 )
 
-// Headers of a delivery. The first three are those of Standard Webhooks 1.0.
+// Headers of a delivery. The first three are defined by Standard Webhooks 1.0.
 const (
-	HeaderID        = "Webhook-Id"          // the event's ID, the same for every attempt
-	HeaderTimestamp = "Webhook-Timestamp"   // the time of this attempt, in seconds since 1970
+	HeaderID        = "Webhook-Id"          // event's ID, the same in every attempt
+	HeaderTimestamp = "Webhook-Timestamp"   // time of this attempt, in seconds since 1970
 	HeaderSignature = "Webhook-Signature"   // "v1,<base64>" for each valid secret, separated by spaces
 	HeaderPlain     = "X-Stipend-Signature" // hexadecimal HMAC-SHA256 of the body with the first secret
 )
 
 const secretPrefix = "whsec_"
 
-// NewSecret returns a new secret of an endpoint: 256 random bits in the format of Standard Webhooks.
+// NewSecret returns a new secret for an endpoint: 256 random bits in the format of Standard Webhooks.
 func NewSecret() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails: the runtime ends the program instead
+	_, _ = rand.Read(b[:]) // never returns an error
 	return secretPrefix + base64.StdEncoding.EncodeToString(b[:])
 }
 
-// Sign sets the headers of a delivery, by which the receiver verifies the sender, the endpoint and the time.
-// webhook-signature has one signature per secret. x-stipend-signature is for receivers without a library: it uses
-// only the first secret and does not cover the time.
+// Sign sets the headers of a delivery. With them, the receiver verifies the sender, the endpoint and the time.
+// Webhook-Signature contains one signature per secret. X-Stipend-Signature is for receivers without a library for
+// Standard Webhooks: it uses only the first secret and does not cover the time.
 func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...string) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	h.Set(HeaderID, id)
 	h.Set(HeaderTimestamp, timestamp)
 	signatures := make([]string, len(secrets))
 	for i, secret := range secrets {
-		// Generated secrets are base64. A secret from a command line may be any text, and is then the key itself.
+		// Generated secrets are base64. A secret from a command line may be any text; then the text itself is the key.
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, secretPrefix))
 		if err != nil {
 			key = []byte(secret)

@@ -14,8 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// insertEndpoint inserts an endpoint with the company's first free ordinal. It returns false if there is none. Of two
-// concurrent inserts with the same ordinal, one violates the unique index and runs again.
+// insertEndpoint inserts an endpoint with the lowest ordinal that is free in its company. It returns false if none is
+// free. If two concurrent transactions choose the same ordinal, one of them violates the unique index and runs again.
 func insertEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	rows, err := tx.Query(ctx, "SELECT ordinal FROM webhook_endpoints WHERE company_id = $1", e.CompanyID)
 	taken, err := db.Collect(rows, err, func(r *db.Rows) (ordinal int64, err error) { return ordinal, r.Scan(&ordinal) })
@@ -77,7 +77,8 @@ func selectEndpoints(ctx context.Context, tx *db.Tx, companies ...string) ([]End
 	return db.Collect(rows, err, scanEndpoint(tx))
 }
 
-// selectAppEndpoints returns the endpoints that receive the events of the companies and users who have connected apps.
+// selectAppEndpoints returns the endpoints of apps, which receive events of the companies and users who have
+// connected the apps.
 func selectAppEndpoints(ctx context.Context, tx *db.Tx, apps ...string) (all []Endpoint, err error) {
 	for in, args := range db.BindList(tx, apps, 1) {
 		rows, err := tx.Query(ctx, "SELECT "+endpointColumns+" FROM webhook_endpoints WHERE app_id <> '' AND app_id IN "+in+
@@ -104,8 +105,8 @@ func selectEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (Endpo
 	return found[0], nil
 }
 
-// updateEndpoint writes the columns that a company may change. It reports false if the version has changed. Disabled
-// endpoints are never due.
+// updateEndpoint stores the columns that a company can change. It returns false if the stored version differs from
+// the endpoint's. It makes a disabled endpoint never due.
 func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	status := e.Status
 	if status == Throttled {
@@ -121,7 +122,8 @@ func updateEndpoint(ctx context.Context, tx *db.Tx, e Endpoint) (bool, error) {
 	return n == 1, err
 }
 
-// resetQueue resets the failures of an endpoint and makes its queue due. A process that holds the lease loses it.
+// resetQueue resets the failures of an endpoint and makes its queue due. A process that holds the lease loses the
+// lease.
 func resetQueue(ctx context.Context, tx *db.Tx, e Endpoint) error {
 	_, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET failures = 0, failing_since = 0, paused_until = 0,
 			next_run_at = $3, generation = generation + 1, lease_holder = '', leased_until = 0
@@ -136,8 +138,8 @@ func deleteEndpoint(ctx context.Context, tx *db.Tx, companyID, id string) (bool,
 	return n == 1, err
 }
 
-// queueChange is a guarded update of the queue's columns in an endpoint's row. A transaction makes its changes in the
-// order of the keys, so that transactions cannot deadlock.
+// queueChange is a guarded update of the queue's columns in an endpoint's row. Each transaction executes its changes
+// in the order of their keys, so that transactions cannot deadlock.
 type queueChange struct {
 	companyID, endpointID string
 	query                 string
@@ -165,7 +167,7 @@ var queueChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []queu
 	return nil
 }, "webhook_endpoints")
 
-// resultChanges are changes of deliveries and attempts. They are made in one round trip, before the queueChanges,
+// resultChanges are changes of deliveries and attempts. They are executed in one round trip, before the queueChanges,
 // which read the remaining deliveries.
 var resultChanges = db.NewGroup(func(ctx context.Context, tx *db.Tx, statements []db.Statement) error {
 	return tx.Batch(ctx, statements)
@@ -175,7 +177,7 @@ func addResult(tx *db.Tx, query string, args ...any) {
 	resultChanges.Add(tx, db.Statement{Query: query, Args: args})
 }
 
-// wake makes a queue due after deliveries were added to it.
+// wake makes a queue due, after deliveries were added to it.
 func wake(tx *db.Tx, companyID, endpointID string) {
 	queueChanges.Add(tx, queueChange{companyID: companyID, endpointID: endpointID, args: []any{db.Micros(tx.Now())},
 		query: `UPDATE webhook_endpoints SET generation = generation + 1,
@@ -184,7 +186,7 @@ func wake(tx *db.Tx, companyID, endpointID string) {
 	tx.Notify(noticeDue)
 }
 
-// dueEndpoints returns the keys of endpoints with a due queue that no process has leased.
+// dueEndpoints returns the keys of the endpoints that have a due queue and are not leased by any process.
 func dueEndpoints(ctx context.Context, tx *db.Tx, limit int) ([][2]string, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, endpoint_id FROM webhook_endpoints
 		WHERE next_run_at > 0 AND next_run_at <= $1 AND leased_until <= $1 AND status = 'enabled'
@@ -201,7 +203,7 @@ func claim(tx *db.Tx, companyID, endpointID, holder string, duration time.Durati
 				AND status = 'enabled'`})
 }
 
-// renewLease renews the lease and stores the failures and pauses of the queue.
+// renewLease renews the lease and stores the failures and the pause of the queue.
 func renewLease(tx *db.Tx, q *queue, duration time.Duration) {
 	queueChanges.Add(tx, queueChange{companyID: q.companyID, endpointID: q.endpointID,
 		args: []any{q.holder, db.Micros(tx.Now().Add(duration)), q.failures, q.failingSince, q.pausedUntil, q.lastSuccess},
@@ -210,7 +212,8 @@ func renewLease(tx *db.Tx, q *queue, duration time.Duration) {
 			WHERE company_id = $1 AND endpoint_id = $2 AND lease_holder = $3`})
 }
 
-// disable disables the endpoint of a queue. It reports false if the lease is lost or the endpoint was disabled before.
+// disable disables the endpoint of a queue. It returns false if the lease was lost or the endpoint is already
+// disabled.
 func disable(ctx context.Context, tx *db.Tx, q *queue, reason string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE webhook_endpoints SET status = $4, reason = $5, version = version + 1,
 			updated_at = $6, next_run_at = 0
@@ -219,13 +222,13 @@ func disable(ctx context.Context, tx *db.Tx, q *queue, reason string) (bool, err
 	return n == 1, err
 }
 
-// release releases the lease. The queue is due again at the time of its next delivery, but not before its pause ends.
-// The lease is not released if a delivery was added since the generation was read, or if one is due and the queue is
-// neither paused nor force is set.
+// release releases the lease. It makes the queue due at the time of its next delivery, but not before its pause ends.
+// It does not release the lease if a delivery was added since the generation was read. Nor does it if a delivery is
+// due, unless the queue is paused or force is true.
 func release(tx *db.Tx, q *queue, generation int64, force bool, done *bool) {
 	due := db.Micros(tx.Now())
 	if force || q.pausedUntil > due {
-		due = 0 // no delivery is due at time 0, so due deliveries do not prevent the release
+		due = 0 // no delivery is due before time 0, so this never prevents the release
 	}
 	const next = `(SELECT d.next_at FROM webhook_deliveries d
 		WHERE d.company_id = $1 AND d.endpoint_id = $2 AND d.state = 'pending' AND d.next_at > 0 ORDER BY d.next_at LIMIT 1)`
@@ -237,7 +240,8 @@ func release(tx *db.Tx, q *queue, generation int64, force bool, done *bool) {
 				AND COALESCE(` + next + `, CAST($6 AS BIGINT) + 1) > $6`})
 }
 
-// insertDeliveries inserts rows of deliveryRow. conflict is what it does with a delivery that exists.
+// insertDeliveries inserts rows of the type deliveryRow. conflict is the SQL action (after DO) for a delivery that
+// already exists.
 func insertDeliveries(ctx context.Context, tx *db.Tx, rows [][]any, conflict string) error {
 	for len(rows) > 0 {
 		some := rows[:min(len(rows), 50)]
@@ -258,8 +262,8 @@ func deliveryRow(tx *db.Tx, e Endpoint, ev webhook.StoredEvent) []any {
 		Pending, int64(0), int64(0), now, "", int64(0), now, now}
 }
 
-// restart makes deliveries due now, with a new schedule, and inserts missing ones. With onlyFailed it does not change
-// those that have succeeded or are pending.
+// restart makes deliveries due now, with a new schedule of attempts, and inserts missing deliveries. If onlyFailed is
+// true, it does not change deliveries that have succeeded or are pending.
 func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.StoredEvent, onlyFailed bool) error {
 	conflict := "UPDATE SET state = 'pending', tries = 0, next_at = excluded.next_at, updated_at = excluded.updated_at"
 	if onlyFailed {
@@ -272,15 +276,15 @@ func restart(ctx context.Context, tx *db.Tx, e Endpoint, events []webhook.Stored
 	return insertDeliveries(ctx, tx, rows, conflict)
 }
 
-// due is a due delivery with its event.
+// due is a due delivery together with its event.
 type due struct {
 	Delivery
 	event webhook.StoredEvent
 }
 
-// dueDeliveries returns the first due deliveries of an endpoint: by time of the next attempt, then in the order of the
-// events. Deliveries of deleted events are left out. Those that the app may no longer receive, because the company or
-// user has disconnected it, are returned separately.
+// dueDeliveries returns an endpoint's first due deliveries, sorted by the time of the next attempt and then in the
+// order of the events. It omits deliveries whose event was deleted. Deliveries that the app may no longer receive,
+// because the company or user has disconnected the app, are returned in ended.
 func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (existing, ended []due, err error) {
 	rows, err := tx.Query(ctx, `SELECT position, event_id, source_id, tries, attempts FROM webhook_deliveries
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at <= $3
@@ -321,7 +325,7 @@ func dueDeliveries(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (exist
 	return existing, ended, err
 }
 
-// cancelEnded cancels pending deliveries of companies and users who have disconnected the app.
+// cancelEnded cancels pending deliveries of events of companies and users who have disconnected the app.
 func cancelEnded(tx *db.Tx, q *queue, ended []due) {
 	for _, d := range ended {
 		addResult(tx, `UPDATE webhook_deliveries SET state = 'cancelled', next_at = 0, updated_at = $4
@@ -330,8 +334,8 @@ func cancelEnded(tx *db.Tx, q *queue, ended []due) {
 	}
 }
 
-// blockers returns, by object, the first pending delivery before the last one of a chain that is not in the chain. It
-// ignores deliveries that failed at least `blocking` times.
+// blockers returns, for each object, the first pending delivery that is not in the object's chain but comes before
+// the chain's last delivery. It ignores deliveries with at least `blocking` failed attempts.
 func blockers(ctx context.Context, tx *db.Tx, q *queue, chains map[string][]due, blocking int64) (map[string]blocker,
 	error) {
 	first := map[string]blocker{}
@@ -353,35 +357,35 @@ func blockers(ctx context.Context, tx *db.Tx, q *queue, chains map[string][]due,
 	return first, tx.Batch(ctx, all)
 }
 
-// selectWaiting selects the first pending deliveries of an object before a position.
+// selectWaiting selects the first pending deliveries of an object that come before a position.
 const selectWaiting = `SELECT position, next_at FROM webhook_deliveries
 	WHERE company_id = $1 AND endpoint_id = $2 AND object_id = $3 AND state = 'pending' AND position < $4 AND tries < $5
 	ORDER BY position LIMIT $6`
 
-// postpone postpones a delivery to the next attempt of an earlier one of its object, if it is still pending: other
-// deliveries have no next attempt.
+// postpone delays a delivery until the next attempt of an earlier delivery of its object. It changes only a pending
+// delivery, because others have no next attempt.
 func postpone(tx *db.Tx, q *queue, position, to int64) {
 	addResult(tx, `UPDATE webhook_deliveries SET next_at = $4
 		WHERE company_id = $1 AND endpoint_id = $2 AND position = $3 AND next_at > 0 AND next_at < $4`,
 		q.companyID, q.endpointID, position, to)
 }
 
-// dueAgain makes the deliveries due that were postponed because an earlier one of their object had failed.
+// dueAgain makes the deliveries due that were postponed because an earlier delivery of their object had failed.
 func dueAgain(tx *db.Tx, q *queue, objectID string) {
 	addResult(tx, `UPDATE webhook_deliveries SET next_at = $4
 		WHERE company_id = $1 AND endpoint_id = $2 AND object_id = $3 AND state = 'pending' AND tries = 0 AND next_at > $4`,
 		q.companyID, q.endpointID, objectID, db.Micros(tx.Now()))
 }
 
-// retryNow makes all pending deliveries due, in the order of the events, after the receiver has recovered.
+// retryNow makes all pending deliveries due, in the order of their events, after the receiver has recovered.
 func retryNow(tx *db.Tx, q *queue) {
 	addResult(tx, `UPDATE webhook_deliveries SET next_at = created_at
 		WHERE company_id = $1 AND endpoint_id = $2 AND state = 'pending' AND next_at > $3`,
 		q.companyID, q.endpointID, db.Micros(tx.Now()))
 }
 
-// succeeded records a successful attempt, also of a delivery that was cancelled during the attempt. Each statement
-// changes one row: with a list of rows, a planner without statistics might read the whole queue.
+// succeeded records a successful attempt, even if the delivery was cancelled during the attempt. Each statement
+// changes one row: for a list of rows, a query planner without statistics might read the whole queue.
 func succeeded(tx *db.Tx, q *queue, r result) {
 	addResult(tx, `UPDATE webhook_deliveries SET
 			state = 'succeeded', tries = tries + 1, attempts = attempts + 1, error = '', http_status = $5, next_at = 0,
@@ -390,7 +394,7 @@ func succeeded(tx *db.Tx, q *queue, r result) {
 		q.companyID, q.endpointID, r.position, db.Micros(tx.Now()), int64(r.status))
 }
 
-// failed records a failed attempt, unless another attempt was recorded since the delivery was read.
+// failed records a failed attempt, unless another attempt was recorded after the delivery was read.
 func failed(tx *db.Tx, q *queue, r result, state string, nextAt int64) {
 	addResult(tx, `UPDATE webhook_deliveries SET state = CASE WHEN state = 'pending' THEN $4 ELSE state END,
 			tries = tries + 1, attempts = attempts + 1, error = $5, http_status = $6, next_at = $7, updated_at = $8
@@ -399,8 +403,8 @@ func failed(tx *db.Tx, q *queue, r result, state string, nextAt int64) {
 		q.companyID, q.endpointID, r.position, state, r.failure, int64(r.status), nextAt, db.Micros(tx.Now()), r.Attempts)
 }
 
-// insertAttempts inserts attempts. Of the same attempt by two processes, after one lost its lease, only the first is
-// inserted.
+// insertAttempts inserts attempts. If two processes made an attempt with the same number, because one of them had
+// lost its lease, only the first to be stored is inserted.
 func insertAttempts(tx *db.Tx, q *queue, results []result) {
 	for _, n := range db.Chunks(len(results), 8) {
 		args := make([]any, 0, n*11)
@@ -503,7 +507,8 @@ func cancelPending(ctx context.Context, tx *db.Tx, e Endpoint, limit int) (int64
 		e.CompanyID, e.ID, db.Micros(tx.Now()), int64(limit))
 }
 
-// deleteDeliveries deletes the oldest deliveries of an endpoint, with their attempts, and returns their number.
+// deleteDeliveries deletes the oldest deliveries of an endpoint, with their attempts, and returns the number of
+// deliveries deleted.
 func deleteDeliveries(ctx context.Context, tx *db.Tx, companyID, endpointID string, limit int) (int64, error) {
 	return deleteUpTo(ctx, tx, companyID, endpointID, 1<<62, limit)
 }
@@ -524,7 +529,7 @@ func deleteUpTo(ctx context.Context, tx *db.Tx, companyID, endpointID string, up
 		WHERE company_id = $1 AND endpoint_id = $2 AND position <= $3`, companyID, endpointID, last)
 }
 
-// pruneDeliveries deletes the deliveries of events up to a position, endpoint by endpoint.
+// pruneDeliveries deletes the deliveries of all events up to a position, one endpoint at a time.
 func pruneDeliveries(ctx context.Context, d *db.DB, upTo int64) error {
 	var endpoints [][2]string
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -548,7 +553,8 @@ func pruneDeliveries(ctx context.Context, d *db.DB, upTo int64) error {
 	return err
 }
 
-// Backlog returns the number of deliveries that wait, and when the oldest of them was created, zero if there is none.
+// Backlog returns the number of pending deliveries, and the time at which the oldest of them was created, or zero if
+// there is none.
 func Backlog(ctx context.Context, tx *db.Tx) (waiting int64, oldest time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, `SELECT COUNT(*), COALESCE(MIN(created_at), 0) FROM webhook_deliveries
