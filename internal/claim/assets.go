@@ -20,32 +20,33 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// A claim has a quote in each asset that it accepts. The first asset that covers the claim pays it, and the quotes of
-// the others are then locked too. If that payment disappears, all of them continue. An asset has one address, on all
-// networks that carry it.
+// A claim has a quote in each asset that it accepts. The first asset whose payments cover the claim pays it; the
+// quotes in the other assets are then locked too, and continue if that payment disappears. An asset has one address
+// on all networks that carry it.
 
-// AnyAsset is the funding currency of a claim that accepts every asset that the service can receive.
+// AnyAsset is the funding currency of a claim that accepts every asset in which the service can receive claims'
+// payments.
 const AnyAsset = "any"
 
-// SettleInCoin is the settlement currency of a merchant who keeps each payment in the coin in which it was made.
+// SettleInCoin is the settlement currency of a merchant who keeps each payment in the coin of the payment.
 const SettleInCoin = "coin"
 
 // acceptable lists the assets that claims accept, in the order in which a checkout offers them.
 var acceptable = []money.Asset{money.BTC, money.USDC, money.USDT}
 
-// Offer is a way to pay the rest of a claim now.
+// Offer is a way to pay the unpaid rest of a claim now.
 type Offer struct {
 	Quote   quote.Quote
-	Network string       // network of the payment, or lightning.Chain
-	Amount  money.Amount // rest of the claim at the quote
+	Network string       // network of the payment, or lightning.Chain for Lightning
+	Amount  money.Amount // rest of the claim's amount, at the rate of the quote
 	URI     string       // link for wallets (BIP 321 or EIP-681)
 	Invoice string       // Lightning invoice for the same amount, part of URI; "" for none
 }
 
-// Key identifies the offer among those of the claim, such as "USDC-base".
+// Key identifies the offer among the offers of the claim, such as "USDC-base".
 func (o Offer) Key() string { return string(o.Amount.Asset()) + "-" + o.Network }
 
-// Lightning reports whether the offer is for a payment over Lightning only.
+// Lightning reports whether the offer can only be paid over Lightning.
 func (o Offer) Lightning() bool { return o.Network == lightning.Chain }
 
 // holding is the money of a claim in one asset.
@@ -59,7 +60,7 @@ func (h holding) equal(o holding) bool {
 	return h.booked.equal(o.booked) && h.refunded == o.refunded && h.returned == o.returned
 }
 
-// holding returns the money of the claim in an asset.
+// holding returns the claim's money in an asset.
 func (c *Claim) holding(asset money.Asset) holding {
 	if asset == c.Funding {
 		return holding{c.booked, c.Refunded, c.Returned}
@@ -70,7 +71,7 @@ func (c *Claim) holding(asset money.Asset) holding {
 	return holding{nothing(asset, c.settlesIn(asset)), money.Zero(asset), money.Zero(asset)}
 }
 
-// hold sets the money of the claim in an asset.
+// hold sets the claim's money in an asset.
 func (c *Claim) hold(asset money.Asset, h holding) {
 	if asset == c.Funding {
 		c.booked, c.Refunded, c.Returned = h.booked, h.refunded, h.returned
@@ -83,7 +84,7 @@ func (c *Claim) hold(asset money.Asset, h holding) {
 	}
 }
 
-// fund makes an asset the one that pays the claim.
+// fund sets the asset that pays the claim.
 func (c *Claim) fund(asset money.Asset) {
 	if asset == c.Funding {
 		return
@@ -96,7 +97,7 @@ func (c *Claim) fund(asset money.Asset) {
 	c.hold(before, was)
 }
 
-// settlesIn returns the asset that the merchant receives if an asset pays the claim.
+// settlesIn returns the asset that is credited to the merchant if the given asset pays the claim.
 func (c *Claim) settlesIn(asset money.Asset) money.Asset {
 	if c.settlement == SettleInCoin || c.settlement == string(asset) {
 		return asset
@@ -104,8 +105,8 @@ func (c *Claim) settlesIn(asset money.Asset) money.Asset {
 	return c.Amount.Asset()
 }
 
-// OtherRefundable returns what is owed to the payer in other assets than Funding. It is set where the claim's payments
-// are read.
+// OtherRefundable returns the amounts owed to the payer in assets other than Funding. It is set only if the claim was
+// read together with its payments.
 func (c *Claim) OtherRefundable() (all []money.Amount) {
 	for _, asset := range acceptable {
 		if asset != c.Funding {
@@ -117,7 +118,7 @@ func (c *Claim) OtherRefundable() (all []money.Amount) {
 	return all
 }
 
-// refundable returns the part of an excess that was not refunded.
+// refundable returns the part of the excess that was not refunded yet.
 func (h holding) refundable() money.Amount {
 	left, err := h.booked.excess.Sub(h.refunded)
 	if err != nil || left.Sign() < 0 { // a reorganization removed money that was already refunded
@@ -136,8 +137,8 @@ func (f *facts) accepted() (all []money.Asset) {
 	return all
 }
 
-// paying returns the asset that pays the claim: the first one that covers it, else the one that is nearest to it. The
-// asset that paid the claim until now keeps it against another one that does as much.
+// paying returns the asset that pays the claim: the first asset that covers it or, if none does, the asset that comes
+// closest. If several are equal, the asset that has paid the claim so far stays.
 func paying(all map[money.Asset]receivable.Verdict, now money.Asset) (best money.Asset) {
 	most := -1
 	for _, asset := range acceptable {
@@ -163,12 +164,13 @@ func paying(all map[money.Asset]receivable.Verdict, now money.Asset) (best money
 	return best
 }
 
-// keepQuotes locks the newest quotes while the deposits seen cover the claim, and reopens them if they no longer do.
+// keepQuotes locks the newest quotes while the deposits seen cover the claim, and reopens them when they no longer
+// do.
 func (f *facts) keepQuotes(ctx context.Context, tx *db.Tx, enough bool) error {
 	for _, asset := range f.accepted() {
 		one := f.assets[asset]
 		if enough && asset != f.c.Funding && one.Newest().State != quote.StateActive {
-			continue // only the asset that pays may have been paid in time and reported late
+			continue // only the asset that pays the claim may have been paid in time but reported late
 		}
 		if err := one.KeepQuote(ctx, tx, enough); err != nil {
 			return err
@@ -177,7 +179,7 @@ func (f *facts) keepQuotes(ctx context.Context, tx *db.Tx, enough bool) error {
 	return nil
 }
 
-// rebook sets the claim's positions, and returns the lines that change the ledger to them.
+// rebook sets the claim's positions, and returns the lines that change the ledger accordingly.
 func (c *Claim) rebook(ctx context.Context, tx *db.Tx, books map[money.Asset]position) (lines []ledger.Line,
 	err error) {
 	for _, asset := range slices.Sorted(maps.Keys(books)) {
@@ -203,7 +205,8 @@ func (c *Claim) rebook(ctx context.Context, tx *db.Tx, books map[money.Asset]pos
 	return lines, nil
 }
 
-// checkWatched returns an error unless every network that carries an asset is watched, and has been until a time.
+// checkWatched returns an error unless every network that carries an asset is watched now and was watched up to a
+// time.
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, asset money.Asset, until time.Time) error {
 	for _, name := range s.networksOf(asset) {
 		if err := s.guards.CheckWatched(ctx, tx, name, until); err != nil {
@@ -213,7 +216,7 @@ func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, asset money.Asset
 	return nil
 }
 
-// networksOf returns the networks on which an asset can be paid, none if the service has none.
+// networksOf returns the networks on which an asset can be paid, or none if the service does not receive the asset.
 func (s *Service) networksOf(asset money.Asset) []string {
 	if asset == money.BTC {
 		return []string{s.Network}
@@ -231,8 +234,8 @@ func (s *Service) Accepts() (all []money.Asset) {
 	return all
 }
 
-// price creates the quotes of a new claim, and sets its asset, addresses and offers. If the claim accepts any asset, it
-// leaves out those that cannot be quoted now.
+// price creates the quotes of a new claim, and sets its asset, addresses and offers. If the claim accepts any asset,
+// price leaves out the assets that cannot be quoted now.
 func (s *Service) price(ctx context.Context, tx *db.Tx, c *Claim, funding string) error {
 	wanted := []money.Asset{money.BTC}
 	switch funding {
@@ -270,8 +273,8 @@ func (s *Service) price(ctx context.Context, tx *db.Tx, c *Claim, funding string
 	return nil
 }
 
-// firstQuote creates the first quote of a claim in an asset. All assets on EVM networks share an address, evm, which
-// firstQuote assigns when it is needed.
+// firstQuote creates the first quote of a claim in an asset. All assets on EVM networks share one address, which
+// firstQuote assigns when needed and stores in evm.
 func (s *Service) firstQuote(ctx context.Context, tx *db.Tx, c *Claim, asset money.Asset, evm *string) (quote.Quote,
 	error) {
 	on := s.networksOf(asset)
@@ -322,12 +325,12 @@ func (s *Service) offersOf(q quote.Quote, amount money.Amount, invoice string) (
 	return all
 }
 
-// WalletCall is the transaction by which a wallet in the payer's browser pays an offer, in the hexadecimal form that
-// such wallets take (EIP-1193).
+// WalletCall is the transaction with which a wallet in the payer's browser pays an offer, in the hexadecimal form
+// that such wallets expect (EIP-1193).
 type WalletCall struct{ ChainID, To, Data string }
 
-// WalletCall returns the transaction that pays an offer in a token. It reports false for any other offer, and for one
-// on a simulated network, which no wallet reaches.
+// WalletCall returns the transaction that pays an offer in a token. ok is false for any other offer, and for an offer
+// on a simulated network, which wallets cannot reach.
 func (s *Service) WalletCall(o Offer) (w WalletCall, ok bool, err error) {
 	n, ok := s.Accounts.Lookup(o.Network)
 	if !ok || n.Simulated {
@@ -345,7 +348,8 @@ func (s *Service) WalletCall(o Offer) (w WalletCall, ok bool, err error) {
 		Data: fmt.Sprintf("%#x", call.Data)}, true, nil
 }
 
-// offers returns the ways to pay the rest of the claim now. Once a part was paid in an asset, the rest is paid in it.
+// offers returns the ways to pay the rest of the claim now. Once an asset has paid a part, only that asset can pay
+// the rest.
 func (s *Service) offers(f *facts, invoice string) (all []Offer, err error) {
 	for _, asset := range f.accepted() {
 		q := f.in(asset).Newest()

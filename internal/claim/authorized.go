@@ -17,22 +17,23 @@ import (
 )
 
 // A payer can pay a claim by an authorization (EIP-3009): a signature that permits one transfer of exactly the amount
-// due to the claim's address. The operator sends the transfer and pays its gas. The money arrives as a deposit like
-// any other, and only that pays the claim; so a transfer that anyone else sends counts too.
+// due to the claim's address. The operator sends the transfer and pays its gas. The money arrives as a normal
+// deposit, and only the deposit pays the claim. So the transfer counts even if somebody else sends it.
 
-// minTimeLeft is the remaining time of a price below which it is not offered for authorizations: the payer has to sign,
-// and the transfer has to be seen before the price ends.
+// minTimeLeft is the remaining validity that a price must have to be offered for authorizations. The payer must sign,
+// and the transfer must be seen, before the price ends.
 const minTimeLeft = 45 * time.Second
 
-// settleMargin is the time before the end of a price after which no transfer is sent for it: a transfer that is seen
-// after the end is late, and does not pay the claim.
+// settleMargin is the time before the end of a price in which no transfer is sent for it any more. A transfer that is
+// seen after the end is late and does not pay the claim.
 const settleMargin = 30 * time.Second
 
-// maxCollections bounds the transfers of a claim that are signed, because a failed one can cost gas. Package httpapi
-// limits the authorizations that fail before.
+// maxCollections is the largest number of transfers that are signed for a claim, because each failed transfer can
+// cost gas. Package httpapi limits the authorizations that are refused earlier.
 const maxCollections = 10
 
-// Term is one way to pay a claim by an authorization: exactly the amount of the offer, to the address of its quote.
+// Term is one way to pay a claim by an authorization, for exactly the amount of the offer, to the address of its
+// quote.
 type Term struct {
 	Offer
 	On      evm.Network
@@ -40,7 +41,7 @@ type Term struct {
 	Timeout time.Duration // time until the price ends
 }
 
-// Charge is a claim as a payer who may authorize its payment sees it.
+// Charge is a claim as shown to a payer who may authorize its payment.
 type Charge struct {
 	Checkout
 	Terms       []Term // empty if the claim cannot be paid by an authorization now
@@ -51,22 +52,23 @@ type Charge struct {
 var (
 	errNoTerms = apierr.New(apierr.Conflict, "invalid_state",
 		"This payment request takes no authorized payments. Pay it on its checkout page.")
-	// ErrCollecting is returned while another authorized payment of the claim is on its way.
+	// ErrCollecting is returned while another authorized payment of the claim is being processed.
 	ErrCollecting = apierr.New(apierr.Conflict, "already_processing",
 		"Another authorized payment of this claim is on its way. Request the claim again in a few seconds.")
-	// ErrPriceEnded is returned for a claim that [Service.Renew] may give a new price.
+	// ErrPriceEnded is returned for a claim whose price has ended, and for which [Service.Renew] may create a new price.
 	ErrPriceEnded = apierr.New(apierr.Conflict, "invalid_state", "The price of this payment request has ended.")
 
 	errEnding = apierr.New(apierr.Conflict, "invalid_state",
 		"The price of this payment request is about to end. Request it again in a minute.").Set("retry_after", "60")
 )
 
-// Refusal is the reason why an authorization does not pay a claim. The codes are those of x402.
+// Refusal is the reason why an authorization does not pay a claim. The codes are defined by x402.
 type Refusal struct{ Code, Detail string }
 
 func (r *Refusal) Error() string { return "claim: authorization refused: " + r.Code }
 
-// Authorizable reports whether claims that are paid in a currency, or any, can be paid by authorizations.
+// Authorizable reports whether claims with a funding currency, which may be [AnyAsset], can be paid by
+// authorizations.
 func (s *Service) Authorizable(funding string) bool {
 	return slices.ContainsFunc(s.Accounts.Networks, func(n chain.EVMNetwork) bool {
 		return slices.ContainsFunc(n.Spec.Tokens, func(t network.Token) bool {
@@ -75,10 +77,10 @@ func (s *Service) Authorizable(funding string) bool {
 	})
 }
 
-// PaymentURL returns the URL at which a claim or payment link is paid by x402.
+// PaymentURL returns the URL at which a claim or payment link is paid with x402.
 func (s *Service) PaymentURL(id string) string { return s.BaseURL + "/api/x402/" + id }
 
-// X402URL returns the URL at which the claim is paid by x402, or "" if it cannot be.
+// X402URL returns the URL at which the claim is paid with x402, or "" if it cannot be.
 func (s *Service) X402URL(c *Claim) string {
 	if slices.ContainsFunc(c.Offers, s.authorizable) {
 		return s.PaymentURL(c.ID)
@@ -86,7 +88,7 @@ func (s *Service) X402URL(c *Claim) string {
 	return ""
 }
 
-// Charge reads a claim for a payer, who knows only its ID. It does not change it.
+// Charge reads a claim for a payer, who knows only its ID. It does not change the claim.
 func (s *Service) Charge(ctx context.Context, tx *db.Tx, claimID string) (Charge, error) {
 	open, err := s.Checkout(ctx, tx, claimID)
 	if err != nil {
@@ -97,9 +99,9 @@ func (s *Service) Charge(ctx context.Context, tx *db.Tx, claimID string) (Charge
 	return c, err
 }
 
-// Request returns a claim with the terms under which it can be paid by an authorization. A claim that is paid, or
-// confirming, has no terms. For any other claim without terms, the error says why: ErrPriceEnded after the end of its
-// price.
+// Request returns a claim with the terms under which an authorization can pay it. A claim that is paid or confirming
+// has no terms. For any other claim without terms, Request returns an error: ErrPriceEnded if the claim's price has
+// ended.
 func (s *Service) Request(ctx context.Context, tx *db.Tx, claimID string) (Charge, error) {
 	c, err := s.Charge(ctx, tx, claimID)
 	switch {
@@ -115,7 +117,7 @@ func (s *Service) Request(ctx context.Context, tx *db.Tx, claimID string) (Charg
 	return c, ErrState.Detailf("A claim that is %s cannot be paid.", c.State)
 }
 
-// authorizable reports whether an offer can be paid by an authorization, while its price does not end soon.
+// authorizable reports whether an offer can be paid by an authorization, apart from the remaining time of its price.
 func (s *Service) authorizable(o Offer) bool {
 	_, ok := s.term(o, o.Quote.ValidFrom)
 	return ok
@@ -130,7 +132,7 @@ func (s *Service) terms(c *Claim, now time.Time) (all []Term) {
 	return all
 }
 
-// term returns the terms of an offer. It reports false if the offer cannot be authorized.
+// term returns the terms of an offer. ok is false if the offer cannot be paid by an authorization now.
 func (s *Service) term(o Offer, now time.Time) (Term, bool) {
 	n, ok := s.Accounts.Lookup(o.Network)
 	if !ok {
@@ -143,9 +145,9 @@ func (s *Service) term(o Offer, now time.Time) (Term, bool) {
 		ok && left >= minTimeLeft && o.Amount.Units() >= on.MinAuthorized
 }
 
-// Authorize accepts an authorization as the payment of a claim, once: the same one again has no effect. chainID and
-// contract are what the payer says that it pays with. The error is a *Refusal if the authorization is not what the
-// claim requires.
+// Authorize accepts an authorization as the payment of a claim. A repeated call with the same authorization has no
+// effect. chainID, contract and value state what the payer claims to pay with. The error is a *Refusal if the
+// authorization does not meet the claim's terms.
 func (s *Service) Authorize(ctx context.Context, tx *db.Tx, claimID string, chainID uint64, contract evm.Address,
 	value string, a evm.Authorization,
 ) error {
@@ -179,7 +181,7 @@ func (s *Service) Authorize(ctx context.Context, tx *db.Tx, claimID string, chai
 		if state.Done && !slices.ContainsFunc(f.deposits, func(d deposit.Deposit) bool {
 			return d.Chain == known.Chain && d.TxID == state.TxID
 		}) {
-			return nil // the money is about to be counted
+			return nil // the deposit is about to be counted
 		}
 		if known.BatchID != "" {
 			signed++
@@ -198,8 +200,8 @@ func (s *Service) Authorize(ctx context.Context, tx *db.Tx, claimID string, chai
 	return evmrail.Collect(ctx, tx, t.On, c.CompanyID, c.ID, a, t.Quote.ValidTo.Add(-settleMargin))
 }
 
-// Due locks the claim of an authorized transfer and reports whether it still offers to be paid by exactly this amount
-// at this address, until the time for which the transfer was accepted.
+// Due locks the claim of an authorized transfer. It reports whether the claim can still be paid by exactly this
+// amount at this address, until the time for which the transfer was accepted.
 func (s *Service) Due(ctx context.Context, tx *db.Tx, transfer evmrail.Collection) (bool, error) {
 	c, err := lock(ctx, tx, transfer.CompanyID, transfer.ObjectID)
 	if err != nil {
@@ -215,8 +217,8 @@ func (s *Service) Due(ctx context.Context, tx *db.Tx, transfer evmrail.Collectio
 	}), err
 }
 
-// accepts returns the terms that an authorization fulfills, and sets its amount. The error is a *Refusal if there are
-// none.
+// accepts returns the terms that an authorization meets, and sets the authorization's amount. The error is a *Refusal
+// if it meets none.
 func (s *Service) accepts(c *Claim, now time.Time, chainID uint64, contract evm.Address, value string,
 	a *evm.Authorization,
 ) (Term, error) {

@@ -11,14 +11,14 @@ import (
 // Checkout is the payer's view of a claim.
 type Checkout struct {
 	Detail
-	Merchant string // name that payers see
+	Merchant string // merchant's name as shown to payers
 	Brand    branding.Branding
 	Support  string   // email address that payers may write to; "" for none
 	Origins  []string // origins that may show the checkout in an iframe
-	Refunds  []Refund // refunds that were not withdrawn and did not expire, oldest first
+	Refunds  []Refund // refunds that were neither withdrawn nor expired, oldest first
 }
 
-// Checkout reads a claim for its payer, who knows only its ID. The ID is a secret: it is shown to the payer only.
+// Checkout reads a claim for its payer, who knows only its ID. The ID is a secret that only the payer gets.
 func (s *Service) Checkout(ctx context.Context, tx *db.Tx, claimID string) (Checkout, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package claim is the merchant's checkout. A claim is an amount that a customer owes a merchant, priced in the
 // merchant's currency and paid in bitcoin or in stablecoins.
 //
-// A claim has addresses that are never used for anything else, and for each asset that it accepts a quote that is valid
-// for a quarter of an hour and can be renewed. Its states:
+// A claim has addresses that are never used for anything else. For each asset that it accepts, it has a quote that is
+// valid for a quarter of an hour and can be renewed. Its states:
 //
 //	awaiting_payment → partially_paid → confirming → paid
 //	   │                  └→ underpaid     └→ invalid: seen in time, and never confirmed
@@ -12,17 +12,20 @@
 // Invariants:
 //
 //   - evaluate.go decides. From the verdict of package receivable and the merchant's decisions it computes the
-//     claim's state and what should be posted. It is pure: the same facts give the same result, in whatever order and
-//     however often they arrive, and a payment that a reorganization removed is no longer a fact.
+//     claim's state and the amounts that should be posted. It is pure: the same facts give the same result, in any
+//     order and however often they arrive. A payment that a reorganization removed is no longer a fact.
 //   - Each step writes one version of the row, its history and its event, and one journal with the difference between
-//     what was posted and what should be. So nothing is posted twice, and everything can be taken back.
-//   - All of a payer's money is accounted for: what pays the claim is the merchant's (2200), what came too late or is
-//     not enough waits (2600), what is too much is owed to the payer (2400). None of it is revenue.
-//   - A payment over Lightning is a deposit like any other, confirmed from the start. If a claim is paid over
-//     Lightning and on chain, the excess is the payer's.
-//   - One asset pays a claim (assets.go): the first that covers it. Money in different assets is never added up; what
-//     came in another asset waits, and is the payer's once the claim is paid.
-//   - A merchant refunds a paid claim from its own money (refund_paid.go), which changes nothing about what was paid.
+//     the posted amounts and the amounts that should be posted. So nothing is posted twice, and everything can be
+//     reversed.
+//   - All of a payer's money is accounted for: money that pays the claim belongs to the merchant (2200), money that
+//     came too late or is not enough waits (2600), and an excess is owed to the payer (2400). Only the service's fee is
+//     revenue.
+//   - A payment over Lightning is a normal deposit that is confirmed from the start. If a claim is paid both over
+//     Lightning and on chain, the excess is owed to the payer.
+//   - One asset pays a claim (assets.go): the first asset whose payments cover it. Money in different assets is never
+//     added up. Money in another asset waits, and is owed to the payer once the claim is paid.
+//   - A merchant refunds a paid claim from the merchant's own money (refund_paid.go). That does not change the record
+//     of the payment.
 //   - A merchant may cancel and refund, but an address never stops being watched.
 package claim
 
@@ -51,10 +54,10 @@ const (
 	PartiallyPaid   State = "partially_paid" // less than the amount due was seen in time
 	Confirming      State = "confirming"     // the amount due was seen in time and waits for confirmations
 	Paid            State = "paid"
-	Expired         State = "expired"   // the quote ended without a payment
-	Underpaid       State = "underpaid" // the quote ended with too small a payment
+	Expired         State = "expired"   // the quote ended without any payment
+	Underpaid       State = "underpaid" // the quote ended with a payment that is too small
 	PaidLate        State = "paid_late" // late confirmed money waits for the merchant's decision
-	Invalid         State = "invalid"   // payments seen in time are not confirmed a day after the quote ended
+	Invalid         State = "invalid"   // payments seen in time were not confirmed within a day after the quote ended
 	Refunded        State = "refunded"
 	Cancelled       State = "cancelled"
 )
@@ -72,7 +75,7 @@ const (
 
 // Limits.
 const (
-	// MonitorFor is the time after the end of its quote for which a claim waits for confirmations.
+	// MonitorFor is the time for which a claim waits for confirmations after the end of its quote.
 	MonitorFor = 24 * time.Hour
 
 	maxReference   = 128
@@ -88,7 +91,7 @@ const (
 const (
 	JobMonitor = "claim.monitor" // re-evaluates a claim that waits for confirmations; payload [Named]
 	JobRefund  = "claim.refund"  // sends a refund that the payer accepted
-	JobLinked  = "claim.linked"  // a claim of a link or invoice changed its state, or ended; payload [Linked]
+	JobLinked  = "claim.linked"  // a claim of a payment link or invoice changed its state; payload [Linked]
 )
 
 // Named is the payload of a job about a claim.
@@ -118,10 +121,10 @@ var (
 		"A claim is paid in BTC, USDC or USDT, if the service has a network of the currency, or in any of them.")
 	errNoReference = apierr.New(apierr.Invalid, "missing_field",
 		"Name the payer: the id of one, or your own reference.")
-	// ErrExternalID carries the ID of the claim that has the external ID, as Meta "claim_id".
+	// ErrExternalID contains the ID of the claim that has the external ID, as Meta "claim_id".
 	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
 		"The company already has another claim with this external_id.")
-	// ErrEnded is returned to a payer who wants a new price after the end that the merchant set.
+	// ErrEnded is returned to a payer who requests a new price after the end that the merchant set.
 	ErrEnded = apierr.New(apierr.Conflict, "invalid_state",
 		"This payment request has ended. Ask the merchant for a new one.")
 
@@ -129,38 +132,39 @@ var (
 		"A return address starts with one of the origins in the merchant settings.")
 )
 
-// Claim is a request for a payment by one customer of a merchant.
+// Claim is a request for a payment by one customer of a merchant, as stored, with related data as noted at the
+// fields.
 type Claim struct {
 	ID          string
-	CompanyID   string // the merchant, or the user whose invoice it pays
+	CompanyID   string // the merchant, or the user whose invoice the claim pays
 	PayerID     string // ID of a payer, or the merchant's own reference
 	Description string
 	ReturnURL   string // link that the checkout shows after the payment; "" for none
-	Redirects   bool   // the checkout leads to ReturnURL by itself once the claim is paid
+	Redirects   bool   // the checkout redirects to ReturnURL once the claim is paid
 	ExternalID  string // the merchant's order number, unique per company; "" for none
 	Metadata    map[string]string
 	Items       []LineItem
 	LinkID      string    // payment link or invoice that created the claim; "" for none
-	ExpiresAt   time.Time // from then on the payer gets no new price; zero for never
+	ExpiresAt   time.Time // time after which the payer gets no new price; zero for never
 	State       State
 	Exception   Exception
 	Reverted    bool // a reorganization removed the payment of a paid claim
 	Version     int64
 
 	Amount   money.Amount // amount due, in the merchant's currency
-	Fee      money.Amount // the service's fee, part of Amount
-	Funding  money.Asset  // asset that pays the claim; before a payment, the first one that it accepts
+	Fee      money.Amount // the service's fee, a part of Amount
+	Funding  money.Asset  // asset that pays the claim; before a payment, the first asset that it accepts
 	SettleIn money.Asset  // asset credited to the merchant
 	Address  string       // address and network of the first asset that the claim accepts
 	Network  string
 	Policy   Policy // the merchant's policy when the claim was created
-	TxHash   string // transaction that completed the payment, or the newest one so far; "" for none
+	TxHash   string // transaction that completed the payment, or else the newest transaction; "" for none
 	Seen     money.Amount
-	Refunded money.Amount // part of an excess, or of money that did not pay the claim, that was refunded
+	Refunded money.Amount // refunded part of the payer's own money: of an excess, or of money that did not pay the claim
 	Returned money.Amount // refunded part of the money that paid the claim
-	// ReturnedValue is the part of Amount that was refunded. The claim is refunded when it is all of it.
+	// ReturnedValue is the part of Amount that was refunded. The claim is refunded when ReturnedValue equals Amount.
 	ReturnedValue money.Amount
-	Refunding     bool      // the merchant refunds all money
+	Refunding     bool      // all money of the claim is being refunded
 	CancelledAt   time.Time // zero unless the claim was cancelled
 	InvalidAt     time.Time // zero unless the claim became invalid
 	CreatedAt     time.Time
@@ -169,22 +173,22 @@ type Claim struct {
 	Quote   *quote.Quote // the newest quote
 	Payable bool         // the newest quote is active and nothing was paid under it
 	Invoice string       // Lightning invoice (BOLT 11) while Payable; "" for none
-	Offers  []Offer      // ways to pay the rest of the claim now, those in Funding first
+	Offers  []Offer      // ways to pay the rest of the claim now, offers in Funding first
 
 	feeBps     int64
-	settlement string // the merchant's settlement currency when the claim was created, see [Settings.SettleIn]
+	settlement string // the merchant's [Settings.SettleIn] when the claim was created
 	booked     position
-	others     map[money.Asset]holding // money in other assets than Funding
+	others     map[money.Asset]holding // money in assets other than Funding
 	email      string                  // sealed email address for the payer's receipts; "" for none
 }
 
-// Ended reports whether the payer gets no new price, because the end that the merchant set has passed.
+// Ended reports whether the end that the merchant set has passed, so that the payer gets no new price.
 func (c *Claim) Ended(now time.Time) bool { return !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) }
 
 // Received returns the confirmed money paid for the claim.
 func (c *Claim) Received() money.Amount { return c.booked.wallet }
 
-// Earned returns what the claim earned for the merchant, after the fee, in the settlement currency.
+// Earned returns the merchant's earnings from the claim, after the fee, in the settlement currency.
 func (c *Claim) Earned() money.Amount { return c.booked.merchant }
 
 // RefundedTotal returns the amount refunded to the payer.
@@ -192,8 +196,8 @@ func (c *Claim) RefundedTotal() money.Amount {
 	return money.New(c.Funding, c.Refunded.Units()+c.Returned.Units())
 }
 
-// Refundable returns the amount of Funding still owed to the payer: an overpayment or a refund, minus the amount
-// already sent.
+// Refundable returns the amount of Funding still owed to the payer: an overpayment, or money that did not pay the
+// claim, minus the amount already refunded.
 func (c *Claim) Refundable() money.Amount {
 	return c.holding(c.Funding).refundable()
 }
@@ -206,10 +210,10 @@ type Policy struct {
 	GraceSeconds  int64 // seconds after the end of a quote in which a payment is still in time
 }
 
-// LatePolicy decides what happens to late money.
+// LatePolicy decides how late money is handled.
 type LatePolicy string
 
-// Policies for late money. LateRequote and LateRefund act automatically on less than 1,000 USD only.
+// Policies for late money. LateRequote and LateRefund act automatically only on amounts below 1,000 USD.
 const (
 	LateManual  LatePolicy = "manual"  // the merchant decides
 	LateRequote LatePolicy = "requote" // late money is accepted at the current rate
@@ -227,14 +231,14 @@ type Config struct {
 	BaseURL   string        // URL of the checkout pages, without the path
 	// Lightning creates invoices; nil if claims are paid on chain only.
 	Lightning *lightning.Service
-	// LightningRefunds has the limits of refunds over Lightning; nil if refunds in bitcoin are paid on chain only.
+	// LightningRefunds has the limits of refunds over Lightning; nil if refunds in bitcoin are only paid on chain.
 	LightningRefunds *LightningRefunds
-	// PerMinute and MaxOpen limit the claims that one company creates and, separately, those that payers create with its
-	// payment links and invoices; 0 is no limit.
+	// PerMinute and MaxOpen limit the claims that a company creates. They separately limit the claims that payers create
+	// with the company's payment links and invoices. 0 means no limit.
 	PerMinute, MaxOpen int64
 	// Withdrawals pays settlements out to the company's destinations.
 	Withdrawals *withdrawal.Service
-	// Treasury has the operator's funds, from which refunds are exchanged.
+	// Treasury has the operator's funds, which limit the exchanges for refunds and settlements.
 	Treasury *treasury.Treasury
 	// Sealer encrypts the email addresses of payers.
 	Sealer *identity.Sealer
@@ -242,16 +246,16 @@ type Config struct {
 
 // Guards decide whether a claim may be priced and a refund may leave. All of them are required.
 type Guards struct {
-	// CheckWatched returns an error while payments on a network would not be noticed in time, or while those before a
-	// time may not be known yet. No quote is created then.
+	// CheckWatched returns an error while payments on a network would not be noticed in time, or while payments made
+	// before the time until may not be known yet. No quote is created while it returns an error.
 	CheckWatched func(ctx context.Context, tx *db.Tx, network string, until time.Time) error
 	// Screen reports whether sanctions screening blocks payments to an address, for a subject of the company.
 	Screen func(ctx context.Context, tx *db.Tx, companyID, subjectID, address string) (blocked bool, err error)
-	// ReleaseApproved reports whether the operator allows a refund to be paid out: it is within the release limit, or
-	// two staff members approved it.
+	// ReleaseApproved reports whether the operator allows a refund to be paid out: its amount is within the release
+	// limit, or two staff members have approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, refundID string, amount money.Amount) (bool, error)
-	// Renewable returns an error if the payer gets no new price for a claim, because the invoice that created it is not
-	// owed any more. linkID is that of [Claim].
+	// Renewable returns an error if the payer must not get a new price for a claim, because the invoice that created the
+	// claim is no longer owed. linkID is the LinkID of the [Claim].
 	Renewable func(ctx context.Context, tx *db.Tx, ownerID, linkID string, amount money.Amount) error
 }
 
@@ -289,8 +293,8 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{Config: c, guards: g}, nil
 }
 
-// ownerOf returns the company that owns claims or, for a user whose invoices they pay, a company with the user's name,
-// which has no fee.
+// ownerOf returns the company that owns claims. For a user whose invoices the claims pay, it returns a company
+// without a fee that has the user's name.
 func ownerOf(ctx context.Context, tx *db.Tx, id string) (identity.Company, error) {
 	if !identity.IsUser(id) {
 		return identity.CompanyByID(ctx, tx, id)

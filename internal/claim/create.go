@@ -26,7 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// PointOfSale is the payer ID of claims that are made on the page of a point of sale.
+// PointOfSale is the payer ID of claims that are created on the page of a point of sale.
 const PointOfSale = "point-of-sale"
 
 // CreateParams is a request for a claim. The amount is the text of the JSON number.
@@ -38,16 +38,17 @@ type CreateParams struct {
 	Funding     string // asset in which the claim is paid, or AnyAsset; "" is BTC
 	Description string
 	ReturnURL   string
-	RedirectURL string // as ReturnURL, and the checkout leads there by itself
+	RedirectURL string // like ReturnURL, but the checkout redirects to it
 	ExternalID  string
 	Metadata    map[string]string
 	Items       []ItemParams
-	ExpiresIn   time.Duration // time in which the payer can get a price; 0 for no end
+	ExpiresIn   time.Duration // time for which the payer can get a price; 0 for no end
 	Email       string        // email address for the payer's receipts; "" for none
-	LinkID      string        // payment link or invoice that creates it; its late money is never accepted automatically
+	LinkID      string        // payment link or invoice that creates the claim, which excludes automatic late acceptance
 
-	// Compared is what a repeated request with the same ExternalID must have instead of the same metadata and line
-	// items, if these depend on who sends it or on a language. Nil compares the metadata and line items.
+	// Compared replaces the metadata and line items when a repeated request with the same ExternalID is compared with
+	// the first, for requests whose metadata or items depend on the sender or a language. Nil compares the metadata and
+	// line items.
 	Compared map[string]string
 }
 
@@ -64,7 +65,7 @@ type LineItem struct {
 	Amount      string `json:"amount"` // total of the line as decimal text; a discount is negative
 }
 
-// Keys returns the rows that Create will read, to be loaded in advance.
+// Keys returns the keys of the rows that Create will read, so that they can be loaded in advance.
 func (p CreateParams) Keys() []db.Prefetch {
 	all := []db.Prefetch{identity.CompanyKey(p.CompanyID), merchants.Prefetch(p.CompanyID)}
 	for _, a := range acceptable {
@@ -78,7 +79,7 @@ func (p CreateParams) Keys() []db.Prefetch {
 	return all
 }
 
-// Validate returns the claim that Create would create, without an ID, a price or an address. It writes nothing.
+// Validate returns the claim that Create would create, without an ID, price and address. It writes nothing.
 func (s *Service) Validate(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
 	c, first, err := begin(ctx, tx, by, p)
 	switch {
@@ -93,9 +94,9 @@ func (s *Service) Validate(ctx context.Context, tx *db.Tx, by identity.Principal
 // reservation is the claim that has an external ID, with the digest of the request that created it.
 type reservation struct{ claimID, digest string }
 
-// begin returns the claim that a valid request describes, and the claim that has its external ID, if there is one. Such
-// a request repeats an earlier one, so what can change in the meantime is not checked again: the merchant's origins and
-// the company's status.
+// begin returns the claim that a valid request describes. If a claim with the request's external ID exists, begin
+// also returns that claim as first. The request then repeats an earlier one, so begin does not check again what may
+// have changed since: the merchant's origins and the company's status.
 func begin(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (c Claim, first reservation,
 	err error) {
 	companyID, err := by.Company(p.CompanyID)
@@ -123,7 +124,7 @@ func begin(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams
 	return c, first, err
 }
 
-// Create creates a claim with its quote and its address. The error lists all problems of the request.
+// Create creates a claim with its quotes and addresses. Its error lists all problems of the request.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p CreateParams) (Claim, error) {
 	c, first, err := begin(ctx, tx, by, p)
 	if err != nil {
@@ -173,7 +174,8 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return c, s.emitCreated(tx, &c)
 }
 
-// madeBefore returns the claim that an earlier request created with the same external ID, if it had the same content.
+// madeBefore returns the claim that an earlier request with the same external ID created, or ErrExternalID if that
+// request had other content.
 func (s *Service) madeBefore(ctx context.Context, tx *db.Tx, companyID, claimID string, same bool, err error) (Claim,
 	error) {
 	switch {
@@ -193,8 +195,8 @@ func (s *Service) madeBefore(ctx context.Context, tx *db.Tx, companyID, claimID 
 	return *c, err
 }
 
-// digest returns a digest of the content of a request, the same for requests that would create the same claim. email
-// is not sealed yet.
+// digest returns a digest of the content of a request, which is the same for all requests that would create the same
+// claim. c.email must not be sealed yet.
 func (c *Claim) digest(p CreateParams) string {
 	metadata, items := c.Metadata, c.Items
 	if p.Compared != nil {
@@ -220,7 +222,7 @@ func emailPlace(claimID string) identity.SealContext {
 	return identity.SealContext{Table: "claims", Column: "payer_email", Row: claimID}
 }
 
-// payerEmail returns the email address for the payer's receipts, "" for none.
+// payerEmail returns the email address for the payer's receipts, or "" for none.
 func (s *Service) payerEmail(c *Claim) (string, error) {
 	if c.email == "" {
 		return "", nil
@@ -229,8 +231,8 @@ func (s *Service) payerEmail(c *Claim) (string, error) {
 	return string(text), err
 }
 
-// params returns the parameters of a quote for an amount due, in an asset at an address. The quote ends with the claim
-// at the latest, unless the merchant requests it after that.
+// params returns the parameters of a quote for an amount due, in an asset at an address. The quote ends at the end of
+// the claim at the latest, unless the merchant requests the quote after that end.
 func (s *Service) params(c *Claim, due money.Amount, funding money.Asset, address, network string,
 	now time.Time) quote.Params {
 	validity := s.Validity
@@ -244,8 +246,8 @@ func (s *Service) params(c *Claim, due money.Amount, funding money.Asset, addres
 	}
 }
 
-// plan validates a request and returns the claim that it would create. It is pure. A repeated request may name URLs
-// that the merchant no longer accepts.
+// plan validates a request and returns the claim that it would create. It is pure. A repeated request may contain
+// URLs that the merchant no longer accepts.
 func plan(p CreateParams, company identity.Company, settings Settings, repeated bool) (Claim, error) {
 	var list apierr.List
 	c := Claim{
@@ -319,7 +321,7 @@ func lineItems(list *apierr.List, all []ItemParams, total money.Amount) (items [
 			sum, err = sum.Add(amount)
 		}
 		if err != nil {
-			_ = list.AddErr(err, at+"/amount") // every error of money is one of the request
+			_ = list.AddErr(err, at+"/amount") // every error of package money is a problem of the request
 			continue
 		}
 		items = append(items, LineItem{Description: identity.Line(list, at+"/description", p.Description, 1, maxDescription),
@@ -332,7 +334,7 @@ func lineItems(list *apierr.List, all []ItemParams, total money.Amount) (items [
 	return items
 }
 
-// items returns the line items as they are stored, "" for none.
+// items returns the line items in the stored form, "" for none.
 func (c *Claim) items() string {
 	if len(c.Items) == 0 {
 		return ""
@@ -357,13 +359,14 @@ func checkPayer(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	return err
 }
 
-// inFlight is an upper bound of the claims that may wait for a commit at the same time, in all processes. A company
-// that is farther from a limit than that need not wait for concurrent requests.
+// inFlight is an upper bound for the number of claims that may be waiting for a commit at the same time, in all
+// processes. A company whose distance to a limit is larger need not wait for concurrent requests.
 const inFlight = 1024
 
-// checkLimits refuses claims beyond the limits. It counts committed claims and those of this commit. Close to a
-// limit, the commit checks again with the concurrent requests. Claims that payers create with payment links and
-// invoices are counted apart from those that the merchant creates, so that payers cannot use up the merchant's limits.
+// checkLimits refuses claims beyond the limits. It counts committed claims and the claims of this commit. Close to a
+// limit, the commit checks again and includes concurrent requests. Claims that payers create with payment links and
+// invoices are counted separately from claims that the merchant creates, so that payers cannot use up the merchant's
+// limits.
 func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string, linked bool) error {
 	if s.PerMinute <= 0 && s.MaxOpen <= 0 {
 		return nil
@@ -376,15 +379,16 @@ func (s *Service) checkLimits(ctx context.Context, tx *db.Tx, companyID string, 
 	return err
 }
 
-// limitCheck is a company whose limits are checked again at the commit. linked selects the claims of its payment links
-// and invoices instead of those that it creates itself.
+// limitCheck is a check of a company's limits that is repeated at the commit. linked selects the claims of the
+// company's payment links and invoices instead of the claims that the company creates.
 type limitCheck struct {
 	s         *Service
 	companyID string
 	linked    bool
 }
 
-// limitChecks run before the claims are inserted, and make concurrent commits of a company wait for each other.
+// limitChecks run at the commit before the claims are inserted. They make concurrent commits of a company wait for
+// each other.
 var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 	// A fixed order of locks prevents deadlocks.
 	slices.SortFunc(all, func(a, b limitCheck) int {
@@ -404,11 +408,11 @@ var limitChecks = db.NewGroup(func(ctx context.Context, tx *db.Tx, all []limitCh
 	return nil
 }, "claim_rate_limits")
 
-// check returns an error if that many more claims would exceed a limit. near reports whether claims that are being
-// created concurrently could exceed one.
+// check returns an error if the given number of additional claims would exceed a limit. near reports whether claims
+// that are being created concurrently could exceed one.
 func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool, err error) {
 	s, made := g.s, waitingClaims(tx, g)+more
-	ctx = db.StoredOnly(ctx) // the queries count stored claims only, because made counts the buffered ones
+	ctx = db.StoredOnly(ctx) // the queries must count only stored claims, because made counts the buffered ones
 	if s.PerMinute > 0 {
 		wait, err := g.pause(ctx, tx, s.PerMinute-made+1)
 		if err != nil {
@@ -439,8 +443,8 @@ func (g limitCheck) check(ctx context.Context, tx *db.Tx, more int64) (near bool
 	return near, nil
 }
 
-// pause returns the time until the n-th newest claim of a company is a minute old; a full minute if no claim is
-// allowed.
+// pause returns the time until the n-th newest claim of a company is one minute old. It returns a full minute if no
+// claim is allowed.
 func (g limitCheck) pause(ctx context.Context, tx *db.Tx, n int64) (time.Duration, error) {
 	if n <= 0 {
 		return time.Minute, nil
@@ -449,11 +453,11 @@ func (g limitCheck) pause(ctx context.Context, tx *db.Tx, n int64) (time.Duratio
 	return max(0, at.Add(time.Minute).Sub(tx.Now())), err
 }
 
-// smallest is the value up to which a payment may be accepted before it is confirmed.
+// smallest is the value up to which a payment may be accepted before it has a confirmation.
 var smallest = money.New(money.USD, 100_00)
 
-// unconfirmed returns the confirmations required for an amount if the merchant's settings require none: none for a
-// small amount.
+// unconfirmed returns the number of required confirmations for a merchant whose settings require none: 0 for an
+// amount up to smallest.
 func unconfirmed(ctx context.Context, tx *db.Tx, amount money.Amount) (int64, error) {
 	if amount.Asset() != money.USD {
 		rate, err := rates.Latest(ctx, tx, amount.Asset(), money.USD)

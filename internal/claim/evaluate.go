@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// facts has a claim and the facts about its money.
+// facts is a claim with the facts about its money.
 type facts struct {
 	c        *Claim
 	was      Claim // the claim as stored
@@ -18,9 +18,9 @@ type facts struct {
 	deposits []deposit.Deposit                 // in all assets, by the time first seen
 }
 
-// in returns the facts about an asset with the decisions made about the claim so far. For a claim that was cancelled or
-// is being refunded, only money that the merchant accepted counts. Deposits seen before a claim became invalid do not
-// count.
+// in returns the facts about an asset, adjusted to the merchant's decisions about the claim. For a claim that was
+// cancelled or is being refunded, only money that the merchant accepted counts. Deposits seen before a claim became
+// invalid do not count.
 func (f *facts) in(asset money.Asset) *receivable.Facts {
 	one := f.assets[asset]
 	one.Closed, one.VoidUntil = f.c.Refunding || !f.c.CancelledAt.IsZero(), f.c.InvalidAt
@@ -33,19 +33,20 @@ func (f *facts) current() *receivable.Facts { return f.in(f.c.Funding) }
 // newest returns the newest quote in the asset that pays the claim.
 func (f *facts) newest() quote.Quote { return f.assets[f.c.Funding].Newest() }
 
-// verdict has the state that a claim should have and the position that should be posted for it.
+// verdict is the result of an evaluation: the state that a claim should have, and the positions that should be
+// posted.
 type verdict struct {
 	state     State
 	exception Exception
-	enough    bool // the deposits seen cover the claim, so its quote is kept
+	enough    bool // the deposits seen cover the claim, so that its quote is kept
 	txHash    string
 	seen      money.Amount             // sum of all deposits on the chain, confirmed or not
 	left      money.Amount             // part of the claim's amount that no deposit seen in time covers
-	books     map[money.Asset]position // the positions to be posted, without debts
+	books     map[money.Asset]position // positions to be posted, without debts
 }
 
-// evaluate returns the state that the claim should have and the positions that should be posted for it. It sets the
-// asset that pays the claim.
+// evaluate returns the state that the claim should have and the positions that should be posted for it. It also sets
+// the asset that pays the claim.
 func (f *facts) evaluate() (verdict, error) {
 	all := map[money.Asset]receivable.Verdict{}
 	for asset := range f.assets {
@@ -65,7 +66,7 @@ func (f *facts) evaluate() (verdict, error) {
 		v.state = f.refunding(all)
 	case !c.CancelledAt.IsZero() && !t.Covered: // only money that the merchant accepted pays a cancelled claim
 		v.state = Cancelled
-		if t.Confirmed.Sign() > 0 { // the asset with late money was chosen
+		if t.Confirmed.Sign() > 0 { // paying has chosen the asset with late money
 			v.state = PaidLate
 		}
 	case t.Covered || t.Enough && c.Policy.Confirmations == 0:
@@ -137,7 +138,7 @@ func (f *facts) refunding(all map[money.Asset]receivable.Verdict) State {
 	return Expired
 }
 
-// anyLate reports whether a confirmed deposit was late, or the claim was cancelled.
+// anyLate reports whether a confirmed deposit was late or the claim was cancelled.
 func (f *facts) anyLate() bool {
 	for _, d := range f.deposits {
 		if d.State == deposit.Confirmed && !d.OnTime {
@@ -147,14 +148,14 @@ func (f *facts) anyLate() bool {
 	return !f.c.CancelledAt.IsZero()
 }
 
-// open reports whether the newest quote of an asset is active. A quote ends only when the chain has been watched until
-// its end.
+// open reports whether the newest quote in some asset is active. A quote expires only when the chain has been watched
+// up to the quote's end.
 func (f *facts) open() bool {
 	for _, one := range f.assets {
 		switch last := one.Newest(); last.State {
 		case quote.StateActive:
 			return true
-		case quote.StateAccepted: // the quote will be reopened, because no deposit covers it now
+		case quote.StateAccepted: // the quote will be reopened, because the deposits no longer cover the claim
 			if f.now.Before(last.ValidTo) {
 				return true
 			}

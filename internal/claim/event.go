@@ -43,7 +43,7 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	if c.LinkID != "" && c.State != was.State {
 		job.Enqueue(tx, job.New{CompanyID: c.CompanyID, Kind: JobLinked, Payload: Linked{c.ID, c.LinkID}})
 	}
-	if identity.IsUser(c.CompanyID) { // the events of the invoice tell its company
+	if identity.IsUser(c.CompanyID) { // the events of the invoice inform its company
 		return nil
 	}
 	d := s.data(c, v.left)
@@ -70,8 +70,8 @@ func (s *Service) emitStatus(tx *db.Tx, c, was *Claim, v verdict) error {
 	return webhook.Emit(tx, webhook.UserPaymentStatusUpdate.Event(c.CompanyID, c.ID, c.Version, p))
 }
 
-// mailReceipt sends a receipt to the payer, if the merchant named an email address. A claim that is paid again after a
-// reorganization causes no second one.
+// mailReceipt sends a receipt to the payer if the claim has an email address. It sends no second receipt for a claim
+// that is paid again after a reorganization.
 func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
 	to, err := s.payerEmail(c)
 	if err != nil || to == "" {
@@ -103,7 +103,8 @@ func (s *Service) mailReceipt(ctx context.Context, tx *db.Tx, c *Claim) error {
 	})
 }
 
-// emit emits the current state of a refund, without the link, which is a secret, and without the payer's address.
+// emit emits the current state of a refund. The event contains neither the link, which is a secret, nor the payer's
+// address.
 func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from RefundState) error {
 	if identity.IsUser(r.CompanyID) {
 		return nil
@@ -121,7 +122,8 @@ func (r *Refund) emit(tx *db.Tx, event webhook.Type[webhook.RefundData], from Re
 	return webhook.Emit(tx, event.Event(r.CompanyID, r.ID, r.Version, d))
 }
 
-// emit emits the settlement. If it is paid out to a destination, the withdrawal has its own events.
+// emit emits an event for the settlement. If the settlement is paid out to a destination, the withdrawal has events
+// of its own.
 func (x *Settlement) emit(tx *db.Tx) error {
 	if identity.IsUser(x.CompanyID) {
 		return nil

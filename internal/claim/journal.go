@@ -10,20 +10,20 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// position has the amounts posted for a claim. The first eight are sums of postings. Money that a reorganization
-// removed after it was paid out is owed by the company.
+// position has the amounts posted for a claim. The fields up to revenue are sums of postings. Money that a
+// reorganization removed after it was paid out is a debt of the company.
 type position struct {
 	wallet    money.Amount            // confirmed money
-	places    map[string]money.Amount // wallet by the chain of the deposits: in a wallet (1000, 1006) or channels (1001)
-	suspense  money.Amount            // part of wallet that waits, because it is too little or late (2600)
-	excess    money.Amount            // part of wallet that is owed to the payer, as an excess or a refund (2400)
+	places    map[string]money.Amount // wallet by chain: in a wallet (1000, 1006) or in Lightning channels (1001)
+	suspense  money.Amount            // part of wallet that waits because it is too little or late (2600)
+	excess    money.Amount            // part of wallet owed to the payer, as an excess or a refund (2400)
 	shortfall money.Amount            // missing amount that the operator pays (5030)
 	exchanged money.Amount            // amount sold for the merchant's currency (3000)
 	merchant  money.Amount            // amount owed to the merchant (2200)
 	revenue   money.Amount            // the service's fee (4000)
 
-	merchantDebt money.Amount // debt of the company for money credited to the merchant (1300)
-	refundDebt   money.Amount // debt of the company for money refunded to the payer (1300)
+	merchantDebt money.Amount // the company's debt for money credited to the merchant (1300)
+	refundDebt   money.Amount // the company's debt for money refunded to the payer (1300)
 }
 
 func nothing(funding, settle money.Asset) position {
@@ -39,9 +39,9 @@ func (p position) equal(q position) bool {
 		p.merchantDebt == q.merchantDebt && p.refundDebt == q.refundDebt
 }
 
-// books returns the positions that should be posted for a claim, by asset: nothing before a confirmation; then all
-// money waits until one asset is enough. A paid claim divides that money between the merchant, the service's fee and,
-// for any excess, the payer. Money in the other assets is the payer's.
+// books returns the positions that should be posted for a claim, by asset. Nothing is posted before a confirmation.
+// After it, all money waits until the money in one asset is enough. For a paid claim, that money is divided between
+// the merchant, the service's fee and, for any excess, the payer. Money in other assets is owed to the payer.
 func (f *facts) books(all map[money.Asset]receivable.Verdict) (map[money.Asset]position, error) {
 	books := map[money.Asset]position{}
 	for asset, t := range all {
@@ -68,7 +68,7 @@ func (f *facts) books(all map[money.Asset]receivable.Verdict) (map[money.Asset]p
 	return books, nil
 }
 
-// places returns the sums of confirmed deposits by their chain.
+// places returns the sums of confirmed deposits by the chain of the deposits.
 func places(all []deposit.Deposit) (sums map[string]money.Amount, err error) {
 	for _, d := range all {
 		if d.State != deposit.Confirmed {
@@ -88,7 +88,7 @@ func places(all []deposit.Deposit) (sums map[string]money.Amount, err error) {
 	return sums, nil
 }
 
-// divide divides the money that pays the claim.
+// divide divides the money that pays the claim between the merchant, the service's fee and the payer.
 func (c *Claim) divide(p *position, t receivable.Verdict) (err error) {
 	p.shortfall = t.Shortfall
 	if p.excess, err = t.Confirmed.Sub(t.Counted); err != nil {
@@ -113,11 +113,12 @@ func (c *Claim) divide(p *position, t receivable.Verdict) (err error) {
 const basisPoints = 10_000
 
 // postings returns the lines that change the ledger from one position to another, and the resulting position. funds
-// and refunds are the remaining balances of the merchant and the payer; amounts beyond them are owed by the company.
+// and refunds are the remaining balances of the merchant and the payer; if a change exceeds them, the company owes
+// the rest.
 func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledger.Line, position, error) {
 	var lines []ledger.Line
 	var err error
-	// change posts a difference on the side that raises the account.
+	// change posts a difference. credit states whether a credit raises the account.
 	change := func(code ledger.Code, dim string, credit bool, from, to money.Amount) {
 		if err != nil {
 			return
@@ -179,9 +180,9 @@ func (c *Claim) postings(from, to position, funds, refunds money.Amount) ([]ledg
 	return lines, to, err
 }
 
-// reach returns the next posted amount of a liability and the amount owed by the company, so that their difference is
-// want. An increase settles the debt first. A decrease is taken from left, the remaining balance, and the rest becomes
-// a debt.
+// reach returns the next posted amount of a liability and the next debt of the company, so that their difference is
+// want. An increase first settles the debt. A decrease is taken from left, the remaining balance, and the rest
+// becomes a debt.
 func reach(booked, owed, want, left money.Amount) (nextBooked, nextOwed money.Amount, err error) {
 	by, err := money.Sum(want.Asset(), want, booked.Neg(), owed)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// offer offers payment over Lightning if that is enabled: one invoice for the newest quote in bitcoin while it is valid
-// and nothing was paid under it, none otherwise. So a payer who began to pay on chain is not asked for the full amount
-// again.
+// offer requests a Lightning invoice for the newest quote in bitcoin, if Lightning is enabled, the quote is valid and
+// nothing was paid under it. It cancels other invoices. So a payer who has begun to pay on chain is not asked for the
+// full amount again.
 func (s *Service) offer(ctx context.Context, tx *db.Tx, f *facts) error {
 	if s.Lightning == nil || f.assets[money.BTC] == nil {
 		return nil
@@ -59,7 +59,7 @@ func (s *Service) invoice(tx *db.Tx, c *Claim, q quote.Quote) error {
 	})
 }
 
-// show sets the ways in which a payer can pay now.
+// show sets the ways in which the payer can pay the claim now.
 func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) (err error) {
 	c := f.c
 	c.Payable = f.payable(c.Funding)
@@ -76,8 +76,8 @@ func (s *Service) show(ctx context.Context, tx *db.Tx, f *facts) (err error) {
 	return err
 }
 
-// PaymentURI returns the link for wallets to pay the newest quote (BIP 321 or EIP-681): to the claim's address, or over
-// Lightning if there is an invoice. It is "" once a payment arrived or the quote ended.
+// PaymentURI returns the link with which wallets pay the newest quote (BIP 321 or EIP-681), on chain or, if there is
+// an invoice, over Lightning. It is "" after a payment or after the end of the quote.
 func (c *Claim) PaymentURI() string {
 	if !c.Payable || len(c.Offers) == 0 {
 		return ""

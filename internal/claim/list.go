@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// Filter selects and pages claims of a company, newest first.
+// Filter selects claims of a company and a page of them, newest first.
 type Filter struct {
 	Status     State
 	PayerID    string
@@ -26,7 +26,7 @@ type Filter struct {
 	ExternalID string
 	Search     string       // beginning of an external ID, payer ID or claim ID; letter case does not matter
 	Currency   money.Asset  // denomination currency
-	Amount     money.Amount // exact amount; without an asset it selects all
+	Amount     money.Amount // exact amount; without an asset, it selects all claims
 	Metadata   map[string]string
 	From, To   time.Time // selects claims created in [From, To)
 	Page       db.Page
@@ -43,18 +43,18 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return list(ctx, tx, company, f.normal())
 }
 
-// normal returns the filter with texts in the form in which they are stored.
+// normal returns the filter with its texts in the stored Unicode form.
 func (f Filter) normal() Filter {
 	f.PayerID, f.ExternalID, f.Search = norm.NFC.String(f.PayerID), norm.NFC.String(f.ExternalID),
 		norm.NFC.String(f.Search)
 	return f
 }
 
-// exportPage is the number of claims that Export reads at a time.
+// exportPage is the number of claims that Export reads in one query.
 const exportPage = 1000
 
-// Export writes all claims that match the filter as CSV, newest first, with cells that a spreadsheet can open safely.
-// It checks the principal before it writes anything.
+// Export returns a function that writes all claims that match the filter as CSV, newest first, with cells that a
+// spreadsheet can open safely. It checks the principal before it returns.
 func (s *Service) Export(tx *db.Tx, by identity.Principal, companyID string, f Filter) (
 	write func(context.Context, io.Writer) error, err error) {
 	company, err := by.Company(companyID)
@@ -101,7 +101,7 @@ type Payment struct {
 // Detail is a claim with its payments.
 type Detail struct {
 	Claim
-	Due      money.Amount // part of the amount that no payment seen in time covers
+	Due      money.Amount // part of the amount that payments seen in time do not cover
 	Rest     money.Amount // Due in the funding asset, at the newest quote
 	Payments []Payment    // ordered by the time first seen, including replaced and evicted payments
 	Email    string       // email address for the payer's receipts; "" for none
@@ -121,7 +121,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return d, err
 }
 
-// lockAny locks a claim for the payer, who knows only its ID.
+// lockAny locks a claim for its payer, who knows only its ID.
 func lockAny(ctx context.Context, tx *db.Tx, claimID string) (*Claim, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {

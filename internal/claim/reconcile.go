@@ -33,8 +33,8 @@ func (s *Service) Monitor(ctx context.Context, tx *db.Tx, jobs []job.Job) error 
 	return reconcile(ctx, tx, s, jobs, func(in Named) string { return in.ClaimID })
 }
 
-// reconcile updates each claim that a job names from the facts about it. id returns the ID in a payload. IDs of other
-// objects are ignored.
+// reconcile updates the claims of jobs from the current facts. id returns the object ID in a job's payload. IDs of
+// objects other than claims are ignored.
 func reconcile[T any](ctx context.Context, tx *db.Tx, s *Service, jobs []job.Job, id func(payload T) string) error {
 	ids := make([]claimID, len(jobs))
 	for i, j := range jobs {
@@ -72,7 +72,7 @@ func gather(ctx context.Context, tx *db.Tx, c *Claim) (*facts, error) {
 	return all[0], nil
 }
 
-// gatherAll reads the facts of claims with one query batch.
+// gatherAll reads the facts of several claims with one batch of queries.
 func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error) {
 	all := make([]*facts, len(claims))
 	received, accepted := make([]receivable.Facts, len(claims)), make([]map[string]string, len(claims))
@@ -102,18 +102,18 @@ func gatherAll(ctx context.Context, tx *db.Tx, claims []*Claim) ([]*facts, error
 	return all, nil
 }
 
-// showQuote sets the claim's quote to the newest one.
+// showQuote sets the claim's quote to its newest quote.
 func (f *facts) showQuote() {
 	q := f.newest()
 	f.c.Quote = &q
 }
 
-// conclude updates the claim, its quote and the ledger from the facts.
+// conclude updates the claim, its quotes and the ledger from the facts.
 func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	c, was := f.c, &f.was
 	v, err := f.evaluate()
 	if err == nil && v.state == Invalid && was.State != Invalid {
-		c.InvalidAt = tx.Now() // from now on earlier deposits do not count, and confirmed ones wait for a decision
+		c.InvalidAt = tx.Now() // earlier deposits no longer count, and confirmed ones wait for a decision
 		v, err = f.evaluate()
 	}
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Service) conclude(ctx context.Context, tx *db.Tx, f *facts) error {
 	})
 }
 
-// same reports whether nothing changed that would need a new version or an event.
+// same reports whether no change requires a new version or an event.
 func (c *Claim) same(was *Claim) bool {
 	return c.State == was.State && c.Exception == was.Exception && c.Reverted == was.Reverted &&
 		c.TxHash == was.TxHash && c.Funding == was.Funding &&
@@ -164,7 +164,7 @@ func (c *Claim) same(was *Claim) bool {
 		c.CancelledAt.Equal(was.CancelledAt)
 }
 
-// step stores the claim's next version with its history row and its events.
+// step stores the claim's next version with its history row, and emits its events.
 func (s *Service) step(ctx context.Context, tx *db.Tx, f *facts, v verdict) error {
 	c, was := f.c, f.was
 	f.was = *c
@@ -232,7 +232,7 @@ func (s *Service) giveBack(ctx context.Context, tx *db.Tx, f *facts) error {
 	return s.conclude(ctx, tx, f)
 }
 
-// acceptLate accepts all confirmed money that does not count, at the current rate.
+// acceptLate accepts all confirmed money that does not count yet, at the current rate.
 func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	ids, rate, err := f.current().AcceptLate(ctx, tx, s.SpreadBps)
 	if err != nil {
@@ -246,8 +246,8 @@ func (s *Service) acceptLate(ctx context.Context, tx *db.Tx, f *facts) error {
 	return nil
 }
 
-// quoteRest creates quotes for the amount that no deposit seen in time covers: in the asset of the deposits that count,
-// or in each asset if there are none. It returns an error if no asset can be quoted.
+// quoteRest creates quotes for the amount that deposits seen in time do not cover: in the asset of the deposits that
+// count or, if there are none, in each accepted asset. It returns an error if no asset can be quoted.
 func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
 	v, err := f.current().Evaluate()
 	if err != nil {
@@ -282,7 +282,7 @@ func (s *Service) quoteRest(ctx context.Context, tx *db.Tx, f *facts) error {
 	return first
 }
 
-// ofCompany reads a claim of the principal's company with read, which is find or lock.
+// ofCompany reads a claim of the principal's company with the function read, which is find or lock.
 func ofCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string,
 	read func(ctx context.Context, tx *db.Tx, companyID, id string) (*Claim, error)) (*Claim, error) {
 	company, err := by.Company(companyID)
@@ -292,9 +292,10 @@ func ofCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID,
 	return read(ctx, tx, company, claimID)
 }
 
-// Refresh returns the quote by which a claim can be paid: the active one unchanged, or a new one for the amount still
-// due. Late money is accepted first, at the current rate; if it is enough the claim is paid, and the last quote is
-// returned. A cancelled claim gets no new quote, so it accepts late money only if that is enough.
+// Refresh returns the quote with which a claim can be paid: the active quote unchanged, or else a new quote for the
+// amount still due. It first accepts late money, at the current rate. If that is enough, the claim is paid, and
+// Refresh returns the last quote. A cancelled claim gets no new quote, so its late money is accepted only if it is
+// enough.
 func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
 	error) {
 	c, err := ofCompany(ctx, tx, by, companyID, claimID, lock)
@@ -304,7 +305,7 @@ func (s *Service) Refresh(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return s.renew(ctx, tx, c, true)
 }
 
-// Renew returns a quote like Refresh, for the payer, who cannot decide about late money.
+// Renew returns a quote as [Service.Refresh] does, but for the payer, who cannot decide about late money.
 func (s *Service) Renew(ctx context.Context, tx *db.Tx, claimID string) (Claim, error) {
 	c, err := lockAny(ctx, tx, claimID)
 	if err != nil {
@@ -357,8 +358,8 @@ func (s *Service) renew(ctx context.Context, tx *db.Tx, c *Claim, late bool) (Cl
 	return *c, err
 }
 
-// Cancel cancels a claim without a payment. Its address stays watched; money that arrives later is held for the
-// payer. Cancelling twice has no effect.
+// Cancel cancels a claim that has no payment. Its address stays watched; money that arrives later is held for the
+// payer. Canceling a claim twice has no effect.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Claim,
 	error) {
 	c, err := ofCompany(ctx, tx, by, companyID, claimID, lock)

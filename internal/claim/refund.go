@@ -29,8 +29,9 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A refund goes to an address that the payer enters (over Lightning: refund_lightning.go), never to the address that
-// the money came from, which may belong to an exchange. The merchant offers it through a link that works once:
+// A refund goes to an address that the payer enters (for Lightning, see refund_lightning.go). It never goes back to
+// the address that paid, because that may belong to an exchange. The merchant offers the refund through a link that
+// works once:
 //
 //	offered → accepted → paid
 //	   │          └→ offered again, if the payout fails for good
@@ -38,7 +39,7 @@ import (
 //
 // Refunds of the merchant's money are in refund_paid.go.
 //
-// An expired offer does not change; the money remains the payer's and can be offered again.
+// An expired offer does not change its state; the money is still owed to the payer and can be offered again.
 
 // RefundState is the state of a refund.
 type RefundState string
@@ -53,20 +54,20 @@ const (
 )
 
 const (
-	// RefundLife is the time for which an offer can be accepted.
+	// RefundLife is the time within which the payer can accept an offer.
 	RefundLife = 90 * 24 * time.Hour
 
 	// refundLater is the time until the next attempt to send a refund that cannot be sent now.
 	refundLater = 10 * time.Minute
 
-	// refundSize is the size in vbytes of a transaction that pays one refund; the payer pays its fee.
+	// refundSize is the size, in vbytes, of a transaction that pays one refund. The payer pays the transaction's fee.
 	refundSize = 141
-	// refundGas is the gas of a token transfer to an address that had none.
+	// refundGas is the gas of a token transfer to an address that holds none of the token.
 	refundGas = 65_000
 )
 
-// leastRefund returns the smallest amount that is sent, in units of the asset. In bitcoin, it can be paid to every type
-// of address.
+// leastRefund returns the smallest refund that is sent, in units of the asset. In bitcoin, an output of this amount
+// is relayed for every type of address.
 func leastRefund(asset money.Asset) int64 {
 	if asset == money.BTC {
 		return 546
@@ -98,33 +99,33 @@ type refundPayload struct {
 type Refund struct {
 	CompanyID, ClaimID, ID string
 	State                  RefundState
-	Network                string       // network on which the payer receives it: that of the payment
+	Network                string       // network on which the payer receives the refund, which is that of the payment
 	Amount                 money.Amount // amount owed to the payer, including Fee
-	Fee                    money.Amount // network fee, known once the payer entered an address
+	Fee                    money.Amount // network fee, known once the payer has entered an address
 	Address                string
 	TxHash                 string
 	Version                int64
 	ExpiresAt, CreatedAt   time.Time
-	Withheld               bool // accepted by the payer, but above the release limit
+	Withheld               bool // accepted by the payer, but waits for staff because it is above the release limit
 	Since                  time.Time
 
-	// The rest is set for a refund of the merchant's money only.
+	// The following fields are set only for a refund of the merchant's money.
 	Value                   money.Amount // part of the claim's amount
 	Cost                    money.Amount // sum of FromClaims and FromBalance, in the claim's settlement currency
 	FromClaims, FromBalance money.Amount
-	CreatedBy               string // ID of the member who created it; "" for a program
+	CreatedBy               string // user ID of the member who created the refund; "" if an API client created it
 
-	MailedTo string // email address that the link was mailed to; only set when the link is created
+	MailedTo string // email address to which the link was mailed; set only when the link is created
 
-	digest       string // of the token of the link that was returned to the merchant
-	mailedDigest string // of the token of a second link, mailed after the approvals or a failed payout; "" for none
+	digest       string // digest of the token of the link that was returned to the merchant
+	mailedDigest string // digest of the token of a second link, mailed after the approvals or a failed payout; "" for none
 	outputID     string
 }
 
-// Refund offers the refundable amount to the payer of a claim. If the claim was not paid in time or in full, this is
-// the merchant's decision to refund all money. It returns the token of the link, which is not stored. A new offer
-// replaces one that was not accepted. If the payer is owed several assets, each needs its own offer: those not offered
-// yet come first.
+// Refund offers the refundable amount to the payer of a claim. If the claim was not paid in time or in full, the
+// merchant thereby decides to refund all money. Refund returns the token of the payer's link, which is not stored. A
+// new offer replaces an offer that was not accepted. If the payer is owed several assets, each needs an offer of its
+// own; assets without an offer come first.
 func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID string) (Refund,
 	string, error) {
 	company, err := by.Company(companyID)
@@ -183,14 +184,15 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return r, token, err
 }
 
-// mailOffer mails the link of a refund to the payer, and returns the address. It returns "" if the merchant named none.
+// mailOffer mails the link of a refund to the payer and returns the payer's email address. It returns "" if no
+// address is known or the address cannot be trusted.
 func (s *Service) mailOffer(ctx context.Context, tx *db.Tx, r Refund, token string) (to string, err error) {
 	c, err := find(ctx, tx, r.CompanyID, r.ClaimID)
 	if err != nil {
 		return "", err
 	}
 	to, err = s.payerEmail(c)
-	// Nobody has checked an address that a payer typed at a payment link.
+	// An address that a payer entered at a payment link is not verified.
 	if err != nil || to == "" || c.LinkID != "" && !identity.IsUser(c.CompanyID) {
 		return "", err
 	}
@@ -211,13 +213,13 @@ func (s *Service) mailOffer(ctx context.Context, tx *db.Tx, r Refund, token stri
 	})
 }
 
-// offers reports whether the refund offers the payer's own money in an asset.
+// offers reports whether the refund offers the payer's own money in an asset and is not accepted yet.
 func (r *Refund) offers(asset money.Asset) bool {
 	return !r.OfMerchant() && r.State == RefundOffered && r.Amount.Asset() == asset
 }
 
-// owedTo returns an amount that is owed to the payer and that can be offered: in an asset that is not offered, if there
-// is one. all are the refunds of the claim.
+// owedTo returns an amount that is owed to the payer and can be offered. It prefers an asset without an offer. all
+// are the refunds of the claim.
 func owedTo(ctx context.Context, tx *db.Tx, f *facts, all []Refund) (found money.Amount, err error) {
 	busy, offered := false, false
 	for _, asset := range f.accepted() {
@@ -225,7 +227,7 @@ func owedTo(ctx context.Context, tx *db.Tx, f *facts, all []Refund) (found money
 		if err != nil {
 			return found, err
 		}
-		// A refund that is not sent yet will pay the full amount owed.
+		// An accepted refund that is not sent yet will pay the full amount owed.
 		if slices.ContainsFunc(all, func(r Refund) bool {
 			return !r.OfMerchant() && r.State == RefundAccepted && r.Amount.Asset() == asset &&
 				(r.outputID == "" || owed.IsZero())
@@ -247,7 +249,7 @@ func owedTo(ctx context.Context, tx *db.Tx, f *facts, all []Refund) (found money
 	return found, ErrNothing
 }
 
-// refundNetwork returns the network on which an asset is refunded: that of the newest payment in it.
+// refundNetwork returns the network on which an asset is refunded: the network of the newest payment in the asset.
 func (s *Service) refundNetwork(f *facts, asset money.Asset) string {
 	if asset == money.BTC {
 		return s.Network
@@ -261,12 +263,13 @@ func (s *Service) refundNetwork(f *facts, asset money.Asset) string {
 	return name
 }
 
-// RefundURL returns the page where a payer accepts an offer.
+// RefundURL returns the URL of the page on which a payer accepts an offer.
 func (s *Service) RefundURL(claimID, token string) string {
 	return s.CheckoutURL(claimID) + "/refund/" + token
 }
 
-// Offer returns the refund that a link offers, with its claim. It returns ErrLink if there is none, or if it expired.
+// Offer returns the refund that a link offers, with its claim. It returns ErrLink if the link does not work or has
+// expired.
 func (s *Service) Offer(ctx context.Context, tx *db.Tx, claimID, token string) (Refund, Claim, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
@@ -293,7 +296,7 @@ func offered(ctx context.Context, tx *db.Tx, c *Claim, token string) (Refund, er
 	return Refund{}, ErrLink
 }
 
-// Check returns the refund that an address would receive, and an error if it cannot be paid. It changes nothing.
+// Check returns the refund as it would be paid to an address, or an error if it cannot be paid. It changes nothing.
 func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
 	c, err := findAny(ctx, tx, claimID)
 	if err != nil {
@@ -321,7 +324,7 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, claimID, token, address 
 	return r, nil
 }
 
-// Accept sets the address that a refund goes to. The link does not work again.
+// Accept sets the address to which a refund is paid. The link then no longer works.
 func (s *Service) Accept(ctx context.Context, tx *db.Tx, claimID, token, address string) (Refund, error) {
 	if _, err := lockAny(ctx, tx, claimID); err != nil {
 		return Refund{}, ErrLink
@@ -342,8 +345,8 @@ func (r Refund) Net() money.Amount {
 	return money.New(r.Amount.Asset(), r.Amount.Units()-r.Fee.Units())
 }
 
-// refundFee returns the network fee of a refund, which the payer pays. A fee in the network's own coin is converted at
-// the current rate.
+// refundFee returns the network fee of a refund, which the payer pays. A fee in the network's native coin is
+// converted at the current rate.
 func (s *Service) refundFee(ctx context.Context, tx *db.Tx, on string, asset money.Asset) (money.Amount, error) {
 	if asset == money.BTC {
 		rate, err := onchain.FeeRate(ctx, tx, s.ChainName)
@@ -354,7 +357,7 @@ func (s *Service) refundFee(ctx context.Context, tx *db.Tx, on string, asset mon
 		return money.Zero(asset), err
 	}
 	wei, err := onchain.FeeRate(ctx, tx, on)
-	if err != nil || n.Native == money.POL { // no source has its price, and the fee is a fraction of a cent
+	if err != nil || n.Native == money.POL { // no source has a price of POL, and the fee is a fraction of a cent
 		return money.Zero(asset), err
 	}
 	price, err := rates.Latest(ctx, tx, n.Native, asset)
@@ -364,7 +367,7 @@ func (s *Service) refundFee(ctx context.Context, tx *db.Tx, on string, asset mon
 	return price.Convert(money.New(n.Native, evm.GasCost(refundGas, wei)), money.Ceil)
 }
 
-// mayNotPay reports whether a company is frozen or owes money, so that it pays no refunds of its own.
+// mayNotPay reports whether a company must not pay refunds of its own money, because it is frozen or owes money.
 func mayNotPay(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil || company.Active() != nil {
@@ -377,10 +380,10 @@ func mayNotPay(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	return false, err
 }
 
-// Send queues an accepted refund for payout, with the amount owed now (job claim.refund). It waits while the address
-// matches a sanctions list, the release is not approved, or the fee uses up the refund. A refund of the merchant's
-// money also waits while the company is frozen or owes money. One that was to be paid over Lightning is offered again,
-// on the chain, if the operator no longer pays over Lightning.
+// Send queues an accepted refund for payout, with the amount owed now (job claim.refund). The refund waits while its
+// address matches a sanctions list, the release is not approved, or the fee would use up the refund. A refund of the
+// merchant's money also waits while the company is frozen or owes money. A refund over Lightning is offered again, on
+// chain, if the operator no longer pays over Lightning.
 func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in refundPayload
 	if err := j.Decode(&in); err != nil {
@@ -400,7 +403,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	r := &all[i]
 	overLightning := r.Network == lightning.Chain
-	if overLightning && s.LightningRefunds == nil { // the payer chose Lightning while the operator paid over it
+	if overLightning && s.LightningRefunds == nil { // the payer chose Lightning while the operator still paid over it
 		left, err := ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, r.account(), r.Amount.Asset())
 		if err != nil {
 			return err
@@ -411,7 +414,7 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if err != nil {
 		return err
 	}
-	// later is the job that tries to send the refund again.
+	// later is the job that will try to send the refund again.
 	later := job.New{CompanyID: r.CompanyID, Kind: JobRefund, Payload: in, RunAt: tx.Now().Add(refundLater)}
 	if !held && r.OfMerchant() {
 		held, err = mayNotPay(ctx, tx, r.CompanyID)
@@ -423,13 +426,13 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 		job.Enqueue(tx, later)
 		return nil
 	}
-	// The amount owed may have changed since the offer: another payment raises it, a reorganization reduces it.
+	// The amount owed may have changed since the offer: another payment raises it, and a reorganization reduces it.
 	if r.Amount, err = ledger.Balance(ctx, tx, c.CompanyID, ledger.RefundPayable, r.account(),
 		r.Amount.Asset()); err != nil {
 		return err
 	}
 	if overLightning {
-		*r, _ = s.ByLightning(*r) // the rail fails an amount out of its limits, and the refund is offered again
+		*r, _ = s.ByLightning(*r) // the rail fails an amount outside of its limits, and the refund is then offered again
 	} else if r.Fee, err = s.refundFee(ctx, tx, r.Network, r.Amount.Asset()); err != nil {
 		return err
 	}
@@ -475,8 +478,8 @@ func (s *Service) Send(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}})
 }
 
-// Freeze puts the unsent payouts of a company's refunds of its own money on hold. Those of payers' money are sent, and
-// refunds without a payout check the freeze themselves.
+// Freeze puts the unsent payouts of a company's refunds of its own money on hold. Refunds of payers' money continue.
+// Refunds that have no payout yet check for the freeze themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	ids, err := unsentRefunds(ctx, tx, companyID)
 	if err != nil {
@@ -485,7 +488,7 @@ func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return payout.HoldOutputs(ctx, tx, companyID, ids)
 }
 
-// Unfreeze ends the holds of Freeze.
+// Unfreeze ends the holds that Freeze set.
 func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	ids, err := heldRefunds(ctx, tx, companyID)
 	if err != nil {
@@ -494,16 +497,16 @@ func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return payout.ResumeOutputs(ctx, tx, companyID, ids)
 }
 
-// IsRefund reports whether an ID is a refund's.
+// IsRefund reports whether an ID is the ID of a refund.
 func IsRefund(id string) bool { return strings.HasPrefix(id, "ref_") }
 
-// AwaitsRelease reports whether a refund waits for two staff members.
+// AwaitsRelease reports whether a refund waits until two staff members approve its release.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, refundID string) (bool, error) {
 	claimID, err := withheld(ctx, tx, companyID, refundID)
 	return claimID != "", err
 }
 
-// Retry enqueues a refund that waited for two staff members.
+// Retry enqueues the sending of a refund that waited for the approval of two staff members.
 func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	claimID, err := withheld(ctx, tx, companyID, refundID)
 	if err == nil && claimID != "" {
@@ -512,7 +515,7 @@ func Retry(ctx context.Context, tx *db.Tx, companyID, refundID string) error {
 	return err
 }
 
-// railOf returns the rail that pays on a network.
+// railOf returns the rail that makes payouts on a network.
 func (s *Service) railOf(on string) payout.RailName {
 	if on == s.Network {
 		return payout.RailBitcoin
@@ -520,7 +523,8 @@ func (s *Service) railOf(on string) payout.RailName {
 	return payout.RailName(on)
 }
 
-// payableTo validates an address for a payout: it must be of the network, and not one of the service's own.
+// payableTo validates an address for a payout and returns its normal form. The address must belong to the network,
+// and must not be an address of the service.
 func (s *Service) payableTo(ctx context.Context, tx *db.Tx, on, address string) (string, error) {
 	name := on
 	if s.railOf(on) == payout.RailBitcoin {
@@ -547,7 +551,7 @@ func (s *Service) Refunds(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return refunds(ctx, tx, c)
 }
 
-// PayoutChanged updates a claim's refunds from their payouts (job payout.changed).
+// PayoutChanged updates a claim's refunds from the states of their payouts (job payout.changed).
 func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {
@@ -616,9 +620,9 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	return s.conclude(ctx, tx, f)
 }
 
-// offerAgain offers a refund again whose payout failed for good, for example because the issuer of a token blocked the
-// address. The money first pays what the company owes because a reorganization removed the payment, and booked, the
-// claim's position in the asset, changes by that. all are the refunds of the claim.
+// offerAgain offers a refund again whose payout failed finally, for example because the issuer of a token blocked the
+// address. If the company owes money because a reorganization removed the payment, the refund's money first settles
+// that debt, and booked, the claim's position in the asset, changes accordingly. all are the refunds of the claim.
 func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Refund, booked *position,
 	reason string) error {
 	left, settled := r.Amount, money.Zero(r.Amount.Asset())
@@ -647,9 +651,9 @@ func (s *Service) offerAgain(ctx context.Context, tx *db.Tx, r *Refund, all []Re
 	return s.offerRest(ctx, tx, r, all, left, "the payout failed: "+reason)
 }
 
-// offerRest offers an accepted refund again, with the amount that is left of it, so that the payer names another
-// address. Its links work again, and the payer is mailed a new one. If no money remains, or another refund of the claim
-// will pay it, the refund is withdrawn. all are the refunds of the claim.
+// offerRest offers an accepted refund again, with the amount that is left, so that the payer enters another address.
+// Its links work again, and the payer is mailed a new one. If no money is left, or another refund of the claim will
+// pay it, the refund is withdrawn. all are the refunds of the claim.
 func (s *Service) offerRest(ctx context.Context, tx *db.Tx, r *Refund, all []Refund, left money.Amount,
 	why string) error {
 	replaced := !r.OfMerchant() && (left.IsZero() || slices.ContainsFunc(all, func(other Refund) bool {
@@ -664,7 +668,7 @@ func (s *Service) offerRest(ctx context.Context, tx *db.Tx, r *Refund, all []Ref
 	if replaced {
 		return r.advance(ctx, tx, RefundWithdrawn, why)
 	}
-	// Staff approved the release to the former address.
+	// The approval by staff was for the former address.
 	if err := approval.RevokeRelease(ctx, tx, r.CompanyID, r.ID); err != nil {
 		return err
 	}
@@ -680,8 +684,8 @@ func (s *Service) offerRest(ctx context.Context, tx *db.Tx, r *Refund, all []Ref
 	return r.advance(ctx, tx, RefundOffered, why)
 }
 
-// advance stores a refund's next version, with its history and its event. It fails if the refund has changed since it
-// was read.
+// advance stores a refund's next version, with its history row and its event. It fails if the refund has changed
+// since it was read.
 func (r *Refund) advance(ctx context.Context, tx *db.Tx, to RefundState, note string) error {
 	from := r.State
 	r.State = to

@@ -12,16 +12,18 @@ import (
 	lightningrail "github.com/stipend/stipend/internal/payout/lightning"
 )
 
-// The payer of a refund in bitcoin may enter a Lightning address, or an invoice for exactly what the payer receives,
-// in place of an address on the chain. The largest fee of the payment is deducted, because the payee chooses the route.
+// The payer of a refund in bitcoin may enter a Lightning address, or an invoice for exactly the net amount of the
+// refund, instead of an address on the chain. The largest possible fee of the payment is deducted, because the payee
+// can influence the route.
 
-// LightningRefunds has the limits of refunds over Lightning, which are those of the rail that pays them.
+// LightningRefunds has the limits of refunds over Lightning, which are the limits of the rail that pays them.
 type LightningRefunds struct {
 	MaxFeeBps   int64 // largest fee in basis points of the amount
 	Least, Most int64 // satoshis that a payer receives
 }
 
-// minInvoiceLife is the remaining validity that an invoice must have, so that it can be paid after a short delay.
+// minInvoiceLife is the remaining validity that an invoice must have, so that a short delay does not prevent its
+// payment.
 const minInvoiceLife = 10 * time.Minute
 
 var (
@@ -39,7 +41,8 @@ var (
 		"This invoice is for another network. Create one in a wallet on the network of this payment.")
 )
 
-// ByLightning returns the refund as it would be paid over Lightning, with the fee. It reports false if it is not.
+// ByLightning returns the refund as it would be paid over Lightning, with its fee. ok is false if it cannot be paid
+// over Lightning.
 func (s *Service) ByLightning(r Refund) (Refund, bool) {
 	limits := s.LightningRefunds
 	if limits == nil || r.Amount.Asset() != money.BTC {
@@ -50,14 +53,14 @@ func (s *Service) ByLightning(r Refund) (Refund, bool) {
 	return r, limits.Least <= net && net <= limits.Most
 }
 
-// lightningTarget returns a Lightning address or a payment request in its normal form. It reports false for any other
+// lightningTarget returns a Lightning address or a payment request in its normal form. ok is false for any other
 // text.
 func lightningTarget(text string) (to string, ok bool) {
 	to = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "lightning:")
 	return to, lightning.IsAddress(to) || strings.HasPrefix(to, "ln")
 }
 
-// checkLightning returns the refund that a Lightning address or an invoice would receive.
+// checkLightning returns the refund as it would be paid to a Lightning address or an invoice.
 func (s *Service) checkLightning(ctx context.Context, tx *db.Tx, r Refund, to string) (Refund, error) {
 	r, ok := s.ByLightning(r)
 	if !ok {

@@ -15,33 +15,34 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// A refund of a paid claim returns the merchant's own money, whole or in parts, until the claim's amount is returned.
-// The merchant pays for it at once: its cost leaves the money that claims earned, or the balance, is exchanged into
-// the coin at the current rate, and is then owed to the payer (2400, per refund). So the payer is owed a fixed amount,
-// and neither the operator nor the payer bears the rate until the payer accepts.
+// A refund of a paid claim returns the merchant's own money, whole or in parts, until the claim's full amount is
+// returned. The merchant pays for it at once: its cost is debited from the money that claims earned, or from the
+// balance, is exchanged into the coin at the current rate, and is then owed to the payer (2400, per refund). So the
+// payer is owed a fixed amount of coins, and neither the operator nor the payer bears the price risk until the payer
+// accepts.
 //
 //	awaiting_approval → offered → accepted → paid
 //	   └────────────────┴→ withdrawn: exchanged back at the rate of that time
 //
-// It is offered again if its payout fails for good.
+// A refund is offered again if its payout fails finally.
 
-// Source is where the money of a refund of a paid claim comes from.
+// Source is the origin of the money for a refund of a paid claim.
 type Source string
 
 // Sources of refunds.
 const (
-	FromAny     Source = ""        // the money that claims earned, and the balance for the rest
-	FromClaims  Source = "claims"  // the money that claims earned and that is not settled
+	FromAny     Source = ""        // the money that claims earned and, for the rest, the balance
+	FromClaims  Source = "claims"  // the money that claims earned and that was not settled
 	FromBalance Source = "balance" // the available balance
 )
 
-// RefundRate decides how a refund in the denomination currency is converted into the coin.
+// RefundRate decides how a refund in the denomination currency is converted into coins.
 type RefundRate string
 
 // Rates of refunds.
 const (
-	CurrentRate RefundRate = "current" // the payer gets coins of that value today
-	PaidRate    RefundRate = "paid"    // the payer gets the part of the coins that they paid
+	CurrentRate RefundRate = "current" // the payer gets coins of the refund's value today
+	PaidRate    RefundRate = "paid"    // the payer gets the corresponding part of the coins that were paid
 )
 
 // Errors of refunds of paid claims.
@@ -60,22 +61,23 @@ var (
 		"The refund is worth less than the smallest unit of the claim's currency. Enter a larger amount.")
 )
 
-// PartParams is a refund of a paid claim.
+// PartParams is a request for a refund of a paid claim.
 type PartParams struct {
 	CompanyID, ClaimID string
 	AmountText         string
 	Currency           string // denomination or funding currency of the claim
 	Rate               RefundRate
 	Source             Source
-	// Seen is the number of refunds of the claim that the caller knows, so that a form that is sent twice makes one
-	// refund. 0 is not checked.
+	// Seen is the number of refunds of the claim that the caller has seen, so that a form that is sent twice creates
+	// only one refund. 0 disables this check.
 	Seen int
 }
 
-// OfMerchant reports whether the refund returns the merchant's money, and not money that already is the payer's.
+// OfMerchant reports whether the refund returns the merchant's money, and not money that is already owed to the
+// payer.
 func (r Refund) OfMerchant() bool { return r.Value.Asset() != "" }
 
-// account returns the dimension of the account that owes the refund.
+// account returns the dimension of the ledger account that owes the refund.
 func (r Refund) account() string {
 	if r.OfMerchant() {
 		return r.ID
@@ -88,10 +90,10 @@ func (r Refund) subject() approval.Subject {
 }
 
 // RefundPart refunds a part of a paid claim, or all of it. It returns the token of the payer's link, which is not
-// stored. Above the company's approval limit the link works once other members approved the refund.
+// stored. Above the company's approval limit, the link works only after other members have approved the refund.
 func (s *Service) RefundPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams) (Refund, string,
 	error) {
-	if err := approval.LockLimit(ctx, tx, by.CompanyID); err != nil { // before the treasury, as for payrolls
+	if err := approval.LockLimit(ctx, tx, by.CompanyID); err != nil { // locked before the treasury, as for payrolls
 		return Refund{}, "", err
 	}
 	r, err := s.planPart(ctx, tx, by, p, true)
@@ -143,8 +145,8 @@ func (s *Service) CheckPart(ctx context.Context, tx *db.Tx, by identity.Principa
 	return r, err
 }
 
-// planPart returns a refund of a paid claim without an ID. Unless it is only checked, it locks the claim and the
-// operator's funds.
+// planPart returns a refund of a paid claim without an ID. If locks is set, it locks the claim and the operator's
+// funds.
 func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal, p PartParams, locks bool) (Refund,
 	error) {
 	companyID, err := by.Company(p.CompanyID)
@@ -204,7 +206,7 @@ func (s *Service) planPart(ctx context.Context, tx *db.Tx, by identity.Principal
 	return r, r.takeFrom(ctx, tx, p.Source)
 }
 
-// size sets the amount that the refund pays to the payer, and how much of the claim's amount it refunds.
+// size sets the amount that the refund pays to the payer, and the part of the claim's amount that it refunds.
 func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p PartParams) error {
 	left, refunded := c.Amount, money.Zero(c.Funding)
 	var err error
@@ -222,7 +224,7 @@ func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p 
 			return err
 		}
 	}
-	paid, err := c.booked.wallet.Sub(c.booked.excess) // the coins that paid the claim
+	paid, err := c.booked.wallet.Sub(c.booked.excess) // coins that paid the claim
 	if err != nil {
 		return err
 	}
@@ -260,7 +262,7 @@ func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p 
 		if r.Value.Sign() <= 0 {
 			return errRefundValue.At("body", "/amount")
 		}
-		if r.Value.Units() == left.Units()+1 { // parts that were rounded
+		if r.Value.Units() == left.Units()+1 { // the parts were rounded
 			r.Value = left
 		}
 	case amount.Cmp(left) > 0:
@@ -281,8 +283,8 @@ func (r *Refund) size(ctx context.Context, tx *db.Tx, c *Claim, all []Refund, p 
 	return err
 }
 
-// valueOfCoins returns how much of a claim's amount is refunded by some of the coins that paid it, after others were
-// refunded. Parts of all coins add up to the whole amount, whatever was rounded.
+// valueOfCoins returns the part of a claim's amount that is refunded by some of the coins that paid it, after other
+// coins were refunded. Independent of rounding, the parts of all coins add up to the whole amount.
 func valueOfCoins(total, paid, refunded, coins money.Amount) (money.Amount, error) {
 	sum, err := refunded.Add(coins)
 	if err != nil {
@@ -299,9 +301,9 @@ func valueOfCoins(total, paid, refunded, coins money.Amount) (money.Amount, erro
 	return after.Sub(before)
 }
 
-// exchanged returns the amount of an asset that an amount of coins is worth to a merchant, at the current rate and with
-// the spread to the merchant's disadvantage. money.Ceil is for what the merchant pays, money.Floor for what it gets.
-// It returns an error while the operator cannot do the exchange.
+// exchanged returns the value of coins in an asset for a merchant, at the current rate with the spread at the
+// merchant's expense. rounding is money.Ceil for an amount that the merchant pays, and money.Floor for an amount that
+// the merchant gets. It returns an error while the operator cannot make the exchange.
 func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, asset money.Asset,
 	rounding money.Rounding, locks bool) (money.Amount, error) {
 	if asset == coins.Asset() {
@@ -336,7 +338,7 @@ func (s *Service) exchanged(ctx context.Context, tx *db.Tx, coins money.Amount, 
 	return amount, nil
 }
 
-// exchangeRate returns the current price of one asset in another, with the spread to the merchant's disadvantage.
+// exchangeRate returns the current price of one asset in another, with the spread at the merchant's expense.
 func (s *Service) exchangeRate(ctx context.Context, tx *db.Tx, from, to money.Asset, pays bool) (money.Rate, error) {
 	rate, err := rates.Latest(ctx, tx, from, to)
 	if err != nil {
@@ -345,7 +347,7 @@ func (s *Service) exchangeRate(ctx context.Context, tx *db.Tx, from, to money.As
 	return rate.WithSpread(s.SpreadBps, pays)
 }
 
-// takeFrom divides the cost of the refund between the money that claims earned and the balance.
+// takeFrom divides the cost of the refund between the money that claims earned and the company's balance.
 func (r *Refund) takeFrom(ctx context.Context, tx *db.Tx, from Source) error {
 	if err := ledger.CheckNoDebt(ctx, tx, r.CompanyID); err != nil {
 		return err
@@ -381,7 +383,8 @@ func (r *Refund) takeFrom(ctx context.Context, tx *db.Tx, from Source) error {
 	return nil
 }
 
-// exchange returns the lines that sell an amount for another one to the operator, none if they are the same.
+// exchange returns the lines that sell one amount to the operator for another. It returns none if both have the same
+// asset.
 func exchange(from, to money.Amount) []ledger.Line {
 	if from.Asset() == to.Asset() {
 		return nil
@@ -412,8 +415,8 @@ func ofRefund(ctx context.Context, tx *db.Tx, companyID, claimID, refundID strin
 	return &all[i], nil
 }
 
-// ApproveRefund records a member's approval of a refund that waits for it, and offers the refund to the payer once it
-// has enough. The caller must check that the member has just shown a second factor.
+// ApproveRefund records a member's approval of a refund that waits for approval, and offers the refund to the payer
+// once it has enough approvals. The caller must check that the member has just used a second factor.
 func (s *Service) ApproveRefund(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, refundID string) error {
 	r, err := awaiting(ctx, tx, by, claimID, refundID)
 	if err != nil {
@@ -428,7 +431,7 @@ func (s *Service) ApproveRefund(ctx context.Context, tx *db.Tx, by identity.Prin
 		return err
 	}
 	r.ExpiresAt = tx.Now().Add(RefundLife)
-	// The link that was returned when the refund was created is not stored, so the payer is mailed another one.
+	// The link that was returned when the refund was created is not stored, so the payer is mailed a new link.
 	token := identity.NewLinkToken()
 	if r.MailedTo, err = s.mailOffer(ctx, tx, *r, token); err != nil {
 		return err
@@ -439,7 +442,7 @@ func (s *Service) ApproveRefund(ctx context.Context, tx *db.Tx, by identity.Prin
 	return r.advance(ctx, tx, RefundOffered, "")
 }
 
-// DeclineRefund withdraws a refund that waits for an approval.
+// DeclineRefund withdraws a refund that waits for approval.
 func (s *Service) DeclineRefund(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, refundID string) error {
 	r, err := awaiting(ctx, tx, by, claimID, refundID)
 	if err != nil {
@@ -448,7 +451,7 @@ func (s *Service) DeclineRefund(ctx context.Context, tx *db.Tx, by identity.Prin
 	return s.withdraw(ctx, tx, r)
 }
 
-// awaiting returns a refund that waits for an approval, for a member who may approve payments.
+// awaiting returns a refund that waits for approval. It checks that the member may approve payments.
 func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, refundID string) (*Refund, error) {
 	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return nil, err
@@ -460,7 +463,8 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, claimID, re
 	return r, err
 }
 
-// CancelRefund withdraws a refund of a paid claim that the payer has not accepted. Canceling it again has no effect.
+// CancelRefund withdraws a refund of a paid claim that the payer has not accepted. Canceling a refund twice has no
+// effect.
 func (s *Service) CancelRefund(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, claimID,
 	refundID string) (Refund, error) {
 	company, err := by.Company(companyID)
@@ -483,7 +487,7 @@ func (s *Service) CancelRefund(ctx context.Context, tx *db.Tx, by identity.Princ
 }
 
 // withdraw ends a refund of a paid claim. Its coins are exchanged back at the current rate, and the money returns to
-// where it came from.
+// its source.
 func (s *Service) withdraw(ctx context.Context, tx *db.Tx, r *Refund) error {
 	returned, err := s.exchanged(ctx, tx, r.Amount, r.Cost.Asset(), money.Floor, true)
 	if err != nil {
@@ -510,7 +514,7 @@ func (r Refund) Approvals(ctx context.Context, tx *db.Tx) (approval.Progress, er
 	return approval.ProgressOf(ctx, tx, r.subject())
 }
 
-// AwaitingApproval returns refunds of the principal's company that wait for an approval, oldest first.
+// AwaitingApproval returns refunds of the principal's company that wait for approval, oldest first.
 func AwaitingApproval(ctx context.Context, tx *db.Tx, by identity.Principal, limit int) ([]Refund, error) {
 	return selectRefunds(ctx, tx, "company_id = $1 AND state = 'awaiting_approval' ORDER BY refund_id LIMIT $2",
 		by.CompanyID, int64(limit))

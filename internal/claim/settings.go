@@ -30,27 +30,28 @@ const (
 	maxZone    = 64 // longest name of a time zone
 )
 
-// Days are the names of the days of the week, by time.Weekday.
+// Days are the names of the days of the week, indexed by time.Weekday.
 var Days = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
 // settingsID is the object ID of a company's settings in its history and events.
 const settingsID = "merchant_settings"
 
-// Settings are a merchant's decisions about its claims. A change applies to claims made after it.
+// Settings are a merchant's settings for its claims. A change applies to claims that are created later.
 type Settings struct {
 	CompanyID string
 	Policy
-	// SettleIn is the settlement currency: "" for the currency of each claim, SettleInCoin for the coin in which each
-	// claim is paid, or a coin, in which only payments in it are kept.
+	// SettleIn is the settlement currency. "" is the currency of each claim; SettleInCoin is the coin of each payment; a
+	// coin keeps only payments in that coin, and other payments settle in the currency of the claim.
 	SettleIn string
-	Origins  []string // sites, such as https://shop.example, that may embed the checkout and that it may link to
+	Origins  []string // sites, such as https://shop.example, that may embed the checkout and to which it may link
 	Schedule Schedule
-	TimeZone string       // IANA time zone in whose midnight the schedule settles
+	TimeZone string       // IANA time zone; the schedule settles at its midnight
 	Day      time.Weekday // day of a weekly settlement
-	// ConvertTo is the bank currency into which settlements are exchanged. "" leaves them in what claims earned.
+	// ConvertTo is the bank currency into which settlements are exchanged. "" leaves settlements in the currency that
+	// claims earned.
 	ConvertTo money.Asset
-	// DestinationID is a withdrawal destination of the company, to which settlements in its currency are paid out. ""
-	// leaves them in the company's balance.
+	// DestinationID is a withdrawal destination of the company. Settlements in the destination's currency are paid out
+	// to it. "" leaves settlements in the company's balance.
 	DestinationID string
 	SupportEmail  string // email address for payers, shown by the checkout; "" for none
 	Version       int64  // number of changes, 0 before the first
@@ -59,7 +60,7 @@ type Settings struct {
 	settlesAt time.Time // time of the next scheduled settlement
 }
 
-// Change has the settings that a request changes. A nil member does not change.
+// Change has the settings that a request changes. Nil members stay unchanged.
 type Change struct {
 	ToleranceBps, Confirmations, GraceSeconds *int64
 	Late, SettleIn, Schedule, DestinationID   *string
@@ -81,8 +82,8 @@ func SettingsOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 	return settingsOf(ctx, tx, company)
 }
 
-// settingsOf returns the defaults for a company without settings: no tolerance beyond its contract, no unconfirmed
-// payments, late money waits, and no other site may show the checkout.
+// settingsOf returns a company's settings. The defaults are: the tolerance of the company's contract, one
+// confirmation, late money waits, and no other site may embed the checkout.
 func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Settings, error) {
 	s, found, err := merchants.Get(ctx, tx, company.ID)
 	if err == nil && !found {
@@ -94,7 +95,7 @@ func settingsOf(ctx context.Context, tx *db.Tx, company identity.Company) (Setti
 	return s, err
 }
 
-// ChangeSettings changes the settings that are not nil and returns the new ones.
+// ChangeSettings applies the members of change that are not nil, and returns the new settings.
 func (s *Service) ChangeSettings(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
 	change Change) (Settings, error) {
 	now, err := SettingsOf(ctx, tx, by, companyID)
@@ -216,17 +217,17 @@ func choose[T ~string](list *apierr.List, member string, to *T, given *string, o
 	}
 }
 
-// originRegexp matches https and a host with an optional port, in the characters that a browser's origin has.
+// originRegexp matches https and a host with an optional port, with the characters that a browser's origin can have.
 var originRegexp = regexp.MustCompile(`^https://[a-z0-9-]+(\.[a-z0-9-]+)*(:[1-9][0-9]{0,4})?$`)
 
-// isOrigin reports whether a text is an https origin as browsers write it, and nothing more. It becomes part of a
-// header (frame-ancestors) and of pages.
+// isOrigin reports whether a text is exactly an https origin in the form that browsers send. Origins become part of a
+// response header (frame-ancestors) and of pages.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= 200 && originRegexp.MatchString(text) && u.Port() != "443"
 }
 
-// LeadsBack reports whether a return URL is at one of the origins.
+// LeadsBack reports whether a return URL belongs to one of the origins.
 func (s *Settings) LeadsBack(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && len(text) <= maxURL && u.User == nil && slices.Contains(s.Origins, u.Scheme+"://"+u.Host)

@@ -16,9 +16,9 @@ import (
 )
 
 // Money that claims earn is in the merchant's account (2200) until a settlement credits it to the company's balance,
-// which can fund payrolls. If the settings name a bank currency, the settlement first exchanges the money into it. If
-// they have a withdrawal destination in the currency of the settlement, it also creates a withdrawal to it, with all
-// checks of withdrawals.
+// from which payrolls can be funded. If the settings name a bank currency, the settlement first exchanges the money
+// into that currency. If the settings have a withdrawal destination in the currency of the settlement, the settlement
+// also creates a withdrawal to the destination, with all checks of withdrawals.
 
 // Errors returned to merchants.
 var (
@@ -35,19 +35,19 @@ var (
 // Settlement is a transfer of money that claims earned to the company's balance.
 type Settlement struct {
 	CompanyID, ID string
-	Earned        money.Amount // money of claims that is settled
-	Amount        money.Amount // amount credited to the balance: Earned, or what it was exchanged into
-	Rate          money.Rate   // price of one unit of Earned in the currency of Amount; zero if nothing was exchanged
-	WithdrawalID  string       // withdrawal that pays the money out; "" if it stays in the balance
+	Earned        money.Amount // settled money that claims earned
+	Amount        money.Amount // amount credited to the balance: Earned, or the result of its exchange
+	Rate          money.Rate   // price of one unit of Earned in the currency of Amount; zero without an exchange
+	WithdrawalID  string       // withdrawal that pays out the settlement; "" if it stays in the balance
 	CreatedAt     time.Time
 
-	due time.Time // time for which it was scheduled; zero if it was requested
+	due time.Time // time for which the settlement was scheduled; zero if it was requested
 }
 
-// IsClaim reports whether an ID is a claim's.
+// IsClaim reports whether an ID is the ID of a claim.
 func IsClaim(id string) bool { return strings.HasPrefix(id, "clm_") }
 
-// Settle settles an amount in a currency. An amountText of "" is the full amount that claims have earned.
+// Settle settles an amount in a currency. If amountText is "", it settles the full amount that claims have earned.
 func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, currency,
 	amountText string) (Settlement, error) {
 	id, err := by.Company(companyID)
@@ -94,8 +94,8 @@ func (s *Service) Settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return s.settle(ctx, tx, by, settings, amount, time.Time{})
 }
 
-// onwardTo returns the ID of the destination to which a settlement is paid out, "" for none. It returns the error that
-// a withdrawal to the destination would return.
+// onwardTo returns the ID of the destination to which a settlement is paid out, or "" for none. It returns the error
+// that a withdrawal to the destination would return.
 func (s *Service) onwardTo(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings,
 	amount money.Amount) (destinationID string, err error) {
 	if settings.DestinationID == "" {
@@ -108,8 +108,9 @@ func (s *Service) onwardTo(ctx context.Context, tx *db.Tx, by identity.Principal
 	return to.ID, s.Withdrawals.Ready(ctx, tx, by, settings.CompanyID, to.ID, amount)
 }
 
-// settle credits an amount that claims earned to the company's balance, exchanged if the settings say so, and withdraws
-// it to the settings' destination if that is in the same currency. It changes nothing if it returns an error of apierr.
+// settle credits an amount that claims earned to the company's balance, after an exchange if the settings require
+// one. If the settings' destination has the same currency, it also withdraws the amount to the destination. If it
+// returns an apierr error, nothing has changed.
 func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, settings Settings,
 	earned money.Amount, due time.Time) (Settlement, error) {
 	x := Settlement{CompanyID: settings.CompanyID, ID: tx.NewID("stl"), Earned: earned, Amount: earned,
@@ -155,7 +156,7 @@ func (s *Service) settle(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return x, insertSettlement(ctx, tx, x)
 }
 
-// Earned returns what claims earned and is not settled, per currency.
+// Earned returns the money that claims earned and that was not settled, per currency.
 func (s *Service) Earned(ctx context.Context, tx *db.Tx, by identity.Principal) (all []money.Amount, err error) {
 	companyID, err := by.Company("")
 	if err != nil {
@@ -170,13 +171,13 @@ func (s *Service) Earned(ctx context.Context, tx *db.Tx, by identity.Principal) 
 	return all, err
 }
 
-// DayEarned is what the claims created on a day (UTC) earned in one currency.
+// DayEarned is the amount, in one currency, that the claims created on one day (UTC) earned.
 type DayEarned struct {
 	Day    time.Time
 	Amount money.Amount
 }
 
-// EarnedByDay returns what the company's claims earned by the day (UTC) on which they were created, from a time on.
+// EarnedByDay returns the earnings of the company's claims by the day (UTC) of the claims' creation, since a time.
 func (s *Service) EarnedByDay(ctx context.Context, tx *db.Tx, by identity.Principal, from time.Time) ([]DayEarned,
 	error) {
 	companyID, err := by.Company("")
@@ -196,9 +197,9 @@ func (s *Service) Settlements(ctx context.Context, tx *db.Tx, by identity.Princi
 	return listSettlements(ctx, tx, id, page)
 }
 
-// nextSettlement returns the first time after now at which a schedule settles: midnight in the time zone, each day or
-// on one day of the week. Where a clock change skips midnight, it is the closest time that exists. It returns the zero
-// time for a manual schedule.
+// nextSettlement returns the first time after now at which the schedule settles: midnight in the time zone, each day
+// or on one day of the week. Where a clock change skips midnight, it returns the closest time that exists. It returns
+// the zero time for a manual schedule.
 func (s *Settings) nextSettlement(now time.Time) (time.Time, error) {
 	if s.Schedule == Manual {
 		return time.Time{}, nil
@@ -217,9 +218,9 @@ func (s *Settings) nextSettlement(now time.Time) (time.Time, error) {
 	}
 }
 
-// SettleDue makes the scheduled settlements that are due, with one transaction for each company and currency. Each of
-// them is made once, however many processes call it and wherever they are interrupted. While a company is frozen, an
-// asset is stopped or another rule prevents a settlement, it is due until it is made. An amount too small to be paid
+// SettleDue makes the scheduled settlements that are due, with one transaction for each company and currency. Each
+// settlement is made once, even if several processes call SettleDue or are interrupted. While a company is frozen, an
+// asset is stopped or another rule prevents a settlement, the settlement stays due. An amount too small to be paid
 // out waits for the next scheduled settlement.
 func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	var due []Settings
@@ -230,7 +231,7 @@ func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	if err != nil {
 		return err
 	}
-	var failed []error // errors of companies, which do not delay the others
+	var failed []error // an error of one company does not delay the others
 	for _, settings := range due {
 		if err := s.settleCompany(ctx, d, settings); err != nil {
 			failed = append(failed, fmt.Errorf("settle what claims brought %s: %w", settings.CompanyID, err))
@@ -239,7 +240,8 @@ func (s *Service) SettleDue(ctx context.Context, d *db.DB) error {
 	return errors.Join(failed...)
 }
 
-// settleCompany settles each currency of a company, and then schedules the next settlement unless one has to wait.
+// settleCompany settles each currency of a company, and then schedules the next settlement unless a currency has to
+// wait.
 func (s *Service) settleCompany(ctx context.Context, d *db.DB, due Settings) error {
 	var holdings []ledger.Holding
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -274,10 +276,10 @@ func (s *Service) settleCompany(ctx context.Context, d *db.DB, due Settings) err
 		}
 		company, err := identity.CompanyByID(ctx, tx, due.CompanyID)
 		if err != nil || company.Active() != nil {
-			return err // while the company is frozen, its settlement is due
+			return err // the settlement stays due while the company is frozen
 		}
 		after := tx.Now()
-		if waits { // what waits is due until the next settlement, which then includes it
+		if waits { // a waiting currency stays due until the next settlement, which then includes it
 			after = due.settlesAt
 		}
 		next, err := now.nextSettlement(after)
@@ -288,8 +290,8 @@ func (s *Service) settleCompany(ctx context.Context, d *db.DB, due Settings) err
 	})
 }
 
-// settleScheduled makes the scheduled settlement of one currency, unless it has been made. It returns an error of
-// apierr if the settlement has to wait.
+// settleScheduled makes the scheduled settlement of one currency, unless it was made before. It returns an apierr
+// error if the settlement has to wait.
 func (s *Service) settleScheduled(ctx context.Context, tx *db.Tx, due Settings, asset money.Asset) error {
 	settings, err := lockDue(ctx, tx, due)
 	if err != nil || settings.CompanyID == "" {
@@ -316,11 +318,11 @@ func (s *Service) settleScheduled(ctx context.Context, tx *db.Tx, due Settings, 
 	if err != nil || balance.IsZero() {
 		return err
 	}
-	// The principal is a program, so an amount above the limit needs two approvals.
+	// The principal is not a member, so an amount above the limit needs two approvals.
 	by := identity.Principal{ID: "schedule", CompanyID: settings.CompanyID}
 	_, err = s.settle(ctx, tx, by, settings, balance, due.settlesAt)
 	if rule, ok := apierr.As(err); ok && rule.Code == errConverted.Code {
-		return nil // too small to be paid out, too
+		return nil // the amount is also too small to be paid out
 	}
 	return err
 }

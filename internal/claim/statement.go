@@ -18,16 +18,16 @@ const (
 	LineRefundWithdrawn = "refund_withdrawn" // a refund that was canceled or declined
 )
 
-// Statement explains a settlement by the ledger: what changed the money that claims earned in a currency since the
-// settlement before it. Opening + Claims - Fees - Refunds - Settlement.Earned = Closing.
+// Statement explains a settlement from the ledger: the changes of the money that claims earned in a currency since
+// the previous settlement. Opening + Claims - Fees - Refunds - Settlement.Earned = Closing.
 type Statement struct {
 	Settlement
 
-	Opening money.Amount // earned and not settled after the settlement before
-	Claims  money.Amount // what claims brought, before fees and less what was reverted
+	Opening money.Amount // earned and not settled, right after the previous settlement
+	Claims  money.Amount // money from claims, before fees and minus reverted payments
 	Fees    money.Amount
-	Refunds money.Amount // less those that were withdrawn
-	Closing money.Amount // earned and not settled after the settlement
+	Refunds money.Amount // refunds minus withdrawn refunds
+	Closing money.Amount // earned and not settled, right after this settlement
 	Count   int64        // number of lines
 
 	since ledger.Since
@@ -38,7 +38,7 @@ type StatementLine struct {
 	At                            time.Time
 	Type                          string
 	ClaimID, ExternalID, RefundID string
-	Gross, Fee, Net               money.Amount // negative for money that leaves
+	Gross, Fee, Net               money.Amount // negative for money that leaves the account
 }
 
 // StatementOf returns the statement of a settlement of the company, without its lines.

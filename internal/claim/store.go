@@ -15,7 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// New claims are buffered and inserted at the commit, together with those of all requests in the same group commit.
+// New claims are buffered and inserted at the commit, together with the claims of other requests in the same group
+// commit.
 
 const claimColumns = `company_id, claim_id, payer_id, description, return_url, redirects, external_id, metadata,
 	line_items, payer_email, link_id, expires_at, state, exception, reverted,
@@ -46,7 +47,7 @@ func insertClaim(tx *db.Tx, c *Claim) {
 	})
 }
 
-// waitingClaims counts the claims of a limit that this transaction will insert.
+// waitingClaims counts the buffered claims of this transaction to which a limit applies.
 func waitingClaims(tx *db.Tx, g limitCheck) (n int64) {
 	const linkID = 10 // column of claimRows
 	for _, row := range claimRows.Buffered(tx) {
@@ -57,8 +58,8 @@ func waitingClaims(tx *db.Tx, g limitCheck) (n int64) {
 	return n
 }
 
-// lockLimits waits until no concurrent transaction is about to commit claims of these companies, and makes later ones
-// wait.
+// lockLimits waits for concurrent transactions that are about to commit claims of these companies, and makes later
+// transactions wait.
 func lockLimits(ctx context.Context, tx *db.Tx, all []limitCheck) error {
 	rows := make([][]any, len(all))
 	for i, g := range all {
@@ -119,7 +120,7 @@ func scanClaim(scan func(...any) error) (Claim, error) {
 	return c, err
 }
 
-// writePlaces and readPlaces convert amounts by chain to and from JSON, "" for none.
+// writePlaces and readPlaces convert amounts by chain to and from JSON. "" means none.
 func writePlaces(places map[string]money.Amount) string {
 	units := map[string]int64{}
 	for name, a := range places {
@@ -150,7 +151,7 @@ func readPlaces(asset money.Asset, text string) (map[string]money.Amount, error)
 	return places, nil
 }
 
-// othersOf returns the query for the claim's money in other assets than the one that pays it.
+// othersOf returns the query for the claim's money in assets other than the asset that pays the claim.
 func othersOf(c *Claim) db.Statement {
 	return db.Statement{
 		Query: `SELECT asset, wallet, places, suspense, excess, merchant, merchant_debt, refund_debt, refunded, returned
@@ -176,7 +177,7 @@ func othersOf(c *Claim) db.Statement {
 		}}
 }
 
-// storeOthers writes the claim's money in other assets than the one that pays it. was is what is stored.
+// storeOthers writes the claim's money in assets other than the asset that pays the claim. was is the stored money.
 func storeOthers(ctx context.Context, tx *db.Tx, c *Claim, was map[money.Asset]holding) error {
 	for asset := range was {
 		if _, ok := c.others[asset]; !ok {
@@ -254,7 +255,7 @@ func lockAll(ctx context.Context, tx *db.Tx, ids []claimID) (all []*Claim, err e
 const lockQuery = "UPDATE claims SET version = version WHERE company_id = $1 AND claim_id = $2 RETURNING " +
 	claimColumns
 
-// findAny reads a claim of any company, for the payer, who knows only its ID.
+// findAny reads a claim of any company, for a payer who knows only the claim's ID.
 func findAny(ctx context.Context, tx *db.Tx, id string) (*Claim, error) {
 	ctx = db.AcrossCompanies(ctx, "a payer knows only the secret ID of the claim, which names one claim")
 	return one(tx.QueryRow(ctx, "SELECT "+claimColumns+" FROM claims WHERE claim_id = $1", id))
@@ -322,8 +323,8 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Claim, 
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Claim, error) { return scanClaim(r.Scan) })
 }
 
-// reserve stores the claim of an external ID with the digest of its content. If another claim has the external ID, it
-// returns that claim's ID and digest.
+// reserve stores that a claim has an external ID, with the digest of the claim's content. If another claim has the
+// external ID, it returns that claim's ID and digest.
 func reserve(ctx context.Context, tx *db.Tx, c *Claim, digest string) (claimID, firstDigest string, err error) {
 	n, err := tx.Exec(ctx, `INSERT INTO claim_external_ids (company_id, external_id, claim_id, digest)
 		VALUES ($1, $2, $3, $4) ON CONFLICT (company_id, external_id) DO NOTHING`,
@@ -334,7 +335,8 @@ func reserve(ctx context.Context, tx *db.Tx, c *Claim, digest string) (claimID, 
 	return reserved(ctx, tx, c.CompanyID, c.ExternalID)
 }
 
-// reserved returns the claim that has an external ID, with the digest of its content. It returns "" if there is none.
+// reserved returns the ID of the claim that has an external ID, with the digest of its content, or "" if there is
+// none.
 func reserved(ctx context.Context, tx *db.Tx, companyID, externalID string) (claimID, digest string, err error) {
 	err = tx.QueryRow(ctx, "SELECT claim_id, digest FROM claim_external_ids WHERE company_id = $1 AND external_id = $2",
 		companyID, externalID).Scan(&claimID, &digest)
@@ -344,8 +346,8 @@ func reserved(ctx context.Context, tx *db.Tx, companyID, externalID string) (cla
 	return claimID, digest, err
 }
 
-// nthNewest returns when the n-th newest claim of a limit was made. It returns the zero time if fewer were made in the
-// last minute.
+// nthNewest returns the creation time of the n-th newest claim to which a limit applies, or the zero time if fewer
+// than n were created in the last minute.
 func nthNewest(ctx context.Context, tx *db.Tx, g limitCheck, n int64) (time.Time, error) {
 	var at int64
 	err := tx.QueryRow(ctx,
@@ -358,7 +360,7 @@ func nthNewest(ctx context.Context, tx *db.Tx, g limitCheck, n int64) (time.Time
 	return timeOf(at), err
 }
 
-// countOpen counts the claims of a limit that wait for money, up to a limit.
+// countOpen counts the claims to which a limit applies that wait for money. It stops counting at limit.
 func countOpen(ctx context.Context, tx *db.Tx, g limitCheck, limit int64) (n int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM claims
 		WHERE company_id = $1 AND state IN ('awaiting_payment', 'partially_paid', 'confirming')
@@ -367,7 +369,8 @@ func countOpen(ctx context.Context, tx *db.Tx, g limitCheck, limit int64) (n int
 	return n, err
 }
 
-// acceptedBy returns the query for the late deposits that were accepted for a claim, with the texts of their rates.
+// acceptedBy returns a query that stores the late deposits accepted for a claim in all: the texts of their rates by
+// deposit ID.
 func acceptedBy(c *Claim, all map[string]string) db.Statement {
 	return db.Statement{Query: "SELECT deposit_id, rate FROM claim_accepted_deposits WHERE company_id = $1 AND claim_id " +
 		"= $2", Args: []any{c.CompanyID, c.ID},
@@ -381,7 +384,7 @@ func acceptedBy(c *Claim, all map[string]string) db.Statement {
 		}}
 }
 
-// acceptedRates returns the rates of late deposits that were accepted, by deposit ID.
+// acceptedRates converts the texts of rates of accepted late deposits to rates, by deposit ID.
 func acceptedRates(c *Claim, all []deposit.Deposit, texts map[string]string) (map[string]money.Rate, error) {
 	rates := map[string]money.Rate{}
 	for _, d := range all {
@@ -588,7 +591,7 @@ func findSettlement(ctx context.Context, tx *db.Tx, companyID, id string) (Settl
 	return x, err
 }
 
-// settled reports whether the settlement that was due in a currency has been made.
+// settled reports whether a company's due settlement in a currency has been made.
 func settled(ctx context.Context, tx *db.Tx, due Settings, earned money.Asset) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM settlements
@@ -603,7 +606,8 @@ func listSettlements(ctx context.Context, tx *db.Tx, companyID string, page db.P
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Settlement, error) { return scanSettlement(r.Scan) })
 }
 
-// settingsDue returns the settings of all companies whose scheduled settlement is due, with the company and time only.
+// settingsDue returns the settings of all companies whose scheduled settlement is due. Only CompanyID and settlesAt
+// are set.
 func settingsDue(ctx context.Context, tx *db.Tx) ([]Settings, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, settles_at FROM merchant_settings
 		WHERE schedule <> 'manual' AND settles_at <= $1 ORDER BY company_id`, db.Micros(tx.Now()))
@@ -615,8 +619,8 @@ func settingsDue(ctx context.Context, tx *db.Tx) ([]Settings, error) {
 	})
 }
 
-// lockDue locks and returns the current settings of a company whose settlement is due. They have no company if it is
-// not due any more.
+// lockDue locks and returns the current settings of a company whose settlement is due. It returns zero Settings if
+// the settlement is no longer due.
 func lockDue(ctx context.Context, tx *db.Tx, due Settings) (Settings, error) {
 	n, err := tx.Exec(ctx, `UPDATE merchant_settings SET settles_at = settles_at
 		WHERE company_id = $1 AND settles_at = $2 AND schedule <> 'manual'`, due.CompanyID, micros(due.settlesAt))
@@ -632,13 +636,13 @@ func saveNextSettlement(ctx context.Context, tx *db.Tx, companyID string, at tim
 	return tx.ExecOne(ctx, "UPDATE merchant_settings SET settles_at = $1 WHERE company_id = $2", micros(at), companyID)
 }
 
-// orders returns the external IDs of claims by their IDs.
+// orders returns the external IDs of claims by claim ID.
 func orders(ctx context.Context, tx *db.Tx, companyID string, claimIDs []string) (map[string]string, error) {
 	return namesOf(ctx, tx, "SELECT claim_id, external_id FROM claims WHERE company_id = $1 AND claim_id IN ", companyID,
 		claimIDs)
 }
 
-// claimsOfRefunds returns the IDs of the claims of refunds by the IDs of the refunds.
+// claimsOfRefunds returns the claim IDs of refunds by refund ID.
 func claimsOfRefunds(ctx context.Context, tx *db.Tx, companyID string, refundIDs []string) (map[string]string, error) {
 	return namesOf(ctx, tx, "SELECT refund_id, claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id IN ",
 		companyID, refundIDs)
@@ -662,8 +666,8 @@ func namesOf(ctx context.Context, tx *db.Tx, query, companyID string, ids []stri
 	return names, tx.Batch(ctx, all)
 }
 
-// RefundsWithheld returns the refunds of all companies that need the approval of two staff members, longest waiting
-// first.
+// RefundsWithheld returns the refunds of all companies that wait for the approval of two staff members, the longest
+// waiting first.
 func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, claim_id, refund_id, asset, amount, updated_at FROM claim_refunds
 		WHERE withheld ORDER BY updated_at, refund_id LIMIT $1`, int64(limit))
@@ -677,7 +681,8 @@ func RefundsWithheld(ctx context.Context, tx *db.Tx, limit int) ([]Refund, error
 	})
 }
 
-// unsentRefunds returns the IDs of the outputs of a company's refunds of its own money that are not paid.
+// unsentRefunds returns the IDs of the outputs of a company's accepted refunds of its own money that are not paid
+// yet.
 func unsentRefunds(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT output_id FROM claim_refunds WHERE company_id = $1 AND state = 'accepted'
 		AND output_id <> '' AND currency <> '' ORDER BY output_id`, companyID)
@@ -692,7 +697,7 @@ func heldRefunds(ctx context.Context, tx *db.Tx, companyID string) ([]string, er
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// withheld returns the claim of a refund that waits for two staff members, "" if it does not.
+// withheld returns the claim ID of a refund that waits for two staff members, or "" if it does not wait for them.
 func withheld(ctx context.Context, tx *db.Tx, companyID, refundID string) (claimID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT claim_id FROM claim_refunds WHERE company_id = $1 AND refund_id = $2 AND withheld",
 		companyID, refundID).Scan(&claimID)

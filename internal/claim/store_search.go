@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Found is a claim that staff searched for.
+// Found is a claim that a search by staff found.
 type Found struct {
 	CompanyID, ID, ExternalID string
 	State                     State
@@ -16,8 +16,8 @@ type Found struct {
 	CreatedAt                 time.Time
 }
 
-// Search returns claims of all companies, newest first, for staff: those of an amount, or else those with an ID or an
-// order number, or of a company.
+// Search returns claims of all companies, newest first, for staff. If amount has an asset, it returns claims of that
+// amount; otherwise, claims whose ID, external ID or company ID is text.
 func Search(ctx context.Context, tx *db.Tx, text string, amount money.Amount, limit int) ([]Found, error) {
 	where, args := "$1 IN (company_id, claim_id, external_id) AND amount >= $2", []any{text, int64(0)}
 	if amount.Asset() != "" {

@@ -6,18 +6,18 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Each deposit has a price: that of the quote in force when it was first seen, or the rate at which a late deposit was
-// accepted. All money at one price is added up before it is converted, so ten part payments under a quote cover exactly
-// the same as one.
+// Each deposit has a price: the rate of the quote in force when the deposit was first seen, or the rate at which a
+// late deposit was accepted. All money at one price is added up before it is converted, so ten partial payments under
+// a quote cover exactly as much as one payment of their sum.
 
 const (
-	basisPoints = 10_000 // basis points in the whole, for tolerances
+	basisPoints = 10_000 // basis points in 100 %, for tolerances
 
-	// dustSats is the smallest P2WPKH output that nodes relay; no transaction can pay less.
+	// dustSats is the smallest P2WPKH output that nodes relay, so it is the smallest amount that a transaction can pay.
 	dustSats = 294
 )
 
-// coverage records how much of a total is covered, by price.
+// coverage records which part of a total is covered, by price.
 type coverage struct {
 	total  money.Amount
 	asset  money.Asset // asset of the payments
@@ -30,7 +30,7 @@ type price struct {
 	sum  money.Amount
 }
 
-// add adds an amount that was paid at a price. id identifies the price.
+// add adds an amount that was paid at the price with an ID and rate.
 func (c *coverage) add(id string, rate money.Rate, x money.Amount) error {
 	i := slices.IndexFunc(c.prices, func(p price) bool { return p.id == id })
 	if i < 0 {
@@ -42,13 +42,13 @@ func (c *coverage) add(id string, rate money.Rate, x money.Amount) error {
 	return err
 }
 
-// clone returns a copy that can be changed independently.
+// clone returns an independent copy.
 func (c coverage) clone() coverage {
 	c.prices = slices.Clone(c.prices)
 	return c
 }
 
-// remaining returns the part of the total that all prices except one leave uncovered, at least 0.
+// remaining returns the part of the total, at least 0, that the money at all prices but one does not cover.
 func (c coverage) remaining(but string) (money.Amount, error) {
 	left := c.total
 	for _, p := range c.prices {
@@ -72,7 +72,8 @@ func (c coverage) remaining(but string) (money.Amount, error) {
 	return left, nil
 }
 
-// need returns the full amount needed at a price, rounded up, given the coverage at the other prices.
+// need returns the amount, rounded up, that must be paid at a price to cover the total, given the money at other
+// prices.
 func (c coverage) need(id string, rate money.Rate) (money.Amount, error) {
 	left, err := c.remaining(id)
 	if err != nil || c.asset == c.total.Asset() {
@@ -81,7 +82,7 @@ func (c coverage) need(id string, rate money.Rate) (money.Amount, error) {
 	return rate.Convert(left, money.Ceil)
 }
 
-// room returns the amount that the object with an ID still needs at a rate, or 0 if it needs none.
+// room returns the amount that must still be paid at the price with an ID and rate, at least 0.
 func (c coverage) room(id string, rate money.Rate) (money.Amount, error) {
 	need, err := c.need(id, rate)
 	if err != nil {
@@ -100,8 +101,8 @@ func (c coverage) room(id string, rate money.Rate) (money.Amount, error) {
 	return need, nil
 }
 
-// verdict reports whether the total is covered if the missing part is priced at a rate, and the shortfall within the
-// tolerance that the operator would absorb.
+// verdict reports whether the total is covered. The missing part is converted at the given rate; if it is within the
+// tolerance, the total counts as covered, and shortfall is the amount that the operator would absorb.
 func (c coverage) verdict(id string, rate money.Rate, bps int64) (covered bool, shortfall money.Amount, err error) {
 	none := money.Zero(c.asset)
 	left, err := c.remaining("")
@@ -129,7 +130,7 @@ func (c coverage) verdict(id string, rate money.Rate, bps int64) (covered bool, 
 	return true, short, nil
 }
 
-// fundingDue returns a total in the funding asset, rounded up.
+// fundingDue converts a total to the funding asset, rounded up.
 func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money.Amount, error) {
 	if total.Asset() == funding {
 		return total, nil
@@ -137,8 +138,8 @@ func fundingDue(total money.Amount, funding money.Asset, rate money.Rate) (money
 	return rate.Convert(total, money.Ceil)
 }
 
-// tolerance returns the accepted shortfall: bps of the amount due and, in bitcoin, at least the smallest relayed
-// output, if that is at most a hundredth of the amount due.
+// tolerance returns the accepted shortfall: bps of the amount due. In bitcoin, it is at least the smallest relayed
+// output, if that is at most one percent of the amount due.
 func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	allowed, err := due.Fraction(bps, basisPoints, money.Floor)
 	if err != nil || due.Asset() != money.BTC {
@@ -151,7 +152,7 @@ func tolerance(due money.Amount, bps int64) (money.Amount, error) {
 	return money.New(due.Asset(), max(allowed.Units(), min(dustSats, hundredth.Units()))), nil
 }
 
-// single returns the rate if all money has the same one, zero otherwise.
+// single returns the common rate of all money, or zero if there are several rates.
 func (c coverage) single() money.Rate {
 	var rate money.Rate
 	for _, p := range c.prices {

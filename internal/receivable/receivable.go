@@ -1,20 +1,19 @@
 // Package receivable decides how money received for a payroll or a claim (the object) is applied.
 //
-// [Facts] has everything that the decision depends on: the amount due, the deposits, the quotes, and the late
-// deposits that were accepted. [Facts.Evaluate] is pure: the same facts give the same [Verdict], whatever the order
-// in which they became known. A deposit that a reorganization removed is no longer a fact, so nothing has to be
-// undone here.
+// [Facts] has all inputs of the decision: the amount due, the deposits, the quotes, and the late deposits that were
+// accepted. [Facts.Evaluate] is pure: the same facts give the same [Verdict], in whatever order they became known. A
+// deposit that a reorganization removed is no longer a fact, so nothing has to be undone here.
 //
-//   - A deposit that was first seen while its quote was in force counts at the rate of that quote and is never priced
-//     again.
-//   - Later money is held. It counts once it is accepted, at the rate of that time ([Facts.AcceptLate]).
+//   - A deposit that was first seen while its quote was in force counts at the rate of that quote. Its price never
+//     changes.
+//   - Later money is held. It counts once it is accepted, at the rate at the time of acceptance ([Facts.AcceptLate]).
 //   - Money above the amount due is excess. An uncovered part of the amount due, up to the tolerance, is a shortfall
 //     that the operator absorbs.
 //   - Once the deposits seen cover the amount due, the quote is kept until they are confirmed or gone
 //     ([Facts.KeepQuote]).
 //
 // The package updates quotes. It posts no journals and stores nothing else: payrolls and claims translate the verdict
-// into their states, journals and events, and decide who gets the excess.
+// into their states, journals and events, and decide to whom the excess belongs.
 package receivable
 
 import (
@@ -30,10 +29,10 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// ErrCovered is returned by [Facts.Requote] if nothing is left to quote.
+// ErrCovered is returned by [Facts.Requote] if the deposits seen leave nothing to quote.
 var ErrCovered = errors.New("receivable: what was seen covers the amount due")
 
-// automaticLimit is the value below which late money is handled without a decision of the object's owner.
+// automaticLimit is the value below which late money is handled without a decision by the object's owner.
 var automaticLimit = money.New(money.USD, 1_000_00)
 
 // Facts has all inputs of the verdict on the money received for an object.
@@ -45,8 +44,8 @@ type Facts struct {
 
 	// Accepted has the rate of each late deposit that was accepted, by deposit ID.
 	Accepted map[string]money.Rate
-	// Spent has, by deposit ID, the part of a deposit that already belongs to the object's owner or settled a debt.
-	// It no longer counts.
+	// Spent has, by deposit ID, the part of a deposit that was credited to the object's owner or settled a debt. It no
+	// longer counts.
 	Spent map[string]money.Amount
 	// If Closed is set, only accepted deposits count.
 	Closed bool
@@ -76,7 +75,7 @@ func (f *Facts) AddQuote(q quote.Quote) {
 	}
 }
 
-// Newest returns the newest quote, the zero Quote if there is none.
+// Newest returns the newest quote, or the zero Quote if there is none.
 func (f *Facts) Newest() quote.Quote { return f.newest }
 
 // Quote returns a quote of the object by its ID.
@@ -85,14 +84,14 @@ func (f *Facts) Quote(id string) (quote.Quote, bool) {
 	return q, known
 }
 
-// Ended reports whether a price no longer binds anybody at a time: that of a quote whose validity has ended, or the one
-// at which a late deposit was accepted.
+// Ended reports whether a price is no longer binding at a time: the price of a quote whose validity has ended, or the
+// rate at which a late deposit was accepted.
 func (f *Facts) Ended(priceID string, now time.Time) bool {
 	q, known := f.quotes[priceID]
 	return !known || !now.Before(q.ValidTo)
 }
 
-// ByAsset divides the facts about an object that can be paid in several assets: it returns the facts about each asset
+// ByAsset divides the facts about an object that can be paid in several assets. It returns the facts about each asset
 // in which the object has a quote. Money in different assets is never added up.
 func (f *Facts) ByAsset() map[money.Asset]*Facts {
 	all := map[money.Asset]*Facts{}
@@ -113,10 +112,11 @@ func (f *Facts) ByAsset() map[money.Asset]*Facts {
 	return all
 }
 
-// Part divides one confirmed deposit. Its amounts and the spent part add up to the amount of the deposit.
+// Part is the division of one confirmed deposit. Counted, Excess, Held and the spent part add up to the deposit's
+// amount.
 type Part struct {
 	DepositID string
-	PriceID   string // ID of the quote or, for an accepted late deposit, of the deposit; "" while the money is held
+	PriceID   string // ID of the quote or, for an accepted late deposit, of the deposit; "" for held money
 	Rate      money.Rate
 	Counted   money.Amount // part that pays the amount due
 	Excess    money.Amount // part above the amount due
@@ -136,18 +136,18 @@ type Verdict struct {
 	Rate      money.Rate   // rate of all counted money; zero without an exchange or with several rates
 
 	Enough bool         // all deposits seen, if confirmed, would cover the amount due
-	Left   money.Amount // part of the amount due that no deposit seen covers, in the currency of the amount due
+	Left   money.Amount // part of the amount due that the deposits seen do not cover, in the currency of the amount due
 	Room   money.Amount // Left in the asset of the payments, at the newest quote
 
 	Waiting     bool // a deposit waits for confirmations
 	AnyCounts   bool // at least one deposit counts, confirmed or not
 	LateCounted bool // at least one counted deposit came after the end of its quote
 
-	CompletedBy string // ID of the transaction with which the deposits seen cover the amount due; "" for none
+	CompletedBy string // ID of the transaction that completed the coverage of the amount due; "" for none
 	LastTx      string // ID of the transaction seen last; "" for none
 }
 
-// price returns the rate of an exchange, zero if nothing is exchanged.
+// price returns the rate of an exchange, or zero if nothing is exchanged.
 func (f *Facts) price(r money.Rate) money.Rate {
 	if f.Due.Asset() == f.Asset {
 		return money.Rate{}
@@ -155,7 +155,7 @@ func (f *Facts) price(r money.Rate) money.Rate {
 	return r
 }
 
-// counts returns the price at which a deposit counts.
+// counts returns the price at which a deposit counts. ok is false if it does not count.
 func (f *Facts) counts(d *deposit.Deposit) (priceID string, rate money.Rate, ok bool) {
 	if rate, ok := f.Accepted[d.ID]; ok {
 		return d.ID, rate, true
@@ -170,7 +170,8 @@ func (f *Facts) counts(d *deposit.Deposit) (priceID string, rate money.Rate, ok 
 	return d.QuoteID, f.price(q.Rate), true
 }
 
-// late reports whether a deposit was seen after the end of the quote that values it, in its grace period or later.
+// late reports whether a deposit was seen after the end of the quote that values it, in the quote's grace period or
+// later.
 func (f *Facts) late(d *deposit.Deposit) bool {
 	if _, accepted := f.Accepted[d.ID]; accepted {
 		return true
@@ -193,7 +194,7 @@ func byFirstSight(a, b deposit.Deposit) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// Evaluate returns the verdict on the facts. Confirmed deposits are counted first, so that an unconfirmed one cannot
+// Evaluate returns the verdict on the facts. It counts confirmed deposits first, so that unconfirmed deposits cannot
 // take their place.
 func (f *Facts) Evaluate() (Verdict, error) {
 	none := money.Zero(f.Asset)
@@ -279,7 +280,7 @@ func (e *evaluation) confirmed(d *deposit.Deposit) error {
 	return sum(part.Held, &e.v.Held)
 }
 
-// waiting counts a deposit that waits for its confirmations.
+// waiting counts a deposit that waits for confirmations.
 func (e *evaluation) waiting(d *deposit.Deposit) error {
 	if err := sum(d.Amount, &e.v.Seen); err != nil {
 		return err
@@ -293,7 +294,7 @@ func (e *evaluation) waiting(d *deposit.Deposit) error {
 	return err
 }
 
-// count uses a deposit to cover the amount due, as far as it is needed, and returns the part that was needed.
+// count applies a deposit to the amount due, as far as needed, and returns the needed part.
 func (e *evaluation) count(d *deposit.Deposit, priceID string, rate money.Rate, x money.Amount) (money.Amount, error) {
 	e.v.AnyCounts = true
 	if x.IsZero() {
@@ -320,14 +321,14 @@ func (e *evaluation) count(d *deposit.Deposit, priceID string, rate money.Rate, 
 	return x, err
 }
 
-// covered reports whether the counted money is enough at the newest quote, and the shortfall that the operator would
-// absorb.
+// covered reports whether the counted money is enough at the rate of the newest quote, and returns the shortfall that
+// the operator would absorb.
 func (e *evaluation) covered() (bool, money.Amount, error) {
 	return e.cover.verdict(e.newest.ID, e.newest.Rate, e.ToleranceBps)
 }
 
-// conclude decides whether confirmed money covers the amount due, and at which rate. An absorbed shortfall is
-// converted at the rate of the newest quote.
+// conclude decides whether confirmed money covers the amount due, and at which rate. The shortfall is converted at
+// the rate of the newest quote.
 func (e *evaluation) conclude() (err error) {
 	if e.v.Covered, e.v.Shortfall, err = e.covered(); err != nil {
 		return err
@@ -342,8 +343,8 @@ func (e *evaluation) conclude() (err error) {
 	return err
 }
 
-// KeepQuote accepts the newest quote if the deposits seen cover the amount due, so that its price is kept until the
-// payment is confirmed. It reopens the quote if the payment is gone.
+// KeepQuote accepts the newest quote if enough is set, so that its price stays fixed until the payment is confirmed.
+// Otherwise it reopens an accepted quote, because the payment is gone.
 func (f *Facts) KeepQuote(ctx context.Context, tx *db.Tx, enough bool) error {
 	var change func(ctx context.Context, tx *db.Tx, companyID, quoteID string) error
 	switch state := f.newest.State; {
@@ -371,8 +372,8 @@ func AutomaticLate(ctx context.Context, tx *db.Tx, late money.Amount) (bool, err
 	return err == nil && late.Cmp(limit) < 0, err
 }
 
-// AcceptLate accepts all held money at the current rate. It returns the IDs of its deposits and the rate, which the
-// caller stores.
+// AcceptLate accepts all held money at the current rate. It returns the IDs of the accepted deposits and the rate,
+// which the caller must store.
 func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (depositIDs []string, rate money.Rate,
 	err error) {
 	v, err := f.Evaluate()
@@ -395,9 +396,9 @@ func (f *Facts) AcceptLate(ctx context.Context, tx *db.Tx, spreadBps int64) (dep
 	return depositIDs, rate, nil
 }
 
-// Requote returns the active quote, or creates one for the amount that no deposit seen covers; it sets p.Due.
-// checkWatched must allow a new quote, and report whether every payment up to a time is known. It returns ErrCovered if
-// nothing is left to quote.
+// Requote returns the active quote, or creates a quote for the amount that the deposits seen do not cover; it sets
+// p.Due. checkWatched must return an error if no new quote may be created or if payments up to a time may not be
+// known yet. Requote returns ErrCovered if nothing is left to quote.
 func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWatched func(until time.Time) error) (
 	quote.Quote, error) {
 	v, err := f.Evaluate()
@@ -407,8 +408,8 @@ func (f *Facts) Requote(ctx context.Context, tx *db.Tx, p quote.Params, checkWat
 	if v.Enough {
 		return quote.Quote{}, ErrCovered
 	}
-	// A valid quote is returned without this check. One that has ended may have been paid in time while the chain was not
-	// watched.
+	// A valid quote is returned without this check. A quote that has ended may have been paid in time while the chain
+	// was not watched.
 	if f.newest.State != quote.StateActive || !tx.Now().Before(f.newest.ValidTo) {
 		if err := checkWatched(f.newest.ValidTo); err != nil {
 			return quote.Quote{}, err

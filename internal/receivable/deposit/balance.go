@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// bookBalance posts or reverses a deposit that is credited to a balance, and emits its event. If the company has spent
-// some of a deposit that is reverted, it owes that amount (1300) until the deposit is confirmed again.
+// bookBalance posts or reverses a deposit that is credited to a balance, and emits its event. If the company has
+// already spent a part of a deposit that is reverted, it owes that part (1300) until the deposit is confirmed again.
 func (d Deposit) bookBalance(ctx context.Context, tx *db.Tx, from State) error {
 	var err error
 	switch {
@@ -59,7 +59,7 @@ func (d Deposit) takeBack(ctx context.Context, tx *db.Tx) error {
 		ledger.Credit(wallet, where, d.Amount))
 }
 
-// WalletID returns the ID of the wallet that a deposit paid, "" for none.
+// WalletID returns the ID of the wallet whose address a deposit paid, or "" if it paid another object.
 func (d Deposit) WalletID() string {
 	if !ofWallet(d.ObjectID) {
 		return ""
@@ -81,8 +81,8 @@ func Depths(ctx context.Context, tx *db.Tx, all []Deposit) ([]int64, error) {
 	return depths, tx.Batch(ctx, questions)
 }
 
-// emitBalance emits the event of a deposit that is credited to a balance or, while no company owns it, of one that
-// came to a company's address and that no object expects.
+// emitBalance emits the event of a deposit that is credited to a balance. While nobody owns the deposit, the event
+// goes to the company whose address it paid.
 func (d Deposit) emitBalance(tx *db.Tx, from State) error {
 	company := cmp.Or(d.OwnerID, d.CompanyID)
 	return webhook.Emit(tx, webhook.WalletDepositUpdate.Event(company, d.ID, d.Version, webhook.WalletDepositData{

@@ -11,8 +11,8 @@ import (
 )
 
 // Transferred records a bank transfer for an object as a deposit, once. The deposit is confirmed from the start. Its
-// chain is the receiving account and its transaction ID is that of the transfer. Nothing is exchanged, so its quote is
-// the object itself and it is always on time.
+// chain is the receiving account, and its transaction ID is the ID of the transfer. Nothing is exchanged, so its
+// quote ID is the ID of the object, and it is always on time.
 func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, transferID string,
 	amount money.Amount) error {
 	d := Deposit{
@@ -29,7 +29,8 @@ func Transferred(ctx context.Context, tx *db.Tx, companyID, objectID, account, t
 	return emitDetected(tx, d)
 }
 
-// TakenBack reverts the deposit of a transfer that the bank took back. It reports false if the transfer is no deposit.
+// TakenBack reverts the deposit of a transfer that the bank took back. It returns false if there is no deposit for
+// the transfer.
 func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID string) (bool, error) {
 	d, err := find(ctx, tx, companyID, account, chain.Outpoint{TxID: transferID})
 	if errors.Is(err, db.ErrNoRows) {
@@ -50,8 +51,8 @@ func TakenBack(ctx context.Context, tx *db.Tx, companyID, account, transferID st
 	return true, nil
 }
 
-// ByBank reports whether a deposit came by bank, and not on a chain.
+// ByBank reports whether the deposit is a bank transfer.
 func (d Deposit) ByBank() bool { return !d.Amount.Asset().IsCrypto() }
 
-// Transfers returns the ID of the bank transfer of each deposit by bank, by deposit ID.
+// Transfers returns the ID of the bank transfer of each deposit that is one, by deposit ID.
 func Transfers(ctx context.Context, tx *db.Tx) (map[string]string, error) { return transfers(ctx, tx) }

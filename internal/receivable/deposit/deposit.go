@@ -1,6 +1,6 @@
-// Package deposit is money coming in: every paid Lightning invoice, every bank transfer that funds something, and
-// every output that pays an address of an object (a payroll or a claim), from its first sight to its confirmations
-// and, if a reorganization removes it, back.
+// Package deposit records incoming money: every paid Lightning invoice, every bank transfer that funds an object, and
+// every output that pays an address of an object (a payroll or a claim). It follows a deposit from its first sight to
+// its confirmations and, if a reorganization removes the confirmations, back.
 //
 //	seen → confirmed → reverted → confirmed
 //	  │                   │
@@ -10,21 +10,24 @@
 // Invariants:
 //
 //   - Each output is a deposit of its own; an object may have any number of deposits, and each is counted once.
-//   - The state follows the chain's row, in whatever order changes are reported: [OutputsChanged] compares the
-//     present state with what is posted and posts the difference. Running it twice changes nothing.
+//   - The state of a deposit follows the row that the chain watcher stored, in whatever order changes are reported:
+//     [OutputsChanged] compares the present state with the posted state and posts the difference. Running it twice
+//     changes nothing.
 //   - A deposit belongs to the quote that was in force when it was first seen, and is on time if that quote covers
-//     that time. A replacement (RBF) keeps the first sight of what it replaces if it pays no less, and no more than
-//     had been seen then, or any more if the quote had been paid in full. Confirmation never changes its price.
-//   - While a deposit waits for confirmations it is in clearing and available to nobody.
-//   - The number of confirmations grows with the value at stake, and with the chain's block rate. The value is that
-//     of the object or of all its deposits together, whichever is more, so that splitting a payment lowers nothing. A
-//     claim's quote has its own number, which the merchant chose.
+//     that time. A replacement (RBF) keeps the first sight of the replaced deposit if it pays no less than that deposit
+//     and no more than had been seen by then. It may pay more if the quote had been paid in full. Confirmation never
+//     changes the price of a deposit.
+//   - While a deposit waits for confirmations, it is in clearing and cannot be used.
+//   - The number of required confirmations grows with the value at stake and with the chain's block rate. The value is
+//     that of the object or that of all its deposits, whichever is higher, so that splitting a payment does not reduce
+//     it. The quote of a claim has its own number of confirmations, which the merchant chose.
 //
-// When a deposit changes, the job [JobChanged] names the object to re-evaluate. The object's package posts what a
-// confirmed deposit means to it. This package posts confirmed money that no object expects: to suspense, and reports
-// it to the company whose address it came to, unless it is dust, which costs more to spend than it is worth; what
-// comes to an address of the operator's own ([ledger.Operator]) to the operator's funds; and what comes to a
-// wallet's address to the available balance of its company, in any coin that wallets hold.
+// When a deposit changes, the job [JobChanged] names the object to re-evaluate, and the object's package posts the
+// effect of a confirmed deposit. This package itself posts confirmed money that no object expects. Money to an
+// address of the operator ([ledger.Operator]) goes to the operator's funds. Money to a wallet's address, in any coin
+// that wallets hold, goes to the available balance of the wallet's company. All other unexpected money goes to
+// suspense and is reported to the company whose address it paid, unless it is dust, which costs more to spend than it
+// is worth.
 package deposit
 
 import (
@@ -44,10 +47,11 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// JobChanged is the job that makes an object's package re-evaluate its deposits. Its payload is [Changed].
+// JobChanged is the kind of the job that makes an object's package re-evaluate the object's deposits. Its payload is
+// [Changed].
 const JobChanged = "deposit.changed"
 
-// SourceType names deposits in the ledger.
+// SourceType is the source type of deposits' journals.
 const SourceType = "deposit"
 
 // Changed is the payload of JobChanged.
@@ -61,13 +65,13 @@ type State string
 // States of a deposit.
 const (
 	Seen      State = "seen"      // the transaction is in the mempool, or in a block with too few confirmations
-	Confirmed State = "confirmed" // the transaction has the confirmations that it needs
-	Reverted  State = "reverted"  // a reorganization removed the confirmations; the deposit waits for them again
+	Confirmed State = "confirmed" // the transaction has the required confirmations
+	Reverted  State = "reverted"  // a reorganization removed the confirmations; the deposit waits for new ones
 	Replaced  State = "replaced"  // another transaction spent the same coins
 	Evicted   State = "evicted"   // the transaction is no longer in the mempool
 )
 
-// Waiting reports whether a deposit is on the chain and in clearing until it has its confirmations.
+// Waiting reports whether a deposit is on the chain or in the mempool, and waits in clearing for its confirmations.
 func (s State) Waiting() bool { return s == Seen || s == Reverted }
 
 // Live reports whether the deposit's transaction is on the chain or in the mempool.
@@ -80,31 +84,30 @@ type Deposit struct {
 	Chain     string
 	chain.Outpoint
 	ObjectID string
-	// QuoteID is the ID of the quote that values the deposit, or of the object if nothing is exchanged. It is "" if no
+	// QuoteID is the ID of the quote that values the deposit, or the object's ID if nothing is exchanged. It is "" if no
 	// object expects the deposit.
 	QuoteID    string
 	Address    string
 	Amount     money.Amount
 	State      State
-	Version    int64     // raised by every change; journals are named by it
+	Version    int64     // raised by every change; part of the purposes of journals
 	OnTime     bool      // the deposit was first seen while its quote was valid
 	Dust       bool      // the amount is too small to spend
-	FirstSeen  time.Time // time at which the transaction, or the one that it replaced, was first seen
+	FirstSeen  time.Time // time at which the transaction, or the transaction that it replaced, was first seen
 	Wanted     int64     // number of confirmations that the deposit needs
-	ReplacedBy string    // ID of the transaction that replaced the deposit's
-	OwnerID    string    // company whose balance was credited; "" if an object posts the deposit or staff has not decided
+	ReplacedBy string    // ID of the transaction that replaced the deposit's transaction
+	OwnerID    string    // company whose balance was credited; "" if an object posts the deposit or staff must decide
 	RefundTo   string    // address to which the deposit is sent back; "" for none
 	RefundID   string    // ID of the payout that sends the deposit back
 }
 
-// ofWallet reports whether the object that a deposit address belongs to is a company's wallet, and not a payroll or
-// claim.
+// ofWallet reports whether the object of a deposit address is a company's wallet, and not a payroll or claim.
 func ofWallet(objectID string) bool { return strings.HasPrefix(objectID, "wal_") }
 
-// walletCoins are the assets that wallets hold. Another asset paid to a wallet's address waits in suspense.
+// walletCoins are the assets that wallets hold. Any other asset that is paid to a wallet's address waits in suspense.
 var walletCoins = []money.Asset{money.BTC, money.ETH, money.USDC, money.USDT}
 
-// expected reports whether an object waits for this deposit and posts it.
+// expected reports whether an object expects the deposit and posts its effect.
 func (d Deposit) expected() bool { return d.QuoteID != "" && !d.Dust }
 
 // confirmationsFor returns the number of confirmations that a value in US dollars needs.
@@ -120,8 +123,9 @@ func confirmationsFor(usd money.Amount) int64 {
 	return chain.DefaultConfirmations
 }
 
-// wanted returns the number of confirmations that a deposit needs: that of its quote or, without one, the number for
-// the value of all waiting deposits of the object. An unknown value counts as the highest.
+// wanted returns the number of confirmations that a deposit needs: the number that its quote requires or, if it has
+// none, the number for the value at stake, which is that of the object or of all its deposits, whichever is higher.
+// An unknown value counts as the highest.
 func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*change) (int64, error) {
 	if q.Confirmations > 0 {
 		return q.Confirmations, nil
@@ -161,12 +165,12 @@ func wanted(ctx context.Context, tx *db.Tx, q quote.Quote, d Deposit, others []*
 	return confirmationsFor(stake), nil
 }
 
-// inventory reports whether the deposit is to an address of the operator, such as the account that pays on an EVM
-// network. An address that is no longer known ([chain.Nobody]) has no object.
+// inventory reports whether the deposit paid an address of the operator, such as the account that pays on an EVM
+// network. A forgotten address ([chain.Nobody]) has no object.
 func (d Deposit) inventory() bool { return d.CompanyID == ledger.Operator && d.ObjectID != "" }
 
-// book posts a change of state to clearing or suspense, and notifies the object. The journal is named by the deposit's
-// version, so each change is posted once, even if the deposit is confirmed and reverted repeatedly.
+// book posts a change of state to clearing or suspense, and notifies the object. The journal's purpose contains the
+// deposit's version, so each change is posted once, even if the deposit is confirmed and reverted repeatedly.
 func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	post := func(purpose string, debit, credit ledger.Code, debitDim, creditDim string) error {
 		return d.post(tx, d.CompanyID, purpose, ledger.Debit(debit, debitDim, d.Amount), ledger.Credit(credit,
@@ -210,7 +214,7 @@ func book(ctx context.Context, tx *db.Tx, d Deposit, from State) error {
 	return errors.Join(errs...)
 }
 
-// post posts a journal of a deposit, which is named by the deposit's version.
+// post posts a journal of a deposit. The purpose contains the deposit's version.
 func (d Deposit) post(tx *db.Tx, companyID, purpose string, lines ...ledger.Line) error {
 	return ledger.Post(tx, ledger.Journal{
 		CompanyID: companyID, SourceType: SourceType, SourceID: d.ID, Purpose: fmt.Sprintf("%s:%d", purpose,
@@ -222,7 +226,7 @@ func changed(tx *db.Tx, d Deposit) {
 	job.Enqueue(tx, job.New{CompanyID: d.CompanyID, Kind: JobChanged, Payload: Changed{d.ObjectID}})
 }
 
-// emitDetected emits the event of a payroll's deposit. Claims emit their own events.
+// emitDetected emits the event of a new deposit for a payroll. Claims emit their own events.
 func emitDetected(tx *db.Tx, d Deposit) error {
 	if strings.HasPrefix(d.ObjectID, "clm_") {
 		return nil

@@ -11,8 +11,9 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// InvoicePaid handles the job lightning.JobPaid. A paid invoice is a deposit that is confirmed from the start, because
-// a Lightning payment cannot be reversed. Its transaction ID is the payment hash, and its quote is that of the invoice.
+// InvoicePaid handles the job lightning.JobPaid. A paid invoice is a deposit that is confirmed from the start,
+// because a Lightning payment cannot be reversed. Its transaction ID is the payment hash, and its quote is the
+// invoice's quote.
 func InvoicePaid(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in lightning.InvoiceRef
 	if err := j.Decode(&in); err != nil {
@@ -41,8 +42,8 @@ func InvoicePaid(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return nil
 }
 
-// within limits a time to the validity of a quote. The Lightning node accepts payments of an invoice only while its
-// quote is valid, so a time outside means that the clocks differ.
+// within limits a time to the validity of a quote. The Lightning node accepts payments of an invoice only while the
+// quote is valid, so a time outside of it means that the clocks differ.
 func within(at time.Time, q quote.Quote) time.Time {
 	switch last := q.ValidTo.Add(-time.Microsecond); {
 	case at.Before(q.ValidFrom):

@@ -22,8 +22,8 @@ func row(d Deposit) []any {
 		d.RefundTo, d.RefundID}
 }
 
-// insert inserts deposits and returns the IDs of those that it inserted. It omits a deposit that a concurrent
-// transaction inserted.
+// insert inserts deposits and returns the IDs of the inserted ones. It omits a deposit that a concurrent transaction
+// has inserted.
 func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, d := range all {
@@ -34,8 +34,8 @@ func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, er
 	})
 }
 
-// update writes the next versions of deposits, and returns the IDs of those that had not changed since they were
-// read.
+// update writes the next versions of deposits, and returns the IDs of the deposits that had not changed since they
+// were read.
 func update(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, c := range all {
@@ -73,7 +73,7 @@ func stored(ctx context.Context, tx *db.Tx, rows [][]any, statement func(values 
 	return ids, nil
 }
 
-// find returns db.ErrNoRows for an output without a deposit.
+// find returns the deposit of an output, or db.ErrNoRows.
 func find(ctx context.Context, tx *db.Tx, companyID, chainName string, at chain.Outpoint) (Deposit, error) {
 	return scan(tx.QueryRow(ctx,
 		"SELECT "+columns+" FROM deposits WHERE company_id = $1 AND chain = $2 AND txid = $3 AND vout = $4",
@@ -90,7 +90,7 @@ func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Deposit, error) 
 	return d, err
 }
 
-// storeAll writes new and changed deposits, and returns the IDs of those that it wrote.
+// storeAll writes new and changed deposits, and returns the IDs of the written ones.
 func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	var fresh []Deposit
 	var known []*change
@@ -110,7 +110,7 @@ func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, e
 	return ids, err
 }
 
-// askOutputs returns the queries that read outputs as the chain watcher stored them.
+// askOutputs returns the queries that read outputs from the rows that the chain watcher stored.
 func (s *syncing) askOutputs(places []place) []db.Statement {
 	return perTransaction(places, func(p place) db.Statement {
 		return chain.OutputsQuery(p.chain, p.at.TxID, func(out chain.WatchedOutput) {
@@ -119,7 +119,7 @@ func (s *syncing) askOutputs(places []place) []db.Statement {
 	})
 }
 
-// askDeposits returns the queries that read the deposits of outputs.
+// askDeposits returns the queries that read the deposits of the outputs' transactions.
 func (s *syncing) askDeposits(places []place) []db.Statement {
 	return perTransaction(places, func(p place) db.Statement {
 		return db.Statement{
@@ -134,7 +134,7 @@ func (s *syncing) askDeposits(places []place) []db.Statement {
 	})
 }
 
-// perTransaction returns one query for each transaction of the outputs.
+// perTransaction returns one query for each transaction that has one of the outputs.
 func perTransaction(places []place, ask func(place) db.Statement) (all []db.Statement) {
 	asked := map[place]bool{}
 	for _, p := range places {
@@ -185,11 +185,11 @@ func each(found func(Deposit)) func(*db.Rows) error {
 	}
 }
 
-// OfBalance returns a page of the deposits to a company's available balance, newest first, and their total number. A
-// currency of "" selects all.
+// OfBalance returns a page of the deposits to a company's available balance, newest first, and their total number. If
+// currency is "", it includes all currencies.
 func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, page db.Page) (
 	[]Deposit, int64, error) {
-	// What came to forgotten addresses belongs to the operator's rows, even after staff has found out whose it is.
+	// A deposit to a forgotten address belongs to the operator's rows, even after staff have found its owner.
 	ctx = db.AcrossCompanies(ctx, "the operator's rows are read, too; the statement names the owner")
 	l := &db.List{Columns: columns, Table: "deposits", ID: "deposit_id", Time: "first_seen", Page: page}
 	l.Where("company_id IN (?, '"+ledger.Operator+"') AND owner_id <> '' AND owner_id = ?", companyID, companyID)
@@ -199,13 +199,14 @@ func OfBalance(ctx context.Context, tx *db.Tx, companyID, currency string, page 
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Deposit, error) { return scan(r) })
 }
 
-// ForObject returns the deposits that an object expects, in any state, ordered by the time first seen, without dust.
+// ForObject returns the deposits that an object expects, in any state but without dust, ordered by the time first
+// seen.
 func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all []Deposit, err error) {
 	err = tx.Batch(ctx, []db.Statement{Asked(companyID, objectID, func(d Deposit) { all = append(all, d) })})
 	return all, err
 }
 
-// Asked returns the query of ForObject, for a batch.
+// Asked returns the query of [ForObject], for use in a batch.
 func Asked(companyID, objectID string, found func(Deposit)) db.Statement {
 	return db.Statement{Query: "SELECT " + columns + ` FROM deposits
 		WHERE company_id = $1 AND object_id = $2 AND quote_id <> '' AND dust = FALSE ORDER BY first_seen, txid,
@@ -214,8 +215,8 @@ func Asked(companyID, objectID string, found func(Deposit)) db.Statement {
 }
 
 // UnknownToAll returns the confirmed deposits of all companies that no object expects and that wait for a decision by
-// staff, those of forgotten addresses (chain.Nobody) included, newest first. What came to the operator's own address
-// is left out.
+// staff, newest first. It includes deposits to forgotten addresses (chain.Nobody), but not deposits to the operator's
+// own addresses.
 func UnknownToAll(ctx context.Context, tx *db.Tx, limit int) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM deposits
 		WHERE quote_id = '' AND owner_id = '' AND refund_to = '' AND state = 'confirmed' AND dust = FALSE
@@ -236,7 +237,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	return d, err
 }
 
-// Unbooked returns the outpoints of coins that are confirmed in a block and have no confirmed deposit.
+// Unbooked returns the outpoints of confirmed coins in a block that have no confirmed deposit.
 func Unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
 	places, err := unbooked(ctx, tx, chainName)
 	return outpoints(places), err

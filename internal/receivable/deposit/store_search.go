@@ -8,14 +8,14 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// At returns a company's deposits that were made by a transaction or to an address, newest first.
+// At returns a company's deposits made by a transaction or to an address, newest first.
 func At(ctx context.Context, tx *db.Tx, companyID, txid, address string, limit int) ([]Deposit, error) {
 	return search(ctx, tx, "company_id = $1 AND (txid = $2 AND txid <> '' OR address = $3 AND address <> '')", limit,
 		companyID, txid, address)
 }
 
-// Matching returns deposits of a company whose transaction ID or address contains a text, ignoring case, newest first.
-// It reads all deposits of the company. The text must have no characters with a meaning in LIKE.
+// Matching returns deposits of a company whose transaction ID or address contains a text, ignoring case, newest
+// first. It reads all deposits of the company. The text must not contain characters that are special in LIKE.
 func Matching(ctx context.Context, tx *db.Tx, companyID, text string, limit int) ([]Deposit, error) {
 	return search(ctx, tx, "company_id = $1 AND (LOWER(txid) LIKE $2 OR LOWER(address) LIKE $3)", limit, companyID,
 		"%"+strings.ToLower(text)+"%", "%"+strings.ToLower(text)+"%")
@@ -27,7 +27,7 @@ func OfAmount(ctx context.Context, tx *db.Tx, amount money.Amount, limit int) ([
 		amount.Units(), "")
 }
 
-// search returns deposits by a condition with three parameters.
+// search returns deposits that meet a condition with three parameters.
 func search(ctx context.Context, tx *db.Tx, where string, limit int, args ...any) ([]Deposit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM deposits WHERE "+where+
 		" ORDER BY first_seen DESC, deposit_id LIMIT $4", append(args, int64(limit))...)

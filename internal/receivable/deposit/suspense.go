@@ -11,8 +11,9 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// Unexpected money waits in suspense (2500) until staff decides which balance or payroll receives it, or where it is
-// sent back to. These functions carry out the decision; their callers check who may make it.
+// Unexpected money waits in suspense (2500) until staff decide which balance or payroll receives it, or to which
+// address it is sent back. These functions carry out the decision; their callers check the authority of the staff
+// member.
 
 // Errors returned to staff.
 var (
@@ -28,7 +29,7 @@ func (d Deposit) Suspended() bool {
 	return d.State == Confirmed && !d.expected() && !d.inventory() && d.OwnerID == "" && d.RefundTo == ""
 }
 
-// decide writes a decision about a deposit in suspense as its next version.
+// decide stores a decision about a deposit in suspense as the deposit's next version.
 func (d Deposit) decide(ctx context.Context, tx *db.Tx, reason string, how func(*Deposit)) (Deposit, error) {
 	if !d.Suspended() {
 		return d, ErrNotSuspended
@@ -48,15 +49,15 @@ func (d Deposit) rewrite(ctx context.Context, tx *db.Tx, reason string, how func
 	return c.Deposit, nil
 }
 
-// leave posts that a deposit leaves suspense. The coins stay in the wallet and belong to an owner from now on.
+// leave posts that a deposit leaves suspense. The coins stay in the wallet, and now belong to an owner.
 func (d Deposit) leave(tx *db.Tx) error {
 	wallet, where := ledger.WalletOf(d.Amount.Asset(), d.Chain)
 	return d.post(tx, d.CompanyID, "leave", ledger.Debit(ledger.SuspenseUnknown, d.ID, d.Amount),
 		ledger.Credit(wallet, where, d.Amount))
 }
 
-// CreditTo credits a deposit in suspense to a company's available balance: that of its address, or any company's if
-// the address was forgotten.
+// CreditTo credits a deposit in suspense to a company's available balance. The company must own the address, unless
+// the address is a forgotten one.
 func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) error {
 	if d.CompanyID != chain.UnassignedCompany && d.CompanyID != companyID {
 		return ErrOtherOwner
@@ -68,8 +69,8 @@ func (d Deposit) CreditTo(ctx context.Context, tx *db.Tx, companyID string) erro
 	return errors.Join(d.leave(tx), d.creditBalance(ctx, tx), d.emitBalance(tx, ""))
 }
 
-// GiveTo assigns a deposit in suspense to a payroll of the same company that is funded in the same asset. Without a
-// quote the deposit is late money, which the payroll accepts at the current rate.
+// GiveTo assigns a deposit in suspense to a payroll of the same company that is funded in the same asset. The deposit
+// has no quote, so it counts as late money, which the payroll accepts at the current rate.
 func (d Deposit) GiveTo(ctx context.Context, tx *db.Tx, payrollID string) error {
 	d, err := d.decide(ctx, tx, "given to "+payrollID, func(d *Deposit) {
 		d.ObjectID, d.QuoteID, d.OnTime = payrollID,
@@ -82,7 +83,7 @@ func (d Deposit) GiveTo(ctx context.Context, tx *db.Tx, payrollID string) error 
 	return d.leave(tx)
 }
 
-// SendBack decides that a deposit in suspense is sent to an address.
+// SendBack records the decision that a deposit in suspense is sent back to an address.
 func (d Deposit) SendBack(ctx context.Context, tx *db.Tx, address string) (Deposit, error) {
 	return d.decide(ctx, tx, "is sent back", func(d *Deposit) { d.RefundTo = address })
 }
@@ -100,7 +101,7 @@ func (d Deposit) Refunding(ctx context.Context, tx *db.Tx, outputID string) erro
 		ledger.Credit(ledger.OutputPayable, outputID, d.Amount))
 }
 
-// NotRefunded posts that the payout failed: the deposit is in suspense again.
+// NotRefunded posts that the payout of a refund failed. The deposit is in suspense again.
 func (d Deposit) NotRefunded(ctx context.Context, tx *db.Tx) error {
 	output := d.RefundID
 	if output == "" {

@@ -16,7 +16,8 @@ import (
 	"github.com/stipend/stipend/internal/receivable/quote"
 )
 
-// OutputsChanged handles jobs chain.JobOutput: it updates the deposits of outputs from the chain's rows.
+// OutputsChanged handles jobs of kind chain.JobOutput: it updates the deposits of outputs from the chain watcher's
+// rows.
 func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	places := make([]place, len(jobs))
 	for i, j := range jobs {
@@ -30,8 +31,9 @@ func OutputsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 }
 
 // Heal updates the deposits that contradict the outputs of some chains, one by one: confirmed outputs without a
-// confirmed deposit, and confirmed deposits without an output in a block. A job of the watcher should have done that;
-// Heal repairs what a lost job, or one that failed too often, left behind. It leaves outputs whose job still waits.
+// confirmed deposit, and confirmed deposits without an output in a block. The watcher's jobs normally keep them in
+// agreement; Heal repairs the effect of a job that was lost or failed too often. It skips outputs whose job still
+// waits.
 func Heal(ctx context.Context, d *db.DB, log *slog.Logger, chains ...string) error {
 	var wrong []place
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -64,7 +66,7 @@ func Heal(ctx context.Context, d *db.DB, log *slog.Logger, chains ...string) err
 	return failed
 }
 
-// heal updates the deposit of an output unless its job waits, and reports whether it changed the deposit.
+// heal updates the deposit of an output unless a job for the output waits. It reports whether it changed the deposit.
 func heal(ctx context.Context, tx *db.Tx, p place) (changed bool, err error) {
 	if waits, err := job.Waits(ctx, tx, chain.OutputJob(p.companyID, p.chain, p.at)); err != nil || waits {
 		return false, err
@@ -100,12 +102,12 @@ type object struct{ companyID, id string }
 
 func (d Deposit) object() object { return object{d.CompanyID, d.ObjectID} }
 
-// syncAll updates the deposits of outputs from the chain's rows. An output that is not watched, belongs to another
-// company or is our own change has no deposit.
+// syncAll updates the deposits of outputs from the chain watcher's rows. An output that is not watched, belongs to
+// another company or is the service's own change has no deposit.
 //
-// Transactions that update deposits of one company run one at a time. Otherwise one that has read an output before a
-// reorganization could store its deposit as confirmed after another one has found the deposit, not yet confirmed, in
-// agreement with the output; no job would correct it.
+// Transactions that update deposits of one company run one at a time. Otherwise, transaction A could read an output
+// before a reorganization, and store its deposit as confirmed after transaction B has found the still unconfirmed
+// deposit in agreement with the output. No job would correct that.
 func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 	companies := map[string]bool{}
 	for _, p := range places {
@@ -120,7 +122,7 @@ func syncAll(ctx context.Context, tx *db.Tx, places []place) (err error) {
 		if places, err = syncOnce(ctx, tx, places); err != nil || len(places) == 0 {
 			return err
 		}
-		// The concurrent transactions have committed, so the next iteration reads their changes.
+		// The concurrent transactions have committed, so the next iteration sees their changes.
 	}
 	return db.ErrConflict
 }
@@ -132,14 +134,13 @@ func syncLock(companyID string) int64 {
 	return int64(h.Sum64())
 }
 
-// syncing is what is known while deposits are updated. All of it is read at once, and all changes are written at
-// once.
+// syncing holds the data during an update of deposits. All data is read at once, and all changes are written at once.
 type syncing struct {
 	outputs  map[place]chain.WatchedOutput
 	deposits map[place]*change
 	all      []*change // all changes, in the order in which they were found
 	objects  map[object]*expecting
-	required map[string][]chain.WatchedOutput // outputs with the confirmations that they need from now on, by chain
+	required map[string][]chain.WatchedOutput // outputs with new numbers of required confirmations, by chain
 }
 
 // expecting is an object with its quotes and the deposits that it expects, ordered by the time first seen.
@@ -151,7 +152,7 @@ type expecting struct {
 // change is a deposit that may change.
 type change struct {
 	Deposit
-	was   Deposit // the stored deposit; the zero Deposit if it is new
+	was   Deposit // deposit as stored; the zero Deposit if it is new
 	steps []transition
 }
 
@@ -161,13 +162,13 @@ type transition struct {
 	reason   string
 }
 
-// step makes the next version of a deposit.
+// step increments the version of a deposit and records the change of its state.
 func (c *change) step(from State, reason string) {
 	c.Version++
 	c.steps = append(c.steps, transition{c.Version, from, c.State, reason})
 }
 
-// note writes the history of a stored change.
+// note writes the history of a change that was stored.
 func (c *change) note(tx *db.Tx) {
 	for _, x := range c.steps {
 		db.History(tx, c.CompanyID, c.ID, x.version, string(x.from), string(x.to), x.reason)
@@ -176,7 +177,7 @@ func (c *change) note(tx *db.Tx) {
 
 func (c *change) isNew() bool { return c.was.Version == 0 }
 
-// meet returns the change of a deposit that was found before, or adds this one.
+// meet returns the known change of a deposit or, if there is none, adds c.
 func (s *syncing) meet(c *change) *change {
 	if known, ok := s.deposits[c.place()]; ok {
 		return known
@@ -186,10 +187,11 @@ func (s *syncing) meet(c *change) *change {
 	return c
 }
 
-// syncOnce updates the deposits of outputs, and returns those that a concurrent transaction changed.
+// syncOnce updates the deposits of outputs. It returns the outputs whose deposits were changed by a concurrent
+// transaction.
 //
-// Deposits are read before their outputs, so the state read of an output is at least as recent as the one that the
-// deposit follows. If another writer changes a deposit after it was read, storing fails.
+// Deposits are read before their outputs, so the state read of an output is at least as recent as the state that the
+// deposit reflects. If another writer changes a deposit after it was read, storing the deposit fails.
 func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err error) {
 	s := &syncing{
 		outputs: map[place]chain.WatchedOutput{}, deposits: map[place]*change{}, objects: map[object]*expecting{},
@@ -222,8 +224,9 @@ func syncOnce(ctx context.Context, tx *db.Tx, places []place) (left []place, err
 	return s.store(ctx, tx)
 }
 
-// ours returns the outputs that are watched for their company and are not our own change, each once. What comes to
-// the account that pays on an EVM network is not change: our own transactions have no outputs there.
+// ours returns the outputs that are watched for their company and are not the service's own change, each once.
+// Outputs to the account that pays on an EVM network do not count as change, because the service's own transactions
+// have no outputs there.
 func (s *syncing) ours(places []place) (all []place) {
 	seen := map[place]bool{}
 	for _, p := range places {
@@ -235,8 +238,8 @@ func (s *syncing) ours(places []place) (all []place) {
 	return all
 }
 
-// readObjects reads the objects of some outputs. Their other deposits are updated first, so that a replaced one is
-// known as such before its replacement is valued, whichever is processed first.
+// readObjects reads the objects of some outputs. It first updates the other deposits of the objects, so that a
+// replaced deposit is known as replaced before its replacement is valued, in whatever order they are processed.
 func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) error {
 	for _, p := range places {
 		out := s.outputs[p]
@@ -252,7 +255,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	if err := tx.Batch(ctx, s.askObjects()); err != nil {
 		return err
 	}
-	var outdated []place // outputs that were read before their deposit or not read yet
+	var outdated []place // outputs that were read before their deposit, or not read yet
 	for _, c := range s.all[read:] {
 		if c.State.Waiting() || slices.Contains(places, c.place()) {
 			outdated = append(outdated, c.place())
@@ -275,7 +278,7 @@ func (s *syncing) readObjects(ctx context.Context, tx *db.Tx, places []place) er
 	return nil
 }
 
-// follow updates a known deposit's state from the output that the chain watcher recorded.
+// follow updates a known deposit's state from the output that the chain watcher stored.
 func (c *change) follow(out chain.WatchedOutput) {
 	to := stateOf(out, c.State)
 	if to == c.State && (to != Replaced || out.ReplacedBy == c.ReplacedBy) {
@@ -286,7 +289,7 @@ func (c *change) follow(out chain.WatchedOutput) {
 	c.step(from, "the chain says so")
 }
 
-// stateOf returns the next state of a deposit from its output and its current state.
+// stateOf returns the next state of a deposit, given its output and its current state.
 func stateOf(out chain.WatchedOutput, from State) State {
 	switch {
 	case out.State == chain.Replaced:
@@ -302,7 +305,7 @@ func stateOf(out chain.WatchedOutput, from State) State {
 	}
 }
 
-// record creates the deposit of an output that has none.
+// record creates the deposit of an output that has none yet.
 func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.WatchedOutput) error {
 	c := &change{Deposit: Deposit{
 		ID: tx.NewID("dep"), CompanyID: out.CompanyID, Chain: p.chain, Outpoint: out.Outpoint, ObjectID: out.ObjectID,
@@ -335,7 +338,7 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 			}
 			c.Wanted = want * out.BlocksPerConfirmation
 			if out.RequiredConfirmations != c.Wanted {
-				// The output may have these confirmations already, if they are fewer than the watcher's default.
+				// If the quote requires fewer confirmations than the watcher's default, the output may have them already.
 				out = out.WithConfirmations(c.Wanted)
 				s.required[p.chain] = append(s.required[p.chain], out)
 			}
@@ -347,8 +350,8 @@ func (s *syncing) record(ctx context.Context, tx *db.Tx, p place, out chain.Watc
 	return s.inheritFirstSeen(s.meet(c))
 }
 
-// notBeforeQuotes returns the time at which a deposit was first seen, but not before the first quote in its asset: the
-// timestamp of a block can be earlier than the address that a transaction in it pays.
+// notBeforeQuotes returns the time at which a deposit was first seen, but not a time before the first quote in its
+// asset: the timestamp of a block can be earlier than the creation of the address that a transaction in it pays.
 func (o *expecting) notBeforeQuotes(d Deposit) time.Time {
 	seen := d.FirstSeen
 	for _, q := range o.quotes {
@@ -359,11 +362,12 @@ func (o *expecting) notBeforeQuotes(d Deposit) time.Time {
 	return seen
 }
 
-// succeeds reports whether d is the same payment as old with another fee, and so was first seen when old was: its
-// transaction replaced old's and pays no less. Nor may it pay more than the outputs of old's transaction that had
-// been seen by then, together with everything that already has this first sight, unless the whole quote had been paid
-// in time: then more is excess at any price. Otherwise a payer could hold a price with almost nothing, and add the
-// rest at that price once it has become a bargain.
+// succeeds reports whether d is the same payment as old with another fee, so that it counts as first seen when old
+// was. The transaction of d must have replaced the transaction of old, and must pay no less. It also must not pay
+// more than the outputs of old's transaction that had been seen by then, counting all deposits that already have this
+// first sight; unless the whole quote had been paid in time, because then the additional amount is excess at any
+// price. Otherwise a payer could hold a price with almost no money, and add the rest at that price once it has become
+// favorable.
 func (o *expecting) succeeds(d, old Deposit) (bool, error) {
 	replaced := func(c Deposit) bool { return c.State == Replaced && c.ReplacedBy == d.TxID }
 	if !replaced(old) || old.ObjectID != d.ObjectID || d.Amount.Asset() != old.Amount.Asset() ||
@@ -401,7 +405,8 @@ func (o *expecting) succeeds(d, old Deposit) (bool, error) {
 	}), err
 }
 
-// inheritFirstSeen copies the first sight of a replaced deposit to its replacement, if that was recorded before.
+// inheritFirstSeen copies the first sight of a replaced deposit to its replacement, if the replacement was recorded
+// before.
 func (s *syncing) inheritFirstSeen(c *change) error {
 	o := s.objects[c.object()]
 	if o == nil || c.State != Replaced || c.ReplacedBy == "" || !c.expected() {
@@ -435,7 +440,7 @@ func (d *Deposit) value(quotes []quote.Quote) quote.Quote {
 	return q
 }
 
-// store stores and posts all changes. It returns the outputs that a concurrent transaction changed.
+// store stores and posts all changes. It returns the outputs whose deposits were changed by a concurrent transaction.
 func (s *syncing) store(ctx context.Context, tx *db.Tx) (left []place, err error) {
 	for _, name := range slices.Sorted(maps.Keys(s.required)) {
 		if err := chain.RequireConfirmations(ctx, tx, name, s.required[name]); err != nil {

@@ -1,8 +1,8 @@
-// Package quote holds a price for an object that waits to be paid: a payroll or a claim.
+// Package quote fixes a price for an object that waits to be paid: a payroll or a claim.
 //
-// A quote fixes how much of the funding asset pays what is due, at which rate, until when, and at which address. The
-// funding amount is rounded up once, so paying it always covers what is due; the rate that is shown is the rate that
-// was used. Only the state of a quote changes:
+// A quote fixes the amount of the funding asset that pays the amount due, the rate, the end of validity, and the
+// address. The funding amount is rounded up once, so paying it always covers the amount due. The displayed rate is
+// the rate that was used. Only the state of a quote changes:
 //
 //	active → accepted    all of it was seen in time, or its object was paid in another asset; confirmations are
 //	                     pending, so the quote cannot be replaced
@@ -13,12 +13,12 @@
 //	expired → accepted   the payment was seen in time, but reported after the expiry
 //	expired → superseded a newer quote replaced it
 //
-// One quote per object and funding asset is active, by a unique index. Refreshing an active quote returns that same
-// quote, so a lost response can be requested again, and nobody collects prices. Each change of state is one guarded
-// statement with its history row.
+// One quote per object and funding asset is active; a unique index ensures this. Refreshing an active quote returns
+// the same quote, so a client can repeat the request after a lost response, and cannot choose among prices. Each
+// change of state is one guarded statement with its history row.
 //
-// A payment is valued by the quote that was in force when it was first seen ([InForce]), whatever happened to that
-// quote since. The package posts nothing and decides nothing about its object.
+// A payment is valued by the quote that was in force when the payment was first seen ([InForce]), independent of
+// later changes of that quote's state. The package posts nothing and decides nothing about its object.
 package quote
 
 import (
@@ -54,13 +54,13 @@ const (
 const (
 	MinPayroll   = 10_000 // smallest quote of a payroll, in satoshis
 	MinClaim     = 2_000  // smallest quote of a claim, in satoshis
-	MaxRefreshes = 10     // largest number of refreshes of one object within RefreshWindow
+	MaxRefreshes = 10     // largest number of refreshes of an object in an asset within RefreshWindow
 	MaxGrace     = 2 * time.Minute
 
 	RefreshWindow = time.Hour
 )
 
-// Least returns the smallest amount of an asset for which a claim, or another object, can be quoted.
+// Least returns the smallest amount of an asset for which a claim or another object can be quoted.
 func Least(asset money.Asset, claim bool) money.Amount {
 	switch {
 	case asset == money.BTC && claim:
@@ -75,7 +75,7 @@ func Least(asset money.Asset, claim bool) money.Amount {
 	return money.New(asset, 1)
 }
 
-// JobExpired re-evaluates the claim of an expired quote. Its payload is [Expired].
+// JobExpired is the kind of the job that re-evaluates the claim of an expired quote. Its payload is [Expired].
 const JobExpired = "quote.expired"
 
 // Expired is the payload of JobExpired.
@@ -104,18 +104,19 @@ type Params struct {
 	Network   string
 	Validity  time.Duration
 	SpreadBps int64         // spread on the market price, in basis points
-	Grace     time.Duration // time after the end of the quote in which a payment is still in time, at most MaxGrace
+	Grace     time.Duration // time after the end of the quote in which a payment is still on time, at most MaxGrace
 
-	// Confirmations is the number that a payment under the quote needs; 0 makes it depend on the value at stake.
+	// Confirmations is the number of confirmations that a payment under the quote needs; 0 makes it depend on the value
+	// at stake.
 	Confirmations int64
 }
 
-// Quote is a price held for an object.
+// Quote is a price that is fixed for an object.
 type Quote struct {
 	ID          string
 	CompanyID   string
 	ObjectID    string
-	Number      int64 // sequence number among the quotes of the same object and asset, from 1
+	Number      int64 // sequence number among the quotes of the object in the asset, from 1
 	State       State
 	Version     int64
 	ValidFrom   time.Time
@@ -128,10 +129,10 @@ type Quote struct {
 	Address     string
 	Network     string
 
-	Confirmations int64 // confirmations that a payment needs; 0 if they depend on its value
+	Confirmations int64 // number of confirmations that a payment needs; 0 if it depends on the value at stake
 }
 
-// Covers reports whether a payment first seen at a time is in time for this quote.
+// Covers reports whether a payment first seen at a time is on time for this quote.
 func (q Quote) Covers(at time.Time) bool {
 	end := q.ValidTo.Add(q.Grace)
 	if !q.CancelledAt.IsZero() && q.CancelledAt.Before(end) {
@@ -149,8 +150,9 @@ func (q Quote) Value(paid money.Amount) (money.Amount, error) {
 }
 
 // InForce returns the quote that values a payment in an asset that was first seen at a time, among an object's quotes
-// as [ForObject] returns them: the newest one that had begun by then, or the first one for a payment seen before all
-// of them. ok is false if there is none in the asset. Whether the payment is on time is decided by Covers.
+// in the order of [ForObject]. That is the newest quote that had begun by then or, for a payment seen before all
+// quotes, the first quote. ok is false if there is no quote in the asset. Covers decides whether the payment is on
+// time.
 func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, ok bool) {
 	for _, x := range newestFirst {
 		if x.Funding.Asset() != funding {
@@ -163,8 +165,8 @@ func InForce(newestFirst []Quote, funding money.Asset, at time.Time) (q Quote, o
 	return q, ok
 }
 
-// Revise replaces an active quote of an object whose amount due changed by a quote at the same rate, address and end.
-// It returns ErrTooSmall for an amount that is too small.
+// Revise replaces an active quote of an object whose amount due has changed. The new quote has the same rate, address
+// and end. Revise returns ErrTooSmall if the amount is too small.
 func Revise(ctx context.Context, tx *db.Tx, q Quote, due money.Amount) (Quote, error) {
 	if q.State != StateActive {
 		return q, ErrState
@@ -194,10 +196,11 @@ func Revise(ctx context.Context, tx *db.Tx, q Quote, due money.Amount) (Quote, e
 	return next, emit(tx, next, true)
 }
 
-// isClaim reports whether an object is a claim; any other is funded like a payroll.
+// isClaim reports whether an object is a claim. Any other object is treated as a payroll.
 func isClaim(objectID string) bool { return strings.HasPrefix(objectID, "clm_") }
 
-// Price returns the current price of an amount due, without holding it. It returns rates.ErrUnavailable.
+// Price returns the current price of an amount due, and the amount to pay, without fixing the price. It returns
+// rates.ErrUnavailable if no current rate is known.
 func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset, spreadBps int64) (money.Rate,
 	money.Amount, error) {
 	rate, err := rates.Latest(ctx, tx, funding, due.Asset())
@@ -214,8 +217,8 @@ func Price(ctx context.Context, tx *db.Tx, due money.Amount, funding money.Asset
 	return rate, amount, err
 }
 
-// shorten cuts a rate to 8 decimals, or more if it would keep fewer than 8 significant digits, so that the displayed
-// rate is the rate used. It rounds towards 0, to the payer's disadvantage.
+// shorten cuts a rate to 8 decimals, or to more if fewer than 8 significant digits would remain, so that the
+// displayed rate is the rate used. It rounds towards 0, to the payer's disadvantage.
 func shorten(r money.Rate) (money.Rate, error) {
 	text := r.String()
 	point := strings.IndexByte(text, '.')
@@ -231,14 +234,14 @@ func shorten(r money.Rate) (money.Rate, error) {
 	return money.ParseRate(r.Base(), r.Quote(), text[:end])
 }
 
-// TooSmall returns ErrTooSmall with the amount to pay and the least one.
+// TooSmall returns ErrTooSmall with the amount to pay and the smallest possible amount.
 func TooSmall(funding, least money.Amount) error {
 	return ErrTooSmall.Detailf("The amount comes to %s %s; the least is %s %s.", funding, funding.Asset(), least,
 		least.Asset())
 }
 
 // Make creates the first quote of an object in an asset. It returns rates.ErrUnavailable, ErrTooSmall or, if the
-// amount exceeds all bitcoin, money.ErrTooLarge. The row is inserted at the commit.
+// amount exceeds the supply of bitcoin, money.ErrTooLarge. The row is inserted at the commit.
 func Make(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	q, err := build(ctx, tx, p, 1)
 	if err != nil {
@@ -276,9 +279,9 @@ func build(ctx context.Context, tx *db.Tx, p Params, number int64) (Quote, error
 	}, nil
 }
 
-// Refresh returns the active quote of an object unchanged, or replaces an expired one by a quote for p.Due, what
-// remains to be paid, however small. It returns ErrNotFound if the object never had a quote, ErrLocked if its quote
-// is accepted, ErrState if it is cancelled, ErrTooMany, rates.ErrUnavailable or, if the asset is stopped,
+// Refresh returns the active quote of an object unchanged, or replaces an expired quote by a quote for p.Due, the
+// amount that remains to be paid, however small. It returns ErrNotFound if the object never had a quote, ErrLocked if
+// its quote is accepted, ErrState if it is cancelled, ErrTooMany, rates.ErrUnavailable or, if the asset is stopped,
 // offering.ErrStopped.
 func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	err = again(func() error {
@@ -288,8 +291,8 @@ func Refresh(ctx context.Context, tx *db.Tx, p Params) (q Quote, err error) {
 	return q, err
 }
 
-// again repeats f after a conflict with a concurrent transaction. That transaction has committed, so reading again
-// shows its result, and the steps done here before are complete.
+// again repeats f after a conflict with a concurrent transaction. That transaction has committed, so the next run of
+// f sees its result, and continues after the steps that an earlier run has completed.
 func again(f func() error) (err error) {
 	for range 5 {
 		if err = f(); !errors.Is(err, db.ErrConflict) {
@@ -350,8 +353,8 @@ func refresh(ctx context.Context, tx *db.Tx, p Params) (Quote, error) {
 	return next, emit(tx, next, true)
 }
 
-// Accept locks a quote whose whole amount was seen in time. Accepting twice is not an error. It returns ErrState if a
-// newer quote replaced it or its object was cancelled.
+// Accept locks a quote whose full amount was seen in time. Accepting a quote twice has no effect. Accept returns
+// ErrState if a newer quote has replaced the quote or its object was cancelled.
 func Accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	return again(func() error { return accept(ctx, tx, companyID, quoteID) })
 }
@@ -372,8 +375,8 @@ func accept(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	}
 }
 
-// Reopen unlocks an accepted quote whose payment disappeared: it is active again while it is valid, else expired. It
-// does nothing to a quote that is not accepted.
+// Reopen unlocks an accepted quote whose payment disappeared: the quote becomes active if it is still valid, else
+// expired. It does nothing to a quote that is not accepted.
 func Reopen(ctx context.Context, tx *db.Tx, companyID, quoteID string) error {
 	return again(func() error { return reopen(ctx, tx, companyID, quoteID) })
 }
@@ -411,8 +414,8 @@ func cancel(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	return nil
 }
 
-// transition makes one change of state, guarded by the version that was read, with its history row and, for an
-// expiry, its event.
+// transition changes the state of a quote, with its history row and, for an expiry, its event. It fails if the quote
+// has changed since it was read.
 func transition(ctx context.Context, tx *db.Tx, q Quote, to State, reason string) (Quote, error) {
 	from := q.State
 	if to == StateCancelled {
@@ -436,12 +439,13 @@ func transition(ctx context.Context, tx *db.Tx, q Quote, to State, reason string
 	return q, nil
 }
 
-// expireBatch is the largest number of quotes that one transaction expires, so that requests do not wait long.
+// expireBatch is the largest number of quotes that one transaction expires, so that requests do not have to wait
+// long.
 const expireBatch = 100
 
-// ExpireDue expires the active quotes of a network whose time ran out, in small batches of one company each, and
-// returns how many. watched returns until when the chain has been watched, so that a payment that was made in time is
-// seen before its quote expires; nil means until now.
+// ExpireDue expires the active quotes of a network whose validity has ended, in small batches of one company each,
+// and returns their number. watched returns the time until which the chain has been watched, so that a payment made
+// in time is seen before its quote expires; if watched is nil, that time is now.
 func ExpireDue(ctx context.Context, d *db.DB, network string, watched func(context.Context, *db.Tx) (time.Time,
 	error)) (int, error) {
 	total := 0
@@ -519,7 +523,7 @@ func (q Quote) ForClaim() webhook.ClaimPrice {
 	}
 }
 
-// emit emits the event of a quote that expired or was refreshed, under the name of the object's kind.
+// emit emits the event of a quote that expired or was refreshed. The kind of the object selects the event.
 func emit(tx *db.Tx, q Quote, refreshed bool) error {
 	if identity.IsUser(q.CompanyID) { // events are for companies only
 		return nil

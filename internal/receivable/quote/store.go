@@ -29,14 +29,15 @@ func row(q Quote) []any {
 
 func insertLater(tx *db.Tx, q Quote) { quoteRows.Add(tx, row(q)) }
 
-// insert inserts a quote. It reports false if a concurrent transaction inserted one for the same object and asset.
+// insert inserts a quote. It returns false if a concurrent transaction has inserted a quote for the same object and
+// asset.
 func insert(ctx context.Context, tx *db.Tx, q Quote) (bool, error) {
 	n, err := tx.Exec(ctx, "INSERT INTO quotes ("+columns+") VALUES "+db.Placeholders(1, columnCount,
 		1)+" ON CONFLICT DO NOTHING", row(q)...)
 	return n == 1, err
 }
 
-// setState changes the state of a quote, and reports false if it has changed since it was read.
+// setState changes the state of a quote. It returns false if the quote has changed since it was read.
 func setState(ctx context.Context, tx *db.Tx, q Quote, to State) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE quotes SET state = $1, version = version + 1, cancelled_at = $2
 		WHERE company_id = $3 AND quote_id = $4 AND state = $5 AND version = $6`,
@@ -63,7 +64,7 @@ func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) (all 
 	return all, err
 }
 
-// Asked returns the query of ForObject, for a batch.
+// Asked returns the query of [ForObject], for use in a batch.
 func Asked(companyID, objectID string, found func(Quote)) db.Statement {
 	return db.Statement{Query: "SELECT " + columns + ` FROM quotes WHERE company_id = $1 AND object_id = $2
 		ORDER BY number DESC, funding_asset`, Args: []any{companyID, objectID}, Row: func(r *db.Rows) error {
@@ -75,7 +76,8 @@ func Asked(companyID, objectID string, found func(Quote)) db.Statement {
 	}}
 }
 
-// countRefreshes returns the number of refreshes of an object since a time, and the time of the first of them.
+// countRefreshes returns the number of refreshes of an object's quotes in an asset since a time, and the time of the
+// first.
 func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, funding money.Asset,
 	since time.Time) (int, time.Time, error) {
 	var count int
@@ -86,7 +88,7 @@ func countRefreshes(ctx context.Context, tx *db.Tx, companyID, objectID string, 
 	return count, db.Time(first), err
 }
 
-// loadDue returns active quotes of all companies that ended before a time, oldest first.
+// loadDue returns active quotes of a network, for all companies, that ended before a time, oldest first.
 func loadDue(ctx context.Context, tx *db.Tx, network string, until time.Time, limit int) ([]Quote, error) {
 	rows, err := tx.Query(ctx,
 		"SELECT "+columns+" FROM quotes WHERE state = 'active' AND valid_to <= $1 AND network = $3 ORDER BY valid_to LIMIT "+
