@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 	"github.com/stipend/stipend/internal/testkit"
+	"github.com/stipend/stipend/internal/web/webtest"
 	stipend "github.com/stipend/stipend/sdk/go"
 )
 
@@ -364,5 +366,25 @@ func TestDemo(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the demo does not show %q:\n%s", want, out.String())
 		}
+	}
+}
+
+// The operator's legal texts are pages of the service. The terms of funding accounts, which have a path below one of
+// them, belong to the API.
+func TestLegalTextsOfTheOperatorArePages(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"terms", "privacy"} {
+		testkit.Check(t, os.WriteFile(filepath.Join(dir, name+".en.md"), []byte("Version: 2026-07-01\n\nText of "+name+
+			".\n"), 0o600))
+	}
+	s := boot(t, dbtest.SQLite(t), func(c *app.Config) { c.LegalTexts = dir })
+	v := webtest.NewVisitor(t, s.Ready().BaseURL)
+	for _, name := range []string{"terms", "privacy"} {
+		if got := v.Get("/" + name); got.Status != http.StatusOK || !got.Contains("Text of "+name) {
+			t.Errorf("/%s: got status %d\n%s", name, got.Status, got.Text)
+		}
+	}
+	if got := v.Get("/terms/funding-account"); got.Status != http.StatusOK || got.Contains("Text of terms") {
+		t.Errorf("the terms of funding accounts: got status %d\n%s", got.Status, got.Text)
 	}
 }

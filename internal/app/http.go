@@ -162,8 +162,7 @@ func (s *Service) serve(l net.Listener, h http.Handler) {
 
 // apiPrefixes are the first segments of the paths that the API answers. The pages answer the others.
 var apiPrefixes = []string{
-	"api", "oauth2", "reference", "terms", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known",
-	"mcp",
+	"api", "oauth2", "reference", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known", "mcp",
 }
 
 // route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go to
@@ -179,7 +178,11 @@ func route(
 			// one.
 			w.Header().Set("Connection", "close")
 		}
-		first, _, _ := strings.Cut(strings.ToLower(path.Clean("/" + r.URL.Path)[1:]), "/")
+		first, rest, _ := strings.Cut(strings.ToLower(path.Clean("/" + r.URL.Path)[1:]), "/")
+		if first == "terms" && rest != "" { // of an API; /terms is the page with the operator's
+			api.ServeHTTP(w, r)
+			return
+		}
 		if slices.Contains(apiPrefixes, first) || !httpapi.Serves(hosts, r) || expectsJSON(r) && !pages.Serves(r) {
 			api.ServeHTTP(w, r)
 			return

@@ -253,7 +253,7 @@ func showConnected(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 	var all []connectedApp
 	for _, k := range connections {
 		a := connectedApp{ID: k.AppID, Name: k.App, CompanyID: k.CompanyID, Groups: c.ScopeGroups(k.Scopes),
-			Granted: ui.FormatDay(k.GrantedAt), LastUsed: ui.FormatDay(k.LastUsed)}
+			Granted: c.FormatTime(k.GrantedAt), LastUsed: c.FormatTime(k.LastUsed)}
 		if k.CompanyID != "" {
 			company, err := identity.CompanyByID(ctx, tx, k.CompanyID)
 			if err != nil {

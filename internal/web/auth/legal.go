@@ -9,8 +9,8 @@ import (
 )
 
 type legalPage struct {
-	Version, Lang string
-	HTML          template.HTML
+	Lang string
+	HTML template.HTML
 }
 
 // showLegal returns the handler that renders a legal text of the operator.
@@ -21,7 +21,7 @@ func showLegal(kind string) func(context.Context, *db.Tx, *ui.Request) (ui.View,
 			return ui.View{}, ui.ErrNoPage
 		}
 		return ui.View{Template: "legal", Title: c.Text("legal." + kind),
-			Data: legalPage{c.Text("legal.version", d.Version), d.Language, d.HTML}}, nil
+			Lead: c.Text("legal.version", d.Version), Data: legalPage{d.Language, d.HTML}}, nil
 	}
 }
 

@@ -130,7 +130,7 @@ func showPasskeys(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	all, err := auth.Passkeys(ctx, tx, c.Session.User.ID)
 	p := passkeysPage{Can: passkeys(c) != nil}
 	for _, k := range all {
-		p.Passkeys = append(p.Passkeys, passkeyRow{k, ui.FormatDay(k.Created), ui.FormatDay(k.LastUsed)})
+		p.Passkeys = append(p.Passkeys, passkeyRow{k, c.FormatTime(k.Created), c.FormatTime(k.LastUsed)})
 	}
 	return ui.View{Template: "passkeys", Title: c.Text("passkeys.title"), Data: p}, err
 }

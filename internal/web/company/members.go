@@ -69,7 +69,7 @@ func showMembers(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error)
 	}
 	if c.Session.Administers() {
 		for _, v := range invited {
-			p.Invitations = append(p.Invitations, memberInvitationRow{v, c.RoleName(v.Role), ui.FormatDay(v.Expires)})
+			p.Invitations = append(p.Invitations, memberInvitationRow{v, c.RoleName(v.Role), c.FormatTime(v.Expires)})
 		}
 		roles := c.Field(ui.Field{Name: "role", Type: "select", Required: true,
 			Options: assignableRoles(c, identity.RoleViewer)})
@@ -143,7 +143,7 @@ func showJoin(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	if err != nil {
 		return ui.View{}, err
 	}
-	p := joinPage{Company: company.Name, Role: c.RoleName(v.Role), Email: v.Email, Until: ui.FormatDay(v.Expires),
+	p := joinPage{Company: company.Name, Role: c.RoleName(v.Role), Email: v.Email, Until: c.FormatTime(v.Expires),
 		Path: "/join/" + c.HTTP.PathValue("token"), Known: known, Mine: mine}
 	required, err := requiresSSO(ctx, tx, v.CompanyID, v.Email)
 	if err != nil {

@@ -47,7 +47,7 @@ func connectedPlatform(ctx context.Context, tx *db.Tx, c *ui.Request) (platformP
 	}
 	owner, err := identity.CompanyByID(db.AcrossCompanies(ctx, "the platform's own name; the company is connected to it"),
 		tx, of.Platform())
-	p := platformPage{Name: app.Name, Company: owner.Name, Since: ui.FormatDay(of.Created), App: app, Of: of,
+	p := platformPage{Name: app.Name, Company: owner.Name, Since: c.FormatTime(of.Created), App: app, Of: of,
 		Groups: c.ScopeGroups(app.Scopes & identity.GrantableScopes()),
 		Fee:    c.FormatNumber(money.New(money.USD, of.PlatformFeeBps).String()) + "\u00a0%"} // hundredths of a percent
 	return p, err

@@ -219,13 +219,13 @@ func showApp(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	p := appPage{App: app, Path: appPath(app.ID), Groups: c.ScopeGroups(app.Scopes),
 		Since: app.Created.UTC().Format(time.DateOnly)}
 	for _, k := range keys {
-		shown := keyRow{ID: k.ID, Hint: k.Hint, Created: ui.FormatDay(k.Created), LastUsed: ui.FormatDay(k.LastUsed),
-			Works: k.Active(tx.Now()), Ended: ui.FormatDay(k.Revoked)}
+		shown := keyRow{ID: k.ID, Hint: k.Hint, Created: c.FormatTime(k.Created), LastUsed: c.FormatTime(k.LastUsed),
+			Works: k.Active(tx.Now()), Ended: c.FormatTime(k.Revoked)}
 		switch {
 		case shown.Works:
-			shown.Ends = ui.FormatDay(k.Expires)
+			shown.Ends = c.FormatTime(k.Expires)
 		case shown.Ended == "":
-			shown.Ended = ui.FormatDay(k.Expires)
+			shown.Ended = c.FormatTime(k.Expires)
 		}
 		p.Keys = append(p.Keys, shown)
 	}

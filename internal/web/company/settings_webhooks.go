@@ -32,7 +32,7 @@ type endpointView struct {
 func newEndpointView(c *ui.Request, e delivery.Endpoint) endpointView {
 	s := endpointView{Endpoint: e, State: c.StateCell("webhook.status", e.Status), Path: webhookPath(e.ID),
 		Chosen:  strings.Join(e.Events, ", "),
-		Success: ui.FormatDay(e.LastSuccess), Failing: ui.FormatDay(e.FailingSince)}
+		Success: c.FormatTime(e.LastSuccess), Failing: c.FormatTime(e.FailingSince)}
 	if s.Chosen == "" {
 		s.Chosen = c.Text("webhooks.all")
 	}
@@ -155,7 +155,7 @@ type deliveryRow struct {
 func newDeliveryRow(c *ui.Request, endpointID string, d delivery.Delivery) deliveryRow {
 	path := webhookPath(endpointID) + "/deliveries/" + d.EventID
 	return deliveryRow{Delivery: d, Path: path, URL: c.URL(path), State: c.StateCell("delivery.status", d.State),
-		At: ui.FormatDay(d.Created), NextTry: ui.FormatDay(d.Next)}
+		At: c.FormatTime(d.Created), NextTry: c.FormatTime(d.Next)}
 }
 
 // showWebhook renders an endpoint with its latest deliveries.
@@ -243,7 +243,7 @@ func showWebhookDelivery(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 		Body: indented(string(ev.Body(c.Env)))}
 	for _, a := range attempts {
 		p.Attempts = append(p.Attempts, attemptRow{
-			Attempt: a, At: ui.FormatDay(a.At), Took: strconv.FormatInt(a.Took.Milliseconds(), 10) + " ms"})
+			Attempt: a, At: c.FormatTime(a.At), Took: strconv.FormatInt(a.Took.Milliseconds(), 10) + " ms"})
 	}
 	return ui.View{Template: "delivery", Title: d.Event, Data: p}, nil
 }

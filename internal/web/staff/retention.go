@@ -23,8 +23,8 @@ func showRetention(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	last := ui.Table{Caption: c.Text("operations.retention.last"), Empty: c.Empty("operations.retention.never"),
-		Heads: c.Columns("operations.retention.class", "operations.retention.days#", "operations.retention.deleted#",
-			"operations.retention.retained#", "operations.since")}
+		Heads: c.Columns("operations.retention.class|a", "operations.retention.days#|l", "operations.retention.deleted#|l",
+			"operations.retention.retained#|l", "operations.since|c")}
 	for _, r := range run.Classes {
 		at := c.TimeCell(run.At)
 		if r.Failed {
@@ -39,7 +39,7 @@ func showRetention(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, erro
 		return ui.View{}, err
 	}
 	holds := ui.Table{Caption: c.Text("operations.holds"), Empty: c.Empty("operations.empty"),
-		Heads: c.Columns("operations.object", "operations.reason", "operations.hold.by", "operations.since")}
+		Heads: c.Columns("operations.object|a", "operations.reason|e", "operations.hold.by|c", "operations.since|d")}
 	for _, h := range held {
 		subject := ui.CodeCell(h.SubjectID)
 		switch {

@@ -2,14 +2,6 @@ package ui
 
 import "time"
 
-// FormatDay formats a time in UTC, the same in every language. It returns "" for the zero time.
-func FormatDay(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04 UTC")
-}
-
 // FormatTimestamp formats a time in RFC 3339, or returns "" for the zero time.
 func FormatTimestamp(t time.Time) string {
 	if t.IsZero() {
