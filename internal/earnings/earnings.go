@@ -1,8 +1,8 @@
-// Package earnings returns what a person was paid: payments of payrolls and the person's income, as the person may see
-// them, and the export of the person's own data.
+// Package earnings returns a person's earnings: payments of payrolls and incomes, as far as the person may see them.
+// It also exports the person's own data.
 //
-// A payment belongs to the year in which all of it had arrived. One that has not arrived and has not ended belongs to
-// the present year, however old it is, so that no payment is missing from the person's pages and summaries.
+// A payment belongs to the year in which it had fully arrived. A payment that has neither arrived nor ended belongs
+// to the present year, however old it is, so that no payment is missing from the person's pages and summaries.
 package earnings
 
 import (
@@ -22,34 +22,34 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// Payment is a payment to a person: of a payroll, or of an income.
+// Payment is a payment to a person: a payment of a payroll, or an income.
 type Payment struct {
-	ID, From         string // From is the name of the company or payer, "" if unknown
+	ID, From         string // From is the name of the company or payer; "" if unknown
 	CompanyID        string // tenant of the payment: the company, or the person for an income
 	Reference, About string
-	Period           payroll.Period // of a payroll; the zero Period is none
+	Period           payroll.Period // pay period of the payroll; zero for none
 	State            payroll.State
 	Reason           string
-	Amount, Fee      money.Amount    // Fee is what the person paid
-	At               time.Time       // when it was created or received
-	Arrived          time.Time       // when all of it had arrived, or zero
+	Amount, Fee      money.Amount    // Fee is the fee that the person paid
+	At               time.Time       // when the payment was created or received
+	Arrived          time.Time       // when all of it had arrived; zero before
 	Outputs          []payout.Output // set by Find and LoadOutputs only
 	Steps            []payroll.Step  // set by Find only
-	payrollID        string          // payroll of the payment, or the income itself
+	payrollID        string          // ID of the payment's payroll, or of the income itself
 }
 
-// IsIncome reports whether the payment is of an income, and not of a payroll.
+// IsIncome reports whether the payment is an income, and not a payment of a payroll.
 func (p Payment) IsIncome() bool { return income.IsIncome(p.ID) }
 
-// Reader reads the payments of a user that a principal may act for.
+// Reader reads the payments of a user for whom a principal may act.
 type Reader struct {
 	Sealer *identity.Sealer
 	By     identity.Principal
-	UserID string // "" means the principal's own
+	UserID string // "" means the principal's own user
 }
 
-// user returns the user and the companies whose payments the principal may see: all that pay the user or, for a company
-// that acts for a user whom it created, itself.
+// user returns the user, and the companies whose payments the principal may see. These are all companies that pay the
+// user; a company that acts for a user whom it created sees only its own payments.
 func (r Reader) user(ctx context.Context, tx *db.Tx) (identity.User, []string, error) {
 	u, err := identity.ActingUser(ctx, tx, r.By, r.UserID)
 	if err != nil {
@@ -62,9 +62,9 @@ func (r Reader) user(ctx context.Context, tx *db.Tx) (identity.User, []string, e
 	return u, companies, err
 }
 
-// List returns the payments that had arrived in [from, to), the incomes of that time whose credit was taken back, and,
-// if open is set, the payments that have neither arrived nor ended. Those that have not arrived come first, then the
-// last that arrived.
+// List returns the payments that arrived in [from, to), and incomes of that time whose credit was taken back. If open
+// is set, it also returns payments that have neither arrived nor ended. Payments that have not arrived come first,
+// then the others by arrival, newest first.
 func (r Reader) List(ctx context.Context, tx *db.Tx, from, to time.Time, open bool) (all []Payment, err error) {
 	u, companies, err := r.user(ctx, tx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r Reader) List(ctx context.Context, tx *db.Tx, from, to time.Time, open bo
 	return all, nil
 }
 
-// OfYear returns the payments that had arrived in a calendar year (UTC), oldest first.
+// OfYear returns the payments that arrived in a calendar year (UTC), oldest first.
 func (r Reader) OfYear(ctx context.Context, tx *db.Tx, year int) ([]Payment, error) {
 	from, to := Year(year)
 	all, err := r.List(ctx, tx, from, to, false)
@@ -120,7 +120,7 @@ func (r Reader) OfYear(ctx context.Context, tx *db.Tx, year int) ([]Payment, err
 	return all, nil
 }
 
-// LoadOutputs sets the outputs of payments that a Reader returned, which it reads together for each company.
+// LoadOutputs sets the outputs of payments that a Reader returned. It reads the outputs of each company together.
 func LoadOutputs(ctx context.Context, tx *db.Tx, all []Payment) error {
 	ctx = db.AcrossCompanies(ctx, "a person is paid by several companies; the payments were selected by person")
 	key := func(m *Payment) payout.PaymentKey { return payout.PaymentKey{PayrollID: m.payrollID, PaymentID: m.ID} }
@@ -203,7 +203,7 @@ func (r Reader) Find(ctx context.Context, tx *db.Tx, id string) (Payment, error)
 	return Payment{}, apierr.NotFoundErr
 }
 
-// Totals returns the sums of the payments that arrived, by currency.
+// Totals returns the sums of the payments that have arrived, by currency.
 func Totals(all []Payment) (sums []money.Amount, err error) {
 	of := map[money.Asset]money.Amount{}
 	for _, m := range all {

@@ -17,7 +17,7 @@ import (
 )
 
 type (
-	// Exported is a person's own data. It has nothing of the companies that pay the person but their names.
+	// Exported is a person's own data. Of the companies that pay the person, it contains only the names.
 	Exported struct {
 		Exported     time.Time             `json:"exported"`
 		UserID       string                `json:"user_id"`
@@ -101,7 +101,7 @@ type (
 		Outputs     []ExportedOutput `json:"outputs"`
 	}
 
-	// ExportedOutput is what a destination receives of a payment.
+	// ExportedOutput is the amount of a payment that one destination receives.
 	ExportedOutput struct {
 		Currency    string `json:"currency"`
 		Amount      string `json:"amount"`
@@ -112,11 +112,11 @@ type (
 	}
 )
 
-// maxExported is the number of changes and of invoices in an export.
+// maxExported is the largest number of changes, and of invoices, in an export.
 const maxExported = 10_000
 
-// Export returns the user's own data. verification is nil without a service that verifies people. Unless all is set,
-// the bank data of destinations is masked, and the tax form is left out.
+// Export returns the user's own data. verification is nil if no service verifies people. Unless all is set, the bank
+// data of destinations is masked and the tax form is left out.
 func (r Reader) Export(ctx context.Context, tx *db.Tx, verification *kyc.Service, all bool) (Exported, error) {
 	acting, err := identity.ActingUser(ctx, tx, r.By, r.UserID)
 	if err != nil {
@@ -182,7 +182,7 @@ func (r Reader) Export(ctx context.Context, tx *db.Tx, verification *kyc.Service
 }
 
 func (e *Exported) addInvoices(ctx context.Context, tx *db.Tx, r Reader) error {
-	for _, status := range []invoice.Status{"", invoice.Void} { // without a status, void ones are not listed
+	for _, status := range []invoice.Status{"", invoice.Void} { // void invoices are listed only if the status is given
 		for page := 1; len(e.Invoices) < maxExported; page++ {
 			all, total, err := invoice.List(ctx, tx, r.By, r.UserID, invoice.Filter{Status: status,
 				Page: db.Page{Number: page, PerPage: 100}})

@@ -1,8 +1,9 @@
-// Package income pays money that a person received to the person's destinations.
+// Package income pays money that a person has received to the person's destinations.
 //
-// An income begins with a credit to a user's balance: a transfer to their funding account, or one that pays their
-// invoice. It is paid like a payment of a payroll: less the operator's fee, exchanged at current prices, divided by the
-// allocations, and sent by package payout. The tenant of an income, of its outputs and of its journals is the user.
+// An income begins with a credit to a user's balance: a transfer to the user's funding account, or a payment of the
+// user's invoice. It is paid like a payment of a payroll: the operator's fee is deducted, the rest is exchanged at
+// current prices and divided by the allocations, and package payout sends it. The user is the tenant of an income, of
+// its outputs and of its journals.
 //
 //	received ─┬→ released → fulfilled       and back to released if the chain or a new destination requires it
 //	   ↑↓     │     └→ action_required, returned → released, to another destination
@@ -11,12 +12,12 @@
 //
 // Invariants:
 //
-//   - One credit has one income: the transfer's ID is unique.
-//   - Until the release, the money is in the user's balance (2000). If something prevents the release, the income waits
-//     with the reason, and the change that removes the reason releases it.
+//   - Each credit has one income: the transfer's ID is unique.
+//   - Until the release, the money is in the user's balance (2000). If something prevents the release, the income
+//     waits with the reason, and the change that removes the obstacle releases it.
 //   - amount = withheld + fee + the sum of the outputs' inputs, exactly, in the income's currency.
-//   - A debt of the user (1300) is settled first. What is left of the balance limits the release, so an income never
-//     pays out money that a bank has taken back.
+//   - A debt of the user (1300) is settled first. The rest of the balance limits the release, so an income never pays
+//     out money that a bank has taken back.
 package income
 
 import (
@@ -41,10 +42,10 @@ import (
 const (
 	ReasonVerification = "verification_required" // the user is not verified
 	ReasonOwes         = "balance_owed"          // the user owes money in another currency because a credit was reversed
-	ReasonReversed     = "credit_reversed"       // a reversed credit has taken the money
+	ReasonReversed     = "credit_reversed"       // the money was taken by the reversal of a credit
 )
 
-// JobRelease is the kind of the job that pays an income, as far as nothing prevents it (payload {income_id}).
+// JobRelease is the kind of the job that pays an income unless something prevents it (payload {income_id}).
 const JobRelease = "income.release"
 
 const (
@@ -53,7 +54,7 @@ const (
 	basisPoints = 10_000
 )
 
-// ErrNotFound reports an income that does not exist or belongs to another user.
+// ErrNotFound is returned for an income that does not exist or belongs to another user.
 var ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such income.")
 
 // Config configures a Service.
@@ -64,12 +65,12 @@ type Config struct {
 	CoolDown time.Duration
 }
 
-// Guards decide whether money may leave. Both are required.
+// Guards decide whether money may be paid out. Both are required.
 type Guards struct {
 	// Screen reports whether sanctions screening blocks a person or one of their destinations.
 	Screen func(ctx context.Context, tx *db.Tx, who destination.ScreeningSubject) (bool, error)
-	// ReleaseApproved reports whether the operator allows an amount to be paid out: it is within the release limit, or two
-	// staff members approved it.
+	// ReleaseApproved reports whether the operator allows an amount to be paid out: it is within the release limit, or
+	// two staff members have approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, userID, incomeID string, amount money.Amount) (bool, error)
 }
 
@@ -94,29 +95,29 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{c, g}, nil
 }
 
-// Income is money that a user received, on its way to the user's destinations. Its states are those of a payment of a
-// payroll, except pending.
+// Income is money that a user received and that is paid to the user's destinations. It has the states of a payment of
+// a payroll, except pending.
 type Income struct {
 	UserID, ID string
-	CompanyID  string // company that gets the events, or ""
-	TransferID string // the credit
-	InvoiceID  string // invoice that it pays, or ""
-	PayerID    string // payer who sent it, or ""
+	CompanyID  string // company that receives the events, or ""
+	TransferID string // ID of the credit's transfer
+	InvoiceID  string // invoice that the credit pays, or ""
+	PayerID    string // payer who sent the credit, or ""
 	Amount     money.Amount
-	Withheld   money.Amount // part that a reversed credit took from the balance before the release
+	Withheld   money.Amount // part that the reversal of a credit took from the balance before the release
 	Fee        money.Amount
 	State      payroll.State
-	Reason     string // why it waits or has ended, or ""
+	Reason     string // why the income waits or has ended, or ""
 	Version    int64
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 	releasedAt time.Time
-	ArrivedAt  time.Time       // when it was fulfilled, or zero; set by Earned only
+	ArrivedAt  time.Time       // when the income was fulfilled, or zero; set by Earned only
 	Outputs    []payout.Output // set by Get only
 	Timeline   []payroll.Step  // set by Get only
 }
 
-// IsIncome reports whether an object ID is that of an income.
+// IsIncome reports whether an object ID is the ID of an income.
 func IsIncome(objectID string) bool { return strings.HasPrefix(objectID, prefix+"_") }
 
 type releasePayload struct {
@@ -128,7 +129,7 @@ func Retry(tx *db.Tx, userID, incomeID string, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: userID, Kind: JobRelease, Payload: releasePayload{incomeID}, RunAt: at})
 }
 
-// Received records a credit to a user, or its return (job transfer.changed).
+// Received records a credit to a user, or the reversal of a credit (job transfer.changed).
 func Received(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var t webhook.TransferData
 	if err := j.Decode(&t); err != nil {
@@ -147,7 +148,7 @@ func Received(ctx context.Context, tx *db.Tx, j job.Job) error {
 		PayerID: t.ExternalCompanyID, Amount: amount, Withheld: money.Zero(t.Currency), Fee: money.Zero(t.Currency),
 		State: payroll.Received, Version: 1, CreatedAt: tx.Now(), UpdatedAt: tx.Now(),
 	}
-	if returned { // perhaps before the credit is recorded, because jobs run in any order
+	if returned { // the credit may be recorded later, because jobs run in any order
 		i.State, i.Reason, i.Withheld = payroll.Cancelled, ReasonReversed, amount
 	}
 	first, err := insert(ctx, tx, i)
@@ -172,8 +173,8 @@ func Received(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return known.cancel(ctx, tx)
 }
 
-// cancelWaiting cancels the newest income of a user with this amount that waits. If there is none, the reversed credit
-// was paid out or in part; then the next releases pay what is left in the balance.
+// cancelWaiting cancels the newest waiting income of a user that has this amount. If there is none, the reversed
+// credit was paid out wholly or in part, and later releases pay only what is left in the balance.
 func cancelWaiting(ctx context.Context, tx *db.Tx, userID string, amount money.Amount) error {
 	waiting, err := stopped(ctx, tx, userID)
 	if err != nil {
@@ -187,8 +188,8 @@ func cancelWaiting(ctx context.Context, tx *db.Tx, userID string, amount money.A
 	return nil
 }
 
-// cancel ends an income that was not released, because its money was taken back. It does nothing for another income:
-// what was paid out is a debt of the user.
+// cancel ends an income that was not released, because its money was taken back. It does nothing if the income was
+// released: the paid-out money is a debt of the user.
 func (i *Income) cancel(ctx context.Context, tx *db.Tx) error {
 	if !i.releasedAt.IsZero() || i.State == payroll.Cancelled {
 		return nil
@@ -197,7 +198,8 @@ func (i *Income) cancel(ctx context.Context, tx *db.Tx) error {
 	return i.advance(ctx, tx, payroll.Cancelled, ReasonReversed, nil)
 }
 
-// advance changes the state and reason of an income, guarded by its version, and adds history, mail and event.
+// advance changes the state and reason of an income, and adds its history row, mail and event. It fails if the income
+// has changed since it was read.
 func (i *Income) advance(ctx context.Context, tx *db.Tx, to payroll.State, reason string,
 	outputs []payout.Output,
 ) error {
@@ -213,7 +215,7 @@ func (i *Income) advance(ctx context.Context, tx *db.Tx, to payroll.State, reaso
 	return i.emit(tx, webhook.IncomeStatusUpdate, from, outputs)
 }
 
-// emit emits an event for the company that is notified, if there is one, and for the user.
+// emit emits an event for the user and for the income's company, if there is one.
 func (i *Income) emit(tx *db.Tx, event webhook.Type[webhook.IncomeData], from payroll.State,
 	outputs []payout.Output,
 ) error {
@@ -242,7 +244,8 @@ func (i *Income) post(tx *db.Tx, purpose string, lines ...ledger.Line) error {
 	})
 }
 
-// Details returns what outputs of a user pay, by output ID. The payer is the user: the money was theirs before.
+// Details returns the details of outputs of a user, by output ID. The payer is the user, because the money already
+// belonged to the user.
 func Details(ctx context.Context, tx *db.Tx, s *identity.Sealer, userID string, outs []payout.Output) (
 	map[string]payout.Details, error,
 ) {
@@ -260,14 +263,14 @@ func Details(ctx context.Context, tx *db.Tx, s *identity.Sealer, userID string, 
 	return all, nil
 }
 
-// Filter selects incomes of a user, newest first.
+// Filter selects incomes of a user and a page of them, newest first.
 type Filter struct {
 	State    payroll.State // "" for all
 	From, To time.Time     // selects incomes received in [From, To)
 	Page     db.Page
 }
 
-// List returns a page of the incomes of a user that the principal may act for, and the number of all. Outputs and
+// List returns a page of the incomes of a user for whom the principal may act, and their total number. Outputs and
 // timelines are not loaded.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, f Filter) ([]Income, int64, error) {
 	u, err := identity.ActingUser(ctx, tx, by, userID)
@@ -277,7 +280,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 	return list(ctx, tx, u.ID, f)
 }
 
-// Get returns an income of a user that the principal may act for, with its outputs and timeline.
+// Get returns an income of a user for whom the principal may act, with its outputs and timeline.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Income, error) {
 	u, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// notify mails the person about an income that arrived, waits, was paid or came back. It mails only people with an
-// account of their own: a company that created the user gets events. What was paid is mailed once, even if a
-// reorganization removes the payment and a later block confirms it again.
+// notify mails the person about an income that arrived, waits, was paid or was returned. It mails only people with an
+// account of their own; for other users, the company that created the user gets events. The mail about a payment is
+// sent once, even if a reorganization removes the payment and a later block confirms it again.
 func (i *Income) notify(ctx context.Context, tx *db.Tx, outputs []payout.Output) error {
 	if i.State == payroll.OnHold && i.Reason == payroll.ReasonAnswer {
 		return nil // it continues within minutes
@@ -29,7 +29,7 @@ func (i *Income) notify(ctx context.Context, tx *db.Tx, outputs []payout.Output)
 		case i.Reason == ReasonVerification, i.Reason == payroll.ReasonNoDestination,
 			i.Reason == payroll.ReasonCoolDown:
 			d.Reason = i.Reason
-		case i.State == payroll.ActionRequired, i.Reason == payroll.ReasonCheck: // the person confirms the account
+		case i.State == payroll.ActionRequired, i.Reason == payroll.ReasonCheck: // the person must confirm the account
 			d.Reason = mail.WaitsForAction
 		}
 	case payroll.Fulfilled:

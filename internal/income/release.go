@@ -18,11 +18,12 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// retryAddress is the time until the next attempt of an income that waits for an address of the user's wallet.
+// retryAddress is the time until the next attempt to release an income that waits for an address of the user's
+// wallet.
 const retryAddress = 5 * time.Minute
 
-// Release pays an income, or sends failed and returned outputs to their new destinations, if nothing prevents it (job
-// income.release). Otherwise the income waits, with the reason.
+// Release pays an income, or sends failed and returned outputs to their new destinations, unless something prevents
+// it (job income.release). If something does, the income waits with the reason.
 func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in releasePayload
 	if err := j.Decode(&in); err != nil {
@@ -66,7 +67,7 @@ func (s *Service) Release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return s.resend(ctx, tx, &i, u, to)
 }
 
-// release takes the income from the user's balance, and queues one output for each destination.
+// release debits the income from the user's balance, and queues one output for each destination.
 func (s *Service) release(ctx context.Context, tx *db.Tx, i *Income, u identity.User,
 	to []destination.Destination,
 ) error {
@@ -120,7 +121,7 @@ func (s *Service) release(ctx context.Context, tx *db.Tx, i *Income, u identity.
 	return payout.Add(tx, outputs)
 }
 
-// resend sends outputs that failed or came back to the destinations that the user has now.
+// resend sends failed and returned outputs to the user's present destinations.
 func (s *Service) resend(ctx context.Context, tx *db.Tx, i *Income, u identity.User,
 	to []destination.Destination,
 ) error {
@@ -136,7 +137,7 @@ func (s *Service) resend(ctx context.Context, tx *db.Tx, i *Income, u identity.U
 		if i.State != payroll.OnHold {
 			return nil
 		}
-		// The destination that the income waited for was removed.
+		// The destination for which the income waited was removed.
 		back, reason, err := payroll.Outcome(i.ID, payroll.Released, outputs)
 		if err != nil {
 			return err
@@ -166,7 +167,7 @@ func (i *Income) owed(x money.Amount, to []destination.Destination) payroll.Owed
 	return payroll.Owed{OwnerID: i.UserID, ObjectID: i.ID, Amount: x, To: to}
 }
 
-// obstacle returns the reason why an income cannot be paid to these destinations now, or "". For a cool-down it
+// obstacle returns the reason why an income cannot be paid to these destinations now, or "". For a cool-down, it also
 // schedules the next attempt.
 func (s *Service) obstacle(ctx context.Context, tx *db.Tx, i *Income, u identity.User, to []destination.Destination,
 ) (string, error) {
@@ -218,8 +219,8 @@ func (s *Service) obstacle(ctx context.Context, tx *db.Tx, i *Income, u identity
 	return payroll.ReasonRelease, nil
 }
 
-// cooling reports whether the user's destinations changed within the cool-down, and the user was paid before that. If
-// so, it schedules the next attempt.
+// cooling reports whether the user's destinations changed within the cool-down, and the user was paid before the
+// change. If so, it schedules the next attempt.
 func (s *Service) cooling(ctx context.Context, tx *db.Tx, i *Income) (bool, error) {
 	if s.CoolDown <= 0 {
 		return false, nil
@@ -240,7 +241,7 @@ func (s *Service) cooling(ctx context.Context, tx *db.Tx, i *Income) (bool, erro
 	return true, nil
 }
 
-// stop keeps an income from being paid for a reason. It does nothing if the income waits for this reason already.
+// stop records why an income cannot be paid now. It does nothing if the income already waits for this reason.
 func (i *Income) stop(ctx context.Context, tx *db.Tx, problem string, outputs []payout.Output) error {
 	to := payroll.ActionRequired
 	switch problem {
@@ -273,7 +274,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 		return err
 	}
 	if to == payroll.ActionRequired || to == payroll.Returned {
-		// Staff approved the release to the former destination.
+		// The approval by staff was for the former destination.
 		if err := approval.RevokeRelease(ctx, tx, i.UserID, i.ID); err != nil {
 			return err
 		}
@@ -282,7 +283,7 @@ func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error
 	return i.advance(ctx, tx, to, reason, outputs)
 }
 
-// Resume releases the incomes of a user that wait, because something that may have prevented them has changed.
+// Resume enqueues the release of a user's waiting incomes, because an obstacle may have ended.
 func Resume(ctx context.Context, tx *db.Tx, userID string) error {
 	waiting, err := stopped(ctx, tx, userID)
 	for _, i := range waiting {
@@ -291,19 +292,19 @@ func Resume(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// retrySettings is the time between two attempts of the incomes that wait for settings of the operator or for people.
+// retrySettings is the time between attempts to release incomes that wait for people or for settings of the operator.
 const retrySettings = time.Hour
 
-// HeldRetrier releases incomes again that wait for something that ends without an event. The zero value is ready for
-// use by one goroutine.
+// HeldRetrier retries the release of incomes that wait for something that ends without an event. The zero value is
+// ready for use by one goroutine.
 type HeldRetrier struct {
-	settings time.Time // last attempt of the incomes that wait for settings, or zero
+	settings time.Time // last retry of the incomes that wait for settings, or zero
 }
 
-// Retry enqueues the release of the incomes that wait for an asset of the operator or for the settlement of a debt. In
-// its first call and an hour after the last time, it does so for those, too, that wait for something that the
-// operator's settings decide: the networks that are paid and the checks of accounts. These may wait for people, for
-// months, and settings change when a process starts. Retry runs periodically.
+// Retry enqueues the release of the incomes that wait for an asset of the operator or for the settlement of a debt.
+// In its first call, and again every hour, it includes incomes that wait for something on which the operator's
+// settings decide: the networks on which payouts are made, and the checks of accounts. Such incomes may wait for
+// people, for months, and settings change only when a process starts. Retry must be called periodically.
 func (r *HeldRetrier) Retry(ctx context.Context, d *db.DB) error {
 	now, err := d.Now(ctx)
 	if err != nil {
@@ -317,7 +318,7 @@ func (r *HeldRetrier) Retry(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// retryHeld enqueues the release of the incomes that [held] returns.
+// retryHeld enqueues the release of all incomes that [held] returns.
 func retryHeld(ctx context.Context, d *db.DB, settings bool) error {
 	for after := ""; ; {
 		var waiting []Income

@@ -13,7 +13,7 @@ import (
 const columns = `user_id, income_id, company_id, transfer_id, invoice_id, payer_id, currency, amount, withheld, fee,
 	released_at, state, reason, version, created_at, updated_at`
 
-// insert stores an income, and reports whether the transfer had none.
+// insert stores an income. It returns false if the transfer already has an income.
 func insert(ctx context.Context, tx *db.Tx, i Income) (bool, error) {
 	n, err := tx.Exec(ctx, "INSERT INTO incomes ("+columns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, $11, $12, $13, $14, $14) ON CONFLICT DO NOTHING`,
@@ -62,8 +62,8 @@ func lock(ctx context.Context, tx *db.Tx, userID, id string) (Income, error) {
 		RETURNING `+columns, userID, id))
 }
 
-// update stores the mutable fields of an income as its next version. It returns db.ErrConflict if the version or state
-// changed.
+// update stores the mutable fields of an income as its next version. It returns db.ErrConflict if the version or
+// state has changed.
 func update(ctx context.Context, tx *db.Tx, i *Income, from payroll.State) error {
 	var released int64
 	if !i.releasedAt.IsZero() {
@@ -85,7 +85,7 @@ func update(ctx context.Context, tx *db.Tx, i *Income, from payroll.State) error
 	return nil
 }
 
-// stopped returns the incomes of a user that wait, oldest first.
+// stopped returns the waiting incomes of a user, oldest first.
 func stopped(ctx context.Context, tx *db.Tx, userID string) ([]Income, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes
 		WHERE user_id = $1 AND state IN ('received', 'on_hold', 'action_required', 'returned')
@@ -93,8 +93,8 @@ func stopped(ctx context.Context, tx *db.Tx, userID string) ([]Income, error) {
 	return db.Collect(rows, err, scanRow)
 }
 
-// Earned returns the incomes of a user that were fulfilled in [from, to), those that were received then and cancelled,
-// and, if open is set, those that have not ended.
+// Earned returns the incomes of a user that were fulfilled in [from, to), and the cancelled incomes that were
+// received in that time. If open is set, it also returns incomes that have not ended.
 func Earned(ctx context.Context, tx *db.Tx, userID string, from, to time.Time, open bool) ([]Income, error) {
 	ctx = db.AcrossCompanies(ctx, "the income of a person belongs to no company; the statement names the person")
 	const arrived = `COALESCE((SELECT MAX(h.at) FROM history h WHERE h.company_id = incomes.user_id
@@ -121,7 +121,7 @@ func releasedBefore(ctx context.Context, tx *db.Tx, userID string, at time.Time)
 	return released, err
 }
 
-// CountOpen returns the number of a user's incomes that have not ended, and the time of the newest income, zero if
+// CountOpen returns the number of a user's incomes that have not ended, and the time of the newest income, or zero if
 // there is none.
 func CountOpen(ctx context.Context, tx *db.Tx, userID string) (open int64, last time.Time, err error) {
 	var received int64
@@ -134,11 +134,12 @@ func CountOpen(ctx context.Context, tx *db.Tx, userID string) (open int64, last 
 	return open, last, err
 }
 
-// heldPage is the number of incomes that held returns.
+// heldPage is the largest number of incomes that held returns.
 const heldPage = 1000
 
-// held returns up to heldPage incomes of all users, after an ID, that wait for an asset or for the settlement of a debt
-// and, if settings is set, those that wait for something that the operator's settings decide.
+// held returns incomes of all users whose ID follows after, up to heldPage: incomes that wait for an asset or for the
+// settlement of a debt and, if settings is set, incomes that wait for something on which the operator's settings
+// decide.
 func held(ctx context.Context, tx *db.Tx, settings bool, after string) ([]Income, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE (state = 'on_hold' AND reason IN ($1, $2)
 			OR state = 'on_hold' AND reason = $3 AND $5 OR state = 'action_required' AND reason = $4 AND $5)
@@ -147,14 +148,14 @@ func held(ctx context.Context, tx *db.Tx, settings bool, after string) ([]Income
 	return db.Collect(rows, err, scanRow)
 }
 
-// ListHeld returns the incomes of all users that are on hold, longest first. It is for staff.
+// ListHeld returns the incomes of all users that are on hold, the longest hold first. It is for staff.
 func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Income, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM incomes WHERE state = 'on_hold'
 		ORDER BY updated_at, income_id LIMIT $1`, int64(limit))
 	return db.Collect(rows, err, scanRow)
 }
 
-// AwaitsRelease reports whether an income is on hold until two staff members release it.
+// AwaitsRelease reports whether an income is on hold until two staff members approve its release.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, userID, id string) (bool, error) {
 	i, err := find(ctx, tx, userID, id)
 	if errors.Is(err, ErrNotFound) {

@@ -1,5 +1,5 @@
-// Package invoice stores the invoices that users write to their payers, and the bills that companies owe to vendors.
-// It tracks their payment. A bill is recorded by the company itself and has no payer.
+// Package invoice stores the invoices that users send to their payers, and the bills that companies owe to vendors,
+// and tracks their payment. A bill is recorded by the company itself and has no payer.
 //
 //	draft → sent ⇄ in_payroll → paid
 //	  │      │         │  ↑      │
@@ -8,10 +8,10 @@
 //	  └──────┴→ void
 //
 // An invoice that is still owed after its due date is shown as overdue; that state is not stored. A company pays an
-// invoice by naming it in a payroll: it is then in_payroll, its amount cannot change, and no other payroll can take
-// it. When the payment arrives it is paid; if the payroll ends otherwise, it is owed again, less the part that
-// arrived. Package payroll reports the outcome with [Payment.Settle], [Payment.Drop] and [Payment.Reopen]; this
-// package knows only the IDs of payrolls.
+// invoice by naming it in a payroll: the invoice is then in_payroll, its amount cannot change, and no other payroll
+// can pay it. When the payment arrives, the invoice is paid. If the payroll ends in another way, the invoice is owed
+// again, minus the part that arrived. Package payroll reports the outcome with [Payment.Settle], [Payment.Drop] and
+// [Payment.Reopen]; this package knows only the IDs of payrolls.
 package invoice
 
 import (
@@ -56,7 +56,7 @@ const (
 var (
 	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such invoice.")
 	ErrState    = apierr.New(apierr.Conflict, "invalid_state", "The invoice's state does not allow this.")
-	// ErrOtherPayer reports an invoice that payrolls do not pay.
+	// ErrOtherPayer is returned for an invoice to a payer other than the company, which payrolls cannot pay.
 	ErrOtherPayer = apierr.New(apierr.Conflict, "invalid_state",
 		"The invoice is to another payer. A company pays only invoices to itself: those whose payer has is_company.")
 	ErrNumber = apierr.New(apierr.Conflict, "external_id_conflict", "Another invoice has this number.")
@@ -66,7 +66,7 @@ var (
 type Invoice struct {
 	UserID    string
 	ID        string
-	CompanyID string // company that keeps the user's record or is the payer, which gets the events; "" for none
+	CompanyID string // company that manages the user's record or is the payer, and receives events; "" for none
 	PayerID   string
 	Number    string
 	Status    Status // as stored; see Shown
@@ -80,7 +80,7 @@ type Invoice struct {
 	Document  string // ID of a bill's document; "" for none
 	Content          // empty if read without a sealer
 	Metadata  map[string]string
-	PayrollID string // payroll that pays or paid it, "" otherwise
+	PayrollID string // payroll that is paying or has paid the invoice; "" for none
 	PaymentID string
 	Version   int64
 	CreatedAt time.Time
@@ -94,7 +94,7 @@ type Invoice struct {
 type Content struct {
 	Items []Item `json:"items"`
 	Notes string `json:"notes,omitempty"`
-	Token string `json:"token,omitempty"` // of the page /invoice/{token} for the payer; "" of a bill
+	Token string `json:"token,omitempty"` // token of the payer's page /invoice/{token}; "" for a bill
 }
 
 // Item is one line of an invoice with its amount.
@@ -123,25 +123,26 @@ func (v Invoice) Shown(now time.Time) Status {
 	return v.Status
 }
 
-// Is reports whether an ID is that of an invoice of this service. Other invoice IDs of a payroll are the company's own
-// references.
+// Is reports whether an ID is the ID of an invoice of this service. Any other invoice ID in a payroll is the
+// company's own reference.
 func Is(id string) bool { return strings.HasPrefix(id, "inv_") }
 
 // CreateParams describes a new invoice. Amounts are the text of the JSON numbers.
 type CreateParams struct {
 	UserID    string
 	PayerID   string
-	Number    string // "" takes the next one
-	Currency  string // "" is the payer's; another one is refused
+	Number    string // "" takes the next number
+	Currency  string // "" is the payer's currency; any other currency is refused
 	IssueDate string // "" is today
-	DueDate   string // "" is 30 days after the issue
+	DueDate   string // "" is 30 days after the issue date
 	Items     []Item // Create computes the amount of each item
 	Notes     string
 	Metadata  map[string]string
 	Draft     bool
 }
 
-// Create creates an invoice of the acting user to one of their payers. It is sent unless it is a draft.
+// Create creates an invoice of the acting user to one of the user's payers. It sends the invoice unless it is a
+// draft.
 func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	p CreateParams) (Invoice, error) {
 	user, err := acting(ctx, tx, by, p.UserID)
@@ -181,7 +182,7 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, v.mailPayer(ctx, tx, s, user, to)
 }
 
-// mailPayer mails the payer a link to the page of the invoice, if the payer has an email address.
+// mailPayer mails the payer a link to the invoice's page, if the payer has an email address.
 func (v *Invoice) mailPayer(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.User,
 	to payer.Payer) error {
 	if to.Email == "" {
@@ -196,7 +197,8 @@ func (v *Invoice) mailPayer(ctx context.Context, tx *db.Tx, s *identity.Sealer, 
 	})
 }
 
-// ByToken returns a sent invoice with its content to the payer, who knows only the token of its page.
+// ByToken returns a sent invoice with its content. It is for the payer, who knows only the token of the invoice's
+// page.
 func ByToken(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string) (Invoice, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -227,7 +229,7 @@ type BillParams struct {
 }
 
 // CreateBill records an amount that a company owes to a vendor. The caller checks the vendor and the document, and
-// passes their problems; the error has them and all others.
+// passes their problems in list; the returned error contains these and all other problems.
 func CreateBill(ctx context.Context, tx *db.Tx, s *identity.Sealer, p BillParams, list *apierr.List) (Invoice, error) {
 	currency, known := money.Lookup(p.Currency)
 	if !known || currency.IsCrypto() {
@@ -238,7 +240,7 @@ func CreateBill(ctx context.Context, tx *db.Tx, s *identity.Sealer, p BillParams
 		list.Add("missing_field", "/number", "A bill has the number of the vendor's invoice.")
 	}
 	if !known {
-		currency = money.USD // to find the other problems
+		currency = money.USD // so that the other problems are found
 	}
 	v := Invoice{
 		UserID: p.VendorID, ID: tx.NewID("inv"), CompanyID: p.CompanyID, Status: Sent, Currency: currency,
@@ -270,7 +272,7 @@ func CreateBill(ctx context.Context, tx *db.Tx, s *identity.Sealer, p BillParams
 	return v, v.emit(tx, webhook.InvoiceCreated, "")
 }
 
-// billField replaces the pointer to a line of an invoice by that of a bill.
+// billField changes the pointer to a field of an invoice into the pointer to the corresponding field of a bill.
 func billField(f apierr.Field) apierr.Field {
 	switch f.Pointer {
 	case "/items/0/unit_price", "/items":
@@ -281,7 +283,7 @@ func billField(f apierr.Field) apierr.Field {
 	return f
 }
 
-// VoidBill voids a bill that is neither paid nor in a payroll. A second VoidBill has no effect.
+// VoidBill voids a bill that is neither paid nor in a payroll. Voiding a bill twice has no effect.
 func VoidBill(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Invoice, error) {
 	v, err := OneOfCompany(ctx, tx, by, id)
 	switch {
@@ -311,7 +313,7 @@ func acting(ctx context.Context, tx *db.Tx, by identity.Principal, userID string
 	return user, c.Active()
 }
 
-// insert inserts the invoice under its number or, if the user gave none, under the next free one.
+// insert inserts the invoice under its number or, if next is set, under the next free number.
 func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 	if !next {
 		first, err := insert(ctx, tx, *v)
@@ -337,7 +339,7 @@ func (v *Invoice) insert(ctx context.Context, tx *db.Tx, next bool) error {
 	return db.ErrConflict
 }
 
-// Send sends a draft. A second Send has no effect.
+// Send sends a draft. Sending an invoice twice has no effect.
 func Send(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string) (Invoice,
 	error) {
 	user, err := acting(ctx, tx, by, userID)
@@ -388,7 +390,7 @@ func SetMetadata(ctx context.Context, tx *db.Tx, by identity.Principal, userID, 
 	return v, v.advance(ctx, tx, v.Status, "metadata")
 }
 
-// Delete voids an invoice that is neither paid nor in a payroll. A second Delete has no effect.
+// Delete voids an invoice that is neither paid nor in a payroll. Deleting an invoice twice has no effect.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) (Invoice, error) {
 	user, err := acting(ctx, tx, by, userID)
 	if err != nil {
@@ -413,8 +415,8 @@ func (v *Invoice) void(ctx context.Context, tx *db.Tx) error {
 	return ErrState.Detailf("The invoice is paid, in full or in part, and stays.")
 }
 
-// OfCompany returns a page of the bills of the principal's company and of the invoices that people wrote to it, newest
-// first, without content, and their total number. Invoices to other payers are not among them.
+// OfCompany returns a page of the company's bills and of the invoices whose payer is the company, newest first,
+// without content, and their total number.
 func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Invoice, int64, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -423,7 +425,7 @@ func OfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) 
 	return list(ctx, tx, "company_id <> '' AND company_id = ? AND "+toCompany, company, f)
 }
 
-// OneOfCompany returns one invoice of OfCompany.
+// OneOfCompany returns one of the invoices and bills that [OfCompany] lists.
 func OneOfCompany(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Invoice, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -446,16 +448,16 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, v.open(s)
 }
 
-// Filter selects and pages invoices.
+// Filter selects invoices and a page of them.
 type Filter struct {
-	Open     bool        // only those that a payroll of the company can pay; Status does not apply
+	Open     bool        // selects only invoices that a payroll of the company can pay; ignores Status
 	Currency money.Asset // "" means all
-	UserID   string      // of the person or vendor who is owed; "" means all
-	Status   Status      // "" means all that are not void; Overdue ones are listed under that word only
+	UserID   string      // person or vendor to whom the invoice is owed; "" means all
+	Status   Status      // "" means all that are not void; overdue invoices are selected only by Overdue
 	PayerID  string
 	Number   string            // beginning of the number; letter case does not matter
 	From, To time.Time         // selects invoices created in [From, To); a zero time is no bound
-	Metadata map[string]string // not with OfCompany
+	Metadata map[string]string // ignored by OfCompany
 	Page     db.Page
 }
 
@@ -469,7 +471,7 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, 
 }
 
 // CheckPayable returns ErrState if the invoice is not owed or is in a payroll, payer.ErrDeleted if its payer was
-// deleted, and ErrOtherPayer if its payer is not the company, which would pay it.
+// deleted, and ErrOtherPayer if its payer is not the given company.
 func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx, companyID string) error {
 	if !v.Payable() {
 		return ErrState.Detailf("The invoice is %s and cannot be paid.", v.Status)
@@ -484,7 +486,7 @@ func (v *Invoice) CheckPayable(ctx context.Context, tx *db.Tx, companyID string)
 	return err
 }
 
-// hold counts the invoice, or no longer, among those of its payer that are in payrolls.
+// hold updates, with count, the number of the payer's invoices that are in payrolls. It does nothing for a bill.
 func (v *Invoice) hold(ctx context.Context, tx *db.Tx,
 	count func(ctx context.Context, tx *db.Tx, ownerID, payerID string) error) error {
 	if v.Bill() {
@@ -493,7 +495,7 @@ func (v *Invoice) hold(ctx context.Context, tx *db.Tx,
 	return count(ctx, tx, v.UserID, v.PayerID)
 }
 
-// Take assigns an invoice to a payroll of a company. It returns the errors of CheckPayable.
+// Take assigns an invoice to a payroll of a company. It returns the errors of [Invoice.CheckPayable].
 func Take(ctx context.Context, tx *db.Tx, companyID, userID, id, payrollID, paymentID string) error {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
@@ -517,7 +519,7 @@ type Payment struct {
 	Amount    money.Amount
 }
 
-// taken returns the invoice of a payment. found is false if the invoice is no longer assigned to this payment.
+// taken returns the invoice of a payment. found is false if the invoice is not assigned to this payment any more.
 func (p Payment) taken(ctx context.Context, tx *db.Tx) (v Invoice, found bool, err error) {
 	v, err = find(ctx, tx, p.UserID, p.InvoiceID)
 	return v, err == nil && v.PaymentID == p.PaymentID, err
@@ -538,7 +540,7 @@ func (p Payment) Settle(ctx context.Context, tx *db.Tx) error {
 	return v.advance(ctx, tx, Paid, "")
 }
 
-// Reopen records that the payment came back and is being made again.
+// Reopen records that the payment was returned and is being made again.
 func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	v, found, err := p.taken(ctx, tx)
 	if err != nil || !found || v.Status != Paid {
@@ -553,7 +555,7 @@ func (p Payment) Reopen(ctx context.Context, tx *db.Tx) error {
 	return v.advance(ctx, tx, InPayroll, "payment_returned")
 }
 
-// Drop records that the payment or its payroll has ended and only a part arrived, possibly nothing.
+// Drop records that the payment or its payroll has ended and only a part of the amount, possibly nothing, arrived.
 func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) error {
 	v, found, err := p.taken(ctx, tx)
 	if err != nil || !found || v.Status != InPayroll {
@@ -573,8 +575,8 @@ func (p Payment) Drop(ctx context.Context, tx *db.Tx, arrived money.Amount) erro
 	return v.advance(ctx, tx, to, "payroll_ended")
 }
 
-// Receive counts a payer's transfer towards an invoice, at most the amount due, and returns the counted amount. It
-// returns ErrState if the invoice is not owed, is in a payroll, or is a bill, which only payrolls pay.
+// Receive counts a payer's transfer towards an invoice, up to the amount due, and returns the counted amount. It
+// returns ErrState if the invoice is not owed or is in a payroll, or if it is a bill, which only payrolls pay.
 func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) (counted money.Amount, err error) {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
@@ -598,7 +600,7 @@ func Receive(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) 
 }
 
 // TakeBack records that money counted towards an invoice was taken back. An invoice in a payroll keeps its counted
-// amount: the amount being paid cannot change.
+// amount, because the amount that is being paid cannot change.
 func TakeBack(ctx context.Context, tx *db.Tx, userID, id string, x money.Amount) error {
 	v, err := find(ctx, tx, userID, id)
 	if err != nil {
@@ -639,7 +641,7 @@ func (v *Invoice) emit(tx *db.Tx, event webhook.Type[webhook.InvoiceData], from 
 		SubpayrollID: v.PaymentID, Metadata: v.Metadata,
 	})
 	if v.Bill() {
-		return webhook.Emit(tx, e) // the company's own record
+		return webhook.Emit(tx, e) // a bill is the company's own record
 	}
 	return webhook.Emit(tx, e.And(v.UserID)...)
 }

@@ -16,7 +16,8 @@ const columns = `user_id, invoice_id, company_id, payer_id, number, status, curr
 	issue_date, due_date, document,
 	content, link, metadata, payroll_id, payment_id, version, created_at, updated_at`
 
-// Lock reads an invoice of a user, without content, and makes other changes of it wait until this transaction ends.
+// Lock reads an invoice of a user, without content, and makes other writers of the invoice wait until this
+// transaction ends.
 func Lock(ctx context.Context, tx *db.Tx, userID, id string) (Invoice, error) {
 	v, err := scan(tx.QueryRow(ctx, `UPDATE invoices SET version = version WHERE user_id = $1 AND invoice_id = $2
 		RETURNING `+columns, userID, id).Scan)
@@ -85,7 +86,7 @@ func countOf(ctx context.Context, tx *db.Tx, userID string) (n int64, err error)
 }
 
 // Open returns a user's invoices in a currency that are owed and in no payroll, oldest first, without content. It
-// returns no bills, which payrolls only pay.
+// returns no bills, because only payrolls pay bills.
 func Open(ctx context.Context, tx *db.Tx, userID string, currency money.Asset) ([]Invoice, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM invoices WHERE user_id = $1 AND currency = $2
 		AND status IN ('sent', 'partially_paid') AND payer_id <> ''
@@ -114,8 +115,8 @@ func Named(ctx context.Context, tx *db.Tx, ids []string) (map[string]Invoice, er
 	return found, nil
 }
 
-// update stores the next version of an invoice. It fails if the invoice has changed since it was read, for example if
-// another payroll has taken it.
+// update stores the next version of an invoice. It fails if the invoice has changed since it was read, for example
+// because another payroll has taken it.
 func update(ctx context.Context, tx *db.Tx, v *Invoice, from Status) error {
 	n, err := tx.Exec(ctx, `UPDATE invoices SET status = $1, paid = $2, payroll_id = $3, payment_id = $4, updated_at = $5,
 		metadata = $6, version = version + 1
@@ -141,7 +142,7 @@ func findOfCompany(ctx context.Context, tx *db.Tx, companyID, id string) (Invoic
 	return v, err
 }
 
-// list returns a page of the invoices of one owner; owner is the SQL condition.
+// list returns a page of the invoices that meet the SQL condition owner, with the parameter id.
 func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice, int64, error) {
 	l := &db.List{Columns: columns, Table: "invoices", ID: "invoice_id", Time: "created_at", Page: f.Page}
 	l.Where(owner, id)
@@ -176,14 +177,14 @@ func list(ctx context.Context, tx *db.Tx, owner, id string, f Filter) ([]Invoice
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Invoice, error) { return scan(r.Scan) })
 }
 
-// Owed is the sum of what is due on the open invoices in one currency.
+// Owed is the number of the open invoices in one currency, and the sum of the amounts due on them.
 type Owed struct {
 	Count int64
 	Due   money.Amount
 }
 
-// OwedBy returns the sums of what a company's open invoices and bills amount to, by currency. It does not count those
-// of people whom the company does not pay.
+// OwedBy returns the sums due on a company's open invoices and bills, by currency. It leaves out invoices of people
+// who are not active payees of the company.
 func OwedBy(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Owed, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -202,10 +203,10 @@ func OwedBy(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Owed, erro
 	})
 }
 
-// ofPayees is the condition for invoices of payees of the company.
+// ofPayees is the SQL condition for invoices of payees of the company.
 const ofPayees = `EXISTS (SELECT 1 FROM recipients p WHERE p.company_id = invoices.company_id
 	AND p.recipient_id = invoices.user_id AND p.status <> 'inactive')`
 
-// toCompany is the condition for bills and for invoices whose payer is their company.
+// toCompany is the SQL condition for bills, and for invoices whose payer is the company itself.
 const toCompany = `(payer_id = '' OR EXISTS (SELECT 1 FROM payers y WHERE y.owner_id = invoices.user_id
 	AND y.payer_id = invoices.payer_id AND y.is_company AND y.company_id = invoices.company_id))`

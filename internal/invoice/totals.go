@@ -21,7 +21,7 @@ const (
 	percentPlaces  = 2
 )
 
-// fill sets the invoice's members from a request, with amounts, and returns all problems at once.
+// fill sets the invoice's members and amounts from a request. Its error lists all problems.
 func (v *Invoice) fill(p CreateParams, now time.Time) error {
 	var list apierr.List
 	if p.Number != "" {
@@ -90,12 +90,12 @@ func paragraph(list *apierr.List, pointer, text string, most int) string {
 	return joined
 }
 
-// Preview returns the lines and totals of an invoice that is being written, without storing anything. A line that is
-// not complete yet counts as nothing and has no amount.
+// Preview returns the lines and totals of an unfinished invoice, and stores nothing. An incomplete line counts as
+// zero and has no amount.
 func Preview(currency money.Asset, items []Item) (Invoice, error) {
 	v, items := Invoice{Currency: currency}, slices.Clone(items)
 	for i := range items {
-		items[i].Description = cmp.Or(strings.TrimSpace(items[i].Description), "-") // may be entered last
+		items[i].Description = cmp.Or(strings.TrimSpace(items[i].Description), "-") // the user may enter it last
 	}
 	var unfinished apierr.List
 	if err := v.price(items, &unfinished); err != nil {
@@ -165,8 +165,8 @@ func (v *Invoice) add(it *Item, unit money.Amount, quantity, rate int64) error {
 	return err
 }
 
-// fraction reads a decimal with at most places decimals as an integer number of the last decimal, within limits; ""
-// is 0.
+// fraction reads a decimal, with at most places decimals and within limits, as an integer number of units of the last
+// decimal. "" is 0.
 func fraction(list *apierr.List, pointer, text string, places int, least, most int64) int64 {
 	whole, part, _ := strings.Cut(text, ".")
 	part = strings.TrimRight(part, "0")
@@ -186,7 +186,7 @@ func fraction(list *apierr.List, pointer, text string, places int, least, most i
 	return n
 }
 
-// decimal formats an integer number of the last decimal, without trailing zeros.
+// decimal formats an integer number of units of the last decimal as a decimal, without trailing zeros.
 func decimal(n int64, places int) string {
 	text := strconv.FormatInt(n, 10)
 	if len(text) <= places {

@@ -8,15 +8,15 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Debt is an amount that a company owes the operator (1300): received money was reversed after the company had spent
-// it.
+// Debt is an amount that a company or person owes the operator (1300), because received money was reversed after its
+// owner had spent it.
 type Debt struct {
 	OwnerID string
-	Dim     string       // the deposit that was reversed, or ""
+	Dim     string       // ID of the reversed deposit, or ""
 	Amount  money.Amount // amount owed; negative if the money came in again after the debt was settled
 }
 
-// ID returns the deposit of the debt, or else its asset: it identifies the debt among those of its owner.
+// ID returns the deposit's ID or, if there is none, the asset. It is unique among the debts of one owner.
 func (d Debt) ID() string { return cmp.Or(d.Dim, string(d.Amount.Asset())) }
 
 // DebtOf returns the debt of an owner by its ID. If there is none, the Debt has no asset.
@@ -42,8 +42,8 @@ func CheckNoDebt(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// ReversalLines returns the debits that take an amount back from a company: from its balance if that suffices, the rest
-// as a debt.
+// ReversalLines returns the debits that take an amount back from a company: from its balance as far as that suffices,
+// and the rest as a debt.
 func ReversalLines(ctx context.Context, tx *db.Tx, ownerID string, a money.Amount) ([]Line, error) {
 	taken, err := Balance(ctx, tx, ownerID, CompanyFunds, "", a.Asset())
 	if err != nil {
@@ -56,8 +56,8 @@ func ReversalLines(ctx context.Context, tx *db.Tx, ownerID string, a money.Amoun
 	return []Line{Debit(CompanyFunds, "", taken), Debit(DueFromCustomer, "", owed)}, err
 }
 
-// Offset settles a debt from its owner's balance as far as the balance allows. If the debt is negative, it credits the
-// excess to the balance. It returns the debt that is left.
+// Offset settles a debt from its owner's balance as far as the balance allows. If the debt is negative, Offset
+// credits the excess to the balance. It returns the remaining debt.
 func Offset(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err error) {
 	owed, err := Balance(ctx, tx, d.OwnerID, DueFromCustomer, d.Dim, d.Amount.Asset())
 	if err != nil {
@@ -82,7 +82,7 @@ func Offset(ctx context.Context, tx *db.Tx, d Debt) (left money.Amount, err erro
 	return owed.Sub(settled)
 }
 
-// OffsetAll settles an owner's debts from the owner's balances as far as they allow.
+// OffsetAll settles all debts of an owner from the owner's balances as far as the balances allow.
 func OffsetAll(ctx context.Context, tx *db.Tx, ownerID string) error {
 	owed, err := debtsOf(ctx, tx, ownerID)
 	for _, d := range owed {
@@ -93,8 +93,8 @@ func OffsetAll(ctx context.Context, tx *db.Tx, ownerID string) error {
 	return err
 }
 
-// WriteOff writes off an amount of a debt at the operator's cost, once per case. If the money comes in again, the debt
-// becomes negative, and [Offset] credits the excess to its owner.
+// WriteOff writes off an amount of a debt at the operator's cost, once per case ID. If the money comes in again, the
+// debt becomes negative, and [Offset] credits the excess to its owner.
 func WriteOff(tx *db.Tx, d Debt, caseID string, x money.Amount) error {
 	return Post(tx, Journal{
 		CompanyID: d.OwnerID, SourceType: "debt", SourceID: caseID, Purpose: "write_off",

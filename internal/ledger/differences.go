@@ -10,8 +10,8 @@ import (
 	"github.com/stipend/stipend/internal/offering"
 )
 
-// Difference is a guarded account whose balance is not the sum of its lines. Such an account is frozen: nothing is
-// posted to it, and no payout of its asset is sent, until [FindDifferences] finds it right again.
+// Difference is a guarded account whose stored balance is not the sum of its lines. Such an account is frozen: until
+// [FindDifferences] finds it correct again, nothing is posted to it, and no payout of its asset is sent.
 type Difference struct {
 	CompanyID string
 	Code      Code
@@ -31,8 +31,8 @@ func (x Difference) key() balanceKey {
 	return balanceKey{x.CompanyID, x.Code, x.Dim, x.Balance.Asset()}
 }
 
-// FindDifferences compares every guarded balance with its lines, freezes the accounts that differ, and ends the freeze
-// of those that are right again. It returns the accounts that it froze, and whether it ended any freeze.
+// FindDifferences compares every guarded balance with its lines. It freezes the accounts that differ, and ends the
+// freeze of accounts that are correct again. It returns the accounts that it froze, and whether it ended any freeze.
 func FindDifferences(ctx context.Context, d *db.DB) (frozen []Difference, ended bool, err error) {
 	var wrong []Difference
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -63,7 +63,7 @@ func FindDifferences(ctx context.Context, d *db.DB) (frozen []Difference, ended 
 			frozen = append(frozen, x)
 		}
 		if len(wrong) == maxDifferences {
-			return nil // others may be wrong, too
+			return nil // other accounts may be wrong too
 		}
 		for k := range before {
 			ended = true
@@ -76,8 +76,8 @@ func FindDifferences(ctx context.Context, d *db.DB) (frozen []Difference, ended 
 	return frozen, ended, err
 }
 
-// StoppedAssets returns the assets whose payouts are stopped, because staff stopped the asset, or because an account in
-// it is frozen.
+// StoppedAssets returns the assets whose payouts are stopped, because staff stopped the asset or an account in the
+// asset is frozen.
 func StoppedAssets(ctx context.Context, tx *db.Tx) (map[money.Asset]bool, error) {
 	stopped, err := offering.Stopped(ctx, tx)
 	if err != nil {

@@ -1,11 +1,11 @@
 // Package ledger stores accounts and balanced, append-only journals, and prevents overdrafts. The packages that post
 // know the business rules; docs/ledger.md lists every account and every posting.
 //
-// A journal is one business fact, unique by company, source and purpose. Its lines balance per asset, or it is not
-// posted. Lines never change; a mistake is corrected by a reversing journal. Each account that must not be overdrawn
-// (see [Code.Guarded]) has a balance row that the posting updates in the same transaction. The operator's own accounts
-// have lines only, so that concurrent payrolls do not wait for one row. The operator's balance of an asset is summed on
-// demand (see [OperatorBalances]).
+// A journal is one business fact, unique by company, source and purpose. A journal is posted only if its lines
+// balance per asset. Lines never change; a mistake is corrected by a reversing journal. Each account that must not be
+// overdrawn (see [Code.Guarded]) has a balance row, which the posting updates in the same transaction. The operator's
+// own accounts have only lines, so that concurrent payrolls do not wait for one row. The operator's balance of an
+// asset is summed on demand (see [OperatorBalances]).
 package ledger
 
 import (
@@ -77,7 +77,8 @@ func Codes() []Code { return slices.Sorted(maps.Keys(names)) }
 // Name returns the account's name.
 func (c Code) Name() string { return names[c] }
 
-// Guarded reports whether the account can never be overdrawn. Guarded accounts are liabilities with a balance row.
+// Guarded reports whether the account must never be overdrawn. Guarded accounts are liabilities and have balance
+// rows.
 func (c Code) Guarded() bool {
 	switch c {
 	case CompanyFunds, HeldFunds, Escrow, OutputPayable, MerchantPayable, RefundPayable:
@@ -90,19 +91,20 @@ func (c Code) Guarded() bool {
 // creditNormal reports whether credits increase the account: liabilities, equity, revenue.
 func (c Code) creditNormal() bool { return c == ContraDeposits || c >= "2000" && c < "5000" }
 
-// operatorOwned reports whether the account is part of the operator's available balance: equity, revenue and expenses,
-// less the operator's money at exchanges.
+// operatorOwned reports whether the account counts towards the operator's available balance: equity, revenue and
+// expenses, minus the operator's money at exchanges.
 func (c Code) operatorOwned() bool { return c >= FXPosition || c == Exchange }
 
-// Operator is the company ID of journals that concern the operator alone.
+// Operator is the company ID of journals that concern only the operator.
 const Operator = "operator"
 
-// ErrDiffers is returned for a posting to an account whose balance is not the sum of its lines. The transaction is
-// rolled back, so it cannot freeze the account: [NoticeDiffers] makes the service call [FindDifferences].
+// ErrDiffers is returned for a posting to an account whose balance is not the sum of its lines. Because the
+// transaction is rolled back, it cannot freeze the account itself; the notice [NoticeDiffers] makes the service call
+// [FindDifferences].
 var ErrDiffers = db.WithNotice(apierr.New(apierr.Unavailable, "retry_later",
 	"This account is being checked. Try again later, or contact support."), NoticeDiffers)
 
-// NoticeDiffers is the in-process topic that is notified of ErrDiffers.
+// NoticeDiffers is the in-process topic to which ErrDiffers is reported.
 const NoticeDiffers = "ledger.differs"
 
 // ErrInsufficient is returned for a transaction that would overdraw a guarded account.
@@ -122,18 +124,18 @@ func Debit(c Code, dim string, a money.Amount) Line { return Line{c, dim, a, tru
 // Credit returns a line that credits an account.
 func Credit(c Code, dim string, a money.Amount) Line { return Line{c, dim, a, false} }
 
-// Journal is one business fact.
+// Journal is a set of balanced lines for one business fact.
 type Journal struct {
 	CompanyID  string
-	SourceType string // "payroll", "deposit", "output"
+	SourceType string // kind of the object, such as "payroll", "deposit" or "output"
 	SourceID   string
-	Purpose    string // "fund", "release", "settle": once per source
+	Purpose    string // reason of the posting, such as "fund", "release" or "settle"; unique per source
 	Lines      []Line
 }
 
-// Post adds a journal to the transaction. It drops lines of zero, and a journal that has no other lines. An unbalanced
-// journal or a negative line is an error, and a bug in the caller. An overdraft fails the transaction with
-// ErrInsufficient.
+// Post adds a journal to the transaction. It drops lines of zero, and drops the journal if no line remains. It
+// returns an error for an unbalanced journal or a negative line, which are bugs in the caller. The transaction fails
+// with ErrInsufficient if the journal overdraws a guarded account.
 func Post(tx *db.Tx, j Journal) error {
 	if j.CompanyID == "" || j.SourceType == "" || j.SourceID == "" || j.Purpose == "" {
 		return fmt.Errorf("ledger: a journal without company, source or purpose: %+v", j)
@@ -197,12 +199,12 @@ func (k balanceKey) compare(o balanceKey) int {
 		cmp.Compare(k.asset, o.asset))
 }
 
-// postings are also written before a statement on operator_balances: every transaction locks balances first, then that
-// row.
+// postings are also written before a statement on operator_balances, because every transaction must lock balances
+// first and the operator_balances rows second.
 var postings = db.NewGroup(flush, "ledger_journals", "ledger_lines", "ledger_balances",
 	"operator_movements", "operator_balances")
 
-// change is what the journals of a transaction change in a guarded account.
+// change is the change that the journals of a transaction make to a guarded account.
 type change struct {
 	delta money.Amount
 	lines int64 // number of lines
@@ -232,7 +234,7 @@ func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 			if !ok {
 				c.delta = money.Zero(k.asset)
 			}
-			if c.delta, err = c.delta.Sub(l.signed()); err != nil { // guarded accounts are liabilities: a credit adds
+			if c.delta, err = c.delta.Sub(l.signed()); err != nil { // guarded accounts are liabilities, so a credit adds
 				return err
 			}
 			c.lines++
@@ -242,9 +244,9 @@ func flush(ctx context.Context, tx *db.Tx, items []*posting) error {
 	if err := insertJournals(ctx, tx, journals, movements); err != nil {
 		return err
 	}
-	// Every transaction locks the rows in the same order. The first statement locks all of them and raises the balances
-	// that rise, so the second one already holds the locks of those that it lowers. Otherwise two transfers in opposite
-	// directions between the same accounts could deadlock.
+	// Every transaction locks the rows in the same order. The first statement locks all rows and increases the balances
+	// that rise, so the second statement already holds the locks of the balances that it decreases. Otherwise two
+	// transfers in opposite directions between the same accounts could deadlock.
 	keys := slices.SortedFunc(maps.Keys(changes), balanceKey.compare)
 	last, err := raiseBalances(ctx, tx, keys, changes)
 	if err != nil {
@@ -261,10 +263,10 @@ func (j Journal) balanceKey(l Line) balanceKey {
 	return balanceKey{j.CompanyID, l.Code, l.Dim, l.Amount.Asset()}
 }
 
-// entry is the number of a line within a guarded account, and the account's balance with it.
+// entry is the number of a line within a guarded account, and the balance of the account after the line.
 type entry struct{ number, balance int64 }
 
-// insertLines inserts the lines of journals. last has the last entry before them of each guarded account.
+// insertLines inserts the lines of journals. last has the previous entry of each guarded account.
 func insertLines(ctx context.Context, tx *db.Tx, items []*posting, last map[balanceKey]entry) error {
 	var lines [][]any
 	for _, p := range items {
@@ -303,7 +305,7 @@ func (j Journal) operatorChanges() ([]money.Amount, error) {
 }
 
 // DebitOperator returns the operator's balances of assets, including the postings of the transaction, to a caller
-// that is about to pay from them. Until the transaction ends, other callers for one of these assets wait.
+// that is about to pay from them. Other callers for one of these assets wait until the transaction ends.
 func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	assets = slices.Clone(assets)
 	slices.Sort(assets) // every transaction locks the rows in the same order
@@ -319,7 +321,7 @@ func DebitOperator(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[m
 	return OperatorBalances(ctx, tx, assets...)
 }
 
-// RollUp adds the operator's movements to its balances, so that few are left for [DebitOperator] to add. It is to be
+// RollUp adds the operator's movements to its balances, so that [DebitOperator] has few left to add. It must be
 // called periodically.
 func RollUp(ctx context.Context, d *db.DB) error {
 	var assets []money.Asset
@@ -342,8 +344,9 @@ func RollUp(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// Balance returns the balance of one dimension of an account on its normal side: credits less debits for liabilities,
-// equity and revenue, debits less credits for assets and expenses. It includes the transaction's own postings.
+// Balance returns the balance of one dimension of an account on its normal side: credits minus debits for
+// liabilities, equity and revenue, debits minus credits for assets and expenses. It includes the transaction's own
+// postings.
 func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (_ money.Amount,
 	err error,
 ) {
@@ -362,7 +365,7 @@ func Balance(ctx context.Context, tx *db.Tx, companyID string, c Code, dim strin
 	return money.New(a, units), nil
 }
 
-// Total returns the balance of an account that is not guarded over all its dimensions.
+// Total returns the balance of an account that is not guarded, over all its dimensions.
 func Total(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset) (money.Amount, error) {
 	units, err := sumAccount(ctx, tx, companyID, c, a)
 	if c.creditNormal() {
@@ -374,22 +377,22 @@ func Total(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Ass
 // TrialLine is the total of an account in one asset.
 type TrialLine struct {
 	Code  Code
-	Debit money.Amount // debits less credits; negative for a credit balance
+	Debit money.Amount // debits minus credits; negative for a credit balance
 }
 
-// Report is the outcome of Check.
+// Report is the result of [Check].
 type Report struct {
 	Journals int64
 	Lines    int64
 	Trial    []TrialLine
-	Problems []string // descriptions of the contradictions; empty if the ledger is consistent
-	// Differences has the accounts whose balance is not the sum of their lines. Problems describes them, too.
+	Problems []string // descriptions of contradictions; empty if the ledger is consistent
+	// Differences has the accounts whose balance is not the sum of their lines. Problems also describes them.
 	Differences []Difference
 }
 
-// Check verifies the ledger from its rows: every journal has lines and balances per asset, every guarded balance is the
-// sum of its lines and not negative, the operator's balances are the sums of its accounts, and the trial balance of
-// each asset is 0.
+// Check verifies the ledger from its rows: every journal has lines and balances per asset, every guarded balance is
+// the sum of its lines and not negative, the operator's balances are the sums of its accounts, and the trial balance
+// of each asset is 0.
 func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 	var r Report
 	problems, err := findProblems(ctx, tx)
@@ -437,8 +440,8 @@ func Check(ctx context.Context, tx *db.Tx) (Report, error) {
 // ErrWrong reports that [Check] found problems.
 var ErrWrong = errors.New("the ledger is inconsistent")
 
-// WalletOf returns the account and dimension for an asset at a place: a chain, "lightning", or a bank account. Bitcoin
-// has separate accounts; all other coins share one that has a dimension per chain.
+// WalletOf returns the account and dimension for an asset at a place: a chain, "lightning", or a bank account.
+// Bitcoin has accounts of its own; all other coins share one account with a dimension per chain.
 func WalletOf(asset money.Asset, place string) (Code, string) {
 	switch {
 	case asset == money.BTC && place == "lightning":

@@ -29,7 +29,7 @@ type Month struct {
 	ClosedAt   time.Time
 }
 
-// ClosePeriods stores the closing balances of every past month of every company, each month in a separate transaction.
+// ClosePeriods stores the closing balances of every past month of every company, each month in its own transaction.
 // No journal is posted in a closed month.
 func ClosePeriods(ctx context.Context, d *db.DB) error {
 	var now time.Time
@@ -54,20 +54,20 @@ func ClosePeriods(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// unclosed is a company and its first month that is not closed.
+// unclosed is a company with its first month that is not closed.
 type unclosed struct {
 	company string
 	from    time.Time
 }
 
-// CheckClosings verifies the last two closed months of every company: each stored balance is the sum of its lines, and
-// the balances of a month add up to 0 per asset. It returns a description of each difference.
+// CheckClosings verifies the last two closed months of every company: each stored balance must be the sum of its
+// lines, and the balances of a month must sum to 0 per asset. It returns a description of each difference.
 func CheckClosings(ctx context.Context, tx *db.Tx) ([]string, error) {
 	since := monthOf(monthOf(tx.Now()).AddDate(0, 0, -1)).AddDate(0, -1, 0)
 	return changedMonths(ctx, tx, since)
 }
 
-// set parses a month such as 2026-01.
+// set sets Begin and End from a month such as 2026-01.
 func (m *Month) set(text string) (err error) {
 	if m.Begin, err = time.Parse(monthLayout, text); err != nil {
 		return errors.Join(fmt.Errorf("ledger: invalid month %q", text), err)

@@ -22,21 +22,21 @@ type Entry struct {
 	BookedAt time.Time
 }
 
-// Ref returns a text that identifies the entry among those of its account, for Period.Page.
+// Ref returns a text that identifies the entry among the entries of its account, for Period.Page.
 func (e Entry) Ref() string { return e.JournalID + "." + string(e.Amount.Asset()) }
 
-// Period selects a page of an account's entries.
+// Period selects entries of an account and a page of them.
 type Period struct {
 	Asset    money.Asset // "" for all assets
 	From, To time.Time   // selects entries posted at From or later and before To; a zero time is no bound
 	Oldest   bool        // oldest first; otherwise newest first
-	Page     db.Page     // After is an Entry.Ref of the same order
+	Page     db.Page     // After is an Entry.Ref from a page in the same order
 }
 
 // Totals sums the entries of an account in one asset over a period.
 type Totals struct {
 	Opening money.Amount // balance before the period
-	In, Out money.Amount // sums of the positive and of the negative entries; both are positive
+	In, Out money.Amount // sums of the positive and of the negative entries, both as positive amounts
 	Count   int64        // number of entries
 }
 
@@ -49,7 +49,8 @@ func (t Totals) Closing() (money.Amount, error) {
 	return sum.Sub(t.Out)
 }
 
-// Since is what changed an account of a company without a dimension between two journals of the same source type.
+// Since describes the changes of a company's account without a dimension between two journals of the same source
+// type.
 type Since struct {
 	Opening money.Amount // balance after the earlier journal, 0 if there is none
 	Closing money.Amount // balance before the later journal
@@ -66,14 +67,14 @@ type Change struct {
 	Count      int64
 }
 
-// RevenueEntry is an entry with what the same journal credited to fee revenue (4000) in the same asset.
+// RevenueEntry is an entry with the amount that the same journal credited to fee revenue (4000) in the same asset.
 type RevenueEntry struct {
 	Entry
 
 	Revenue money.Amount
 }
 
-// account selects entries of an account by their numbers, without both ends.
+// account selects the entries of an account whose numbers are strictly between after and before.
 type account struct {
 	companyID     string
 	code          Code

@@ -21,10 +21,10 @@ func insertJournals(ctx context.Context, tx *db.Tx, journals, movements [][]any)
 	return tx.Insert(ctx, "operator_movements", []string{"company_id", "journal_id", "asset", "amount"}, movements)
 }
 
-// OperatorBalances returns the operator's available balance of each of some assets, or of all assets if none is given.
-// It is the content of the wallets and bank accounts less the liabilities to companies, payees and payers; money at
-// exchanges is not available. If it is negative, the operator has to add that amount before all liabilities can be
-// paid. Use [DebitOperator] to spend from a balance.
+// OperatorBalances returns the operator's available balance of each given asset, or of all assets if none is given.
+// It is the content of the wallets and bank accounts minus the liabilities to companies, payees and payers; money at
+// exchanges is not available. If the balance is negative, the operator must add that amount before all liabilities
+// can be paid. Use [DebitOperator] to spend from a balance.
 func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (map[money.Asset]money.Amount, error) {
 	ctx = db.AcrossCompanies(ctx, "the operator's own funds are stored by company")
 	all := map[money.Asset]money.Amount{}
@@ -63,11 +63,11 @@ func OperatorBalances(ctx context.Context, tx *db.Tx, assets ...money.Asset) (ma
 	return all, nil
 }
 
-// rollUpBatch is the number of movements that one statement reads at most.
+// rollUpBatch is the largest number of movements that one statement reads.
 const rollUpBatch = 5_000
 
 // rollUp locks the operator's balance of an asset, adds at most limit movements to it and returns their number. It
-// locks before it reads, so that no movement is counted twice.
+// locks the balance before it reads, so that no movement is counted twice.
 func rollUp(ctx context.Context, tx *db.Tx, a money.Asset, limit int) (int, error) {
 	ctx = db.AcrossCompanies(ctx, "the operator's own funds are stored by company")
 	if _, err := tx.Exec(ctx, `INSERT INTO operator_balances (asset, balance) VALUES ($1, 0)
@@ -91,7 +91,7 @@ func rollUp(ctx context.Context, tx *db.Tx, a money.Asset, limit int) (int, erro
 	return len(movements), err
 }
 
-// unsummed returns the assets that have movements outside the operator's balance.
+// unsummed returns the assets that have movements which are not yet added to the operator's balance.
 func unsummed(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
 	rows, err := tx.Query(ctx, "SELECT DISTINCT asset FROM operator_movements ORDER BY asset")
 	return db.Collect(rows, err, func(r *db.Rows) (a money.Asset, err error) {
@@ -101,8 +101,8 @@ func unsummed(ctx context.Context, tx *db.Tx) ([]money.Asset, error) {
 	})
 }
 
-// raiseBalances adds the positive deltas to the balances. It locks the rows of all keys, and inserts the missing ones.
-// It returns the last entry that each account had before, or ErrDiffers if that is not the account's balance.
+// raiseBalances adds the positive deltas to the balances. It locks the rows of all keys, and inserts missing rows. It
+// returns the previous entry of each account, or ErrDiffers if the entry's balance is not the account's balance.
 func raiseBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, changes map[balanceKey]change) (
 	map[balanceKey]entry, error) {
 	rows := make([][]any, len(keys))
@@ -126,7 +126,8 @@ func raiseBalances(ctx context.Context, tx *db.Tx, keys []balanceKey, changes ma
 			},
 		})
 	}
-	// A separate statement, which sees the lines of the transactions for whose locks the first one waited.
+	// This statement is separate, so that it sees the lines of the transactions for whose locks the first statement
+	// waited.
 	for values, args := range db.BindRows(tx, rows, 1) {
 		all = append(all, db.Statement{
 			Query: `WITH v (company_id, code, dim, asset, raise, lines) AS (` + values + `)
@@ -200,15 +201,15 @@ func guardedBalance(ctx context.Context, tx *db.Tx, companyID string, c Code, di
 	return units, err
 }
 
-// HasMoney reports whether any guarded account of a company or a user has a balance, such as its own money, or money
-// that is owed to its payees.
+// HasMoney reports whether any guarded account of a company or a user has a balance, such as its own money or money
+// owed to its payees.
 func HasMoney(ctx context.Context, tx *db.Tx, companyID string) (has bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM ledger_balances WHERE company_id = $1 AND balance <> 0)",
 		companyID).Scan(&has)
 	return has, err
 }
 
-// sumLines returns the debits less the credits of one dimension of an account.
+// sumLines returns the debits minus the credits of one dimension of an account.
 func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim string, a money.Asset) (units int64,
 	err error,
 ) {
@@ -218,14 +219,14 @@ func sumLines(ctx context.Context, tx *db.Tx, companyID string, c Code, dim stri
 	return units, err
 }
 
-// sumAccount returns the debits less the credits of an account over all dimensions.
+// sumAccount returns the debits minus the credits of an account over all dimensions.
 func sumAccount(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset) (units int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(amount), 0) AS BIGINT) FROM ledger_lines
 		WHERE company_id = $1 AND code = $2 AND asset = $3`, companyID, string(c), string(a)).Scan(&units)
 	return units, err
 }
 
-// findProblems returns a description of each row that contradicts another, at most 100 of each kind.
+// findProblems returns descriptions of rows that contradict each other, at most 100 of each kind.
 func findProblems(ctx context.Context, tx *db.Tx) ([]string, error) {
 	var problems []string
 	for _, q := range []struct{ text, query string }{
@@ -260,10 +261,11 @@ func count(ctx context.Context, tx *db.Tx) (journals, lines int64, err error) {
 	return journals, lines, err
 }
 
-// DimensionBalance is the balance of one dimension of an account in one asset, for example of a network or a bank.
+// DimensionBalance is the balance of one dimension of an account in one asset, for example of a network or a bank
+// account.
 type DimensionBalance struct {
 	Dim    string
-	Amount money.Amount // balance as debits less credits
+	Amount money.Amount // debits minus credits
 }
 
 // ByDimension returns the balances of an account by dimension, over all companies.
@@ -287,7 +289,7 @@ type Movement struct {
 	BookedAt                      time.Time
 }
 
-// EachMovement calls f with every change of an account, over all companies.
+// EachMovement calls f with every movement of an account, over all companies.
 func EachMovement(ctx context.Context, tx *db.Tx, c Code, f func(Movement)) error {
 	rows, err := tx.Query(ctx, `SELECT l.dim, l.asset, j.source_type, j.source_id, j.purpose, j.booked_at,
 			CAST(SUM(l.amount) AS BIGINT)
@@ -348,7 +350,7 @@ func (p Period) bounds() (from, to int64) {
 	return from, to
 }
 
-// PeriodTotals totals the entries of a liability account of a company over a period. The period must have an asset.
+// PeriodTotals sums the entries of a company's liability account over a period. The period must have an asset.
 func PeriodTotals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (t Totals, err error) {
 	from, to := p.bounds()
 	var opening, in, out int64
@@ -362,8 +364,8 @@ func PeriodTotals(ctx context.Context, tx *db.Tx, companyID string, c Code, p Pe
 	return t, err
 }
 
-// Statement returns a page of the entries of a liability account of a company, and the number of entries in the period.
-// The balances include entries before the period.
+// Statement returns a page of the entries of a company's liability account, and the number of entries in the period.
+// The balances of the entries include entries before the period.
 func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Period) (found []Entry, total int64,
 	err error,
 ) {
@@ -407,7 +409,7 @@ func Statement(ctx context.Context, tx *db.Tx, companyID string, c Code, p Perio
 	return found, total, err
 }
 
-// Posted is a journal as it was posted. The amounts of its lines are positive for debits and negative for credits.
+// Posted is a stored journal. The amounts of its lines are positive for debits and negative for credits.
 type Posted struct {
 	JournalID, SourceType, SourceID, Purpose string
 
@@ -439,7 +441,7 @@ func JournalsBetween(ctx context.Context, tx *db.Tx, companyID string, from, to 
 	return all, err
 }
 
-// AssetsBetween returns the assets of a company's lines on some accounts that were posted in [from, to), sorted.
+// AssetsBetween returns the assets of a company's lines on the given accounts that were posted in [from, to), sorted.
 func AssetsBetween(ctx context.Context, tx *db.Tx, companyID string, codes []Code, from, to time.Time) ([]money.Asset,
 	error) {
 	args := []any{companyID, db.Micros(from), db.Micros(to)}
@@ -457,8 +459,9 @@ func AssetsBetween(ctx context.Context, tx *db.Tx, companyID string, codes []Cod
 	})
 }
 
-// EntriesSince returns what changed an account between a journal and the one before it of the same source type. The
-// account is a guarded liability account without a dimension. It returns db.ErrNoRows if the journal did not change it.
+// EntriesSince returns the changes of an account between a journal and the previous journal of the same source type.
+// The account must be a guarded liability account without a dimension. EntriesSince returns db.ErrNoRows if the
+// journal did not change the account.
 func EntriesSince(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.Asset, sourceType, sourceID,
 	purpose string) (Since, error) {
 	s := Since{Opening: money.Zero(a), Closing: money.Zero(a), account: account{companyID: companyID, code: c, asset: a}}
@@ -509,7 +512,7 @@ func (s Since) Entries(ctx context.Context, tx *db.Tx, page db.Page) ([]RevenueE
 	})
 }
 
-// numbered selects the entries of an account between two of them.
+// numbered selects the entries of an account whose numbers are between two numbers.
 const numbered = `SELECT l.entry, l.journal_id, j.source_type, j.source_id, j.purpose, j.booked_at,
 		-l.amount AS net, l.balance, CAST(COALESCE((SELECT -SUM(f.amount) FROM ledger_lines f
 			WHERE f.company_id = l.company_id AND f.journal_id = l.journal_id AND f.asset = l.asset AND f.code = $6), 0)
@@ -528,8 +531,8 @@ type OpenItem struct {
 	Since          time.Time // time of the first line
 }
 
-// OpenItems returns the balances of a liability account that are not 0, over all companies, oldest first. It is for
-// staff.
+// OpenItems returns the balances of a liability account by company and dimension, over all companies, that are not 0,
+// oldest first. It is for staff.
 func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, error) {
 	rows, err := tx.Query(ctx, `SELECT l.company_id, l.dim, l.asset, CAST(-SUM(l.amount) AS BIGINT), MIN(j.booked_at)
 		FROM ledger_lines l JOIN ledger_journals j ON j.company_id = l.company_id AND j.journal_id = l.journal_id
@@ -544,8 +547,8 @@ func OpenItems(ctx context.Context, tx *db.Tx, c Code, limit int) ([]OpenItem, e
 	})
 }
 
-// unclosedOf returns the companies that have journals, each with the month after its last closed month, or the month of
-// its first journal.
+// unclosedOf returns the companies that have journals, each with its first month that is not closed: the month after
+// its last closed month or else the month of its first journal.
 func unclosedOf(ctx context.Context, tx *db.Tx) ([]unclosed, error) {
 	rows, err := tx.Query(ctx, `SELECT j.company_id, MIN(j.booked_at),
 			COALESCE((SELECT MAX(m.month) FROM period_closings m WHERE m.company_id = j.company_id), '')
@@ -597,7 +600,8 @@ func Closings(ctx context.Context, tx *db.Tx, companyID string, c Code, a money.
 	})
 }
 
-// changedMonths compares the closed months since a time with their lines, and describes each difference.
+// changedMonths compares the closed months since a time with their lines, and returns a description of each
+// difference.
 func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []string, err error) {
 	rows, err := tx.Query(ctx, "SELECT DISTINCT month FROM period_closings WHERE month >= $1 ORDER BY month",
 		since.Format(monthLayout))
@@ -635,7 +639,7 @@ func changedMonths(ctx context.Context, tx *db.Tx, since time.Time) (problems []
 	return problems, nil
 }
 
-// selectDebts returns the companies' debts that match a condition.
+// selectDebts returns the debts that meet a condition.
 func selectDebts(ctx context.Context, tx *db.Tx, where string, args ...any) ([]Debt, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, dim, asset, CAST(SUM(amount) AS BIGINT) FROM ledger_lines
 		WHERE code = '1300' AND `+where+`
@@ -656,7 +660,8 @@ func debtsOf(ctx context.Context, tx *db.Tx, companyID string) ([]Debt, error) {
 	return selectDebts(ctx, tx, "company_id = $1", companyID)
 }
 
-// maxDifferences is the number of accounts that are frozen at once. More mean that the whole ledger needs repair.
+// maxDifferences is the largest number of accounts that are frozen in one run. More differences mean that the whole
+// ledger needs repair.
 const maxDifferences = 100
 
 // compareBalances returns the guarded accounts whose balance is not the sum of their lines, at most maxDifferences.

@@ -5,7 +5,7 @@ import "slices"
 // Asset is the code of a currency, fiat (ISO 4217) or crypto.
 type Asset string
 
-// The assets that code names. The table below has all of them.
+// Assets that the code refers to by name. The table below has all assets.
 const (
 	USD  Asset = "USD"
 	EUR  Asset = "EUR"
@@ -25,8 +25,8 @@ type assetInfo struct {
 	crypto   bool
 }
 
-// assets are all assets. A table of our own is necessary because libraries deviate from ISO 4217 (IQD) or lack new
-// codes (XCG). Fiat exponents are ISO 4217 minor units. Crypto exponents are at most 9, so that amounts fit into
+// assets are all assets. The service has a table of its own, because libraries deviate from ISO 4217 (IQD) or lack
+// new codes (XCG). Fiat exponents are ISO 4217 minor units. Crypto exponents are at most 9, so that amounts fit into
 // int64: ETH is stored in gwei.
 var assets = func() map[Asset]assetInfo {
 	m := map[Asset]assetInfo{

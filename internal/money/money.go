@@ -1,7 +1,7 @@
-// Package money defines amounts, in whole minor units, and exchange rates, in decimal. It uses no floating point.
+// Package money defines amounts, in whole minor units, and exchange rates, as decimals. It uses no floating point.
 //
-// An Amount includes its asset, so amounts of different assets are never added by mistake. Units are int64 (USD cents,
-// satoshi, gwei); operations return an error on overflow.
+// An Amount includes its asset, so amounts of different assets cannot be added by mistake. Units are int64 (US cents,
+// satoshis, gwei); operations return an error on overflow.
 package money
 
 import (
@@ -24,8 +24,8 @@ var (
 	ErrNotANumber  = apierr.New(apierr.Invalid, "invalid_type", "The amount must be a decimal number, for example 12.50.")
 )
 
-// maxDigits is the maximum number of digits of an amount. It is checked before any arithmetic, so that "1e999999999"
-// is cheap to reject.
+// maxDigits is the maximum number of digits of an amount. It is checked before any arithmetic, so that rejecting a
+// text such as "1e999999999" takes no time.
 const maxDigits = 40
 
 // Amount is a number of units of an asset. The zero Amount has no asset and equals only itself.
@@ -40,8 +40,8 @@ func New(a Asset, units int64) Amount { return Amount{a, units} }
 // Zero returns the zero amount of an asset.
 func Zero(a Asset) Amount { return Amount{a, 0} }
 
-// Parse parses a decimal such as "12.5". Exponents ("1e2") are valid, as in JSON. It returns ErrPrecision for more
-// decimals than the asset has, except trailing zeros, and ErrTooLarge outside int64.
+// Parse parses a decimal such as "12.5". Exponents ("1e2") are valid, as in JSON. It returns ErrPrecision if the text
+// has more decimals than the asset, apart from trailing zeros, and ErrTooLarge if the amount is outside int64.
 func Parse(a Asset, text string) (Amount, error) {
 	d, err := parseDecimal(text)
 	if err != nil {
@@ -111,10 +111,10 @@ func (x Amount) Cmp(y Amount) int {
 	return 0
 }
 
-// String returns the amount as a decimal with all decimals of the asset and without its code: "12.50".
+// String returns the amount as a decimal with all decimals of the asset, such as "12.50", without the asset's code.
 func (x Amount) String() string { return string(x.Append(nil)) }
 
-// Append appends the result of String to a text.
+// Append appends the amount, in the format of String, to a text.
 func (x Amount) Append(text []byte) []byte {
 	size := uint64(x.units)
 	if x.units < 0 {
@@ -151,14 +151,14 @@ func Sum(a Asset, xs ...Amount) (Amount, error) {
 	return total, nil
 }
 
-// Fraction returns x * num / den, rounded once.
+// Fraction returns x × num / den, rounded once.
 func (x Amount) Fraction(num, den int64, mode Rounding) (Amount, error) {
 	n := new(big.Int).Mul(big.NewInt(x.units), big.NewInt(num))
 	return fromBig(x.asset, divide(n, big.NewInt(den), mode))
 }
 
 // Split divides x by weights so that the shares sum to x: each share is rounded down, and the remaining units go to
-// the shares with the largest remainders, the first one if equal. Weights must not be negative or all 0.
+// the shares with the largest remainders, in order if remainders are equal. Weights must not be negative, or all 0.
 func (x Amount) Split(weights []int64) ([]Amount, error) {
 	if x.units < 0 {
 		return nil, fmt.Errorf("money: splitting a negative amount")

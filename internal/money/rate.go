@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// rateDecimals is the number of decimals of a rate: at least 8 significant digits for the smallest price that is
-// quoted (one satoshi is about 0.0005 USD).
+// rateDecimals is the number of decimals of a rate. It leaves at least 8 significant digits for the smallest price
+// that is quoted (one satoshi is about 0.0005 USD).
 const rateDecimals = 16
 
-// Rate is the price of one whole unit of base in quote: 50000 USD for one BTC. A Rate from ParseRate is positive; the
-// zero Rate means that there is none.
+// Rate is the price of one whole unit of base in quote, such as 50000 USD for one BTC. A Rate from ParseRate is
+// positive; the zero Rate means that there is no rate.
 type Rate struct {
 	base, quote Asset
 	scaled      string // price * 10^rateDecimals as decimal digits; a string keeps Rate comparable
@@ -90,7 +90,7 @@ func (r Rate) Convert(x Amount, mode Rounding) (Amount, error) {
 	return fromBig(to, divide(num, den, mode))
 }
 
-// Inverse returns the price of one quote in base, rounded to 16 decimals.
+// Inverse returns the price of one unit of the quote in the base, rounded to 16 decimals.
 func (r Rate) Inverse() (Rate, error) {
 	return makeRate(r.quote, r.base, divide(pow10(2*rateDecimals), r.big(), HalfEven))
 }
@@ -103,7 +103,7 @@ func (r Rate) Cross(s Rate) (Rate, error) {
 	return makeRate(r.base, s.quote, divide(new(big.Int).Mul(r.big(), s.big()), pow10(rateDecimals), HalfEven))
 }
 
-// WithSpread returns the rate increased (up) or decreased by basis points.
+// WithSpread returns the rate increased (up) or decreased by bps basis points.
 func (r Rate) WithSpread(bps int64, up bool) (Rate, error) {
 	factor := 10_000 - bps
 	if up {

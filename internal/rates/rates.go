@@ -1,17 +1,18 @@
-// Package rates provides current exchange rates between assets, or an error instead of an unreliable one.
+// Package rates provides current exchange rates between assets. If no reliable rate is known, it returns an error.
 //
-// A [Source] observes prices in USD. A [Refresher] fetches all sources outside of transactions, computes for each asset
-// the median of the sources that agree, and stores it with its expiration. [Latest] reads stored prices and converts
-// between assets through USD. It returns [ErrUnavailable] if a price is missing or expired. [Past] values what was paid
-// before, from a history of one price per asset and hour.
+// A [Source] observes prices in USD. A [Refresher] fetches the prices of all sources outside of transactions,
+// computes for each asset the median of the sources that agree, and stores it with its expiration. [Latest] reads
+// stored prices and converts between assets through USD. It returns [ErrUnavailable] if a price is missing or
+// expired. [Past] returns past prices, for the valuation of past payments, from a history of one price per asset and
+// hour.
 //
 // A price is acceptable if
 //
-//   - it is positive and not older than its limit: 60 seconds for crypto, 5 days for fiat, because the reference rates
-//     of the Thursday before Easter are valid until Tuesday;
+//   - it is positive and not older than its limit: 60 seconds for crypto, 5 days for fiat, because the reference
+//     rates of the Thursday before Easter are valid until Tuesday;
 //   - it deviates by at most 2 % from the median of all sources; other sources are ignored;
-//   - for crypto, at least two sources agree. Fiat has one source, so a fiat price must not differ from the stored one
-//     by more than 10 % unless the stored one has expired.
+//   - for crypto, at least two sources agree. Fiat has one source, so a fiat price must not differ from the stored
+//     price by more than 10 % unless the stored price has expired.
 //
 // Otherwise the stored price remains until it expires. The package adds no spread, does not round amounts and does not
 // guarantee prices for later; see package quote.
@@ -32,14 +33,14 @@ const (
 	FiatLimit   = 5 * 24 * time.Hour
 )
 
-// ErrUnavailable is returned if there is no reliable price. It is temporary.
+// ErrUnavailable is returned if no reliable price is known. The condition is temporary.
 var ErrUnavailable = apierr.New(apierr.Unavailable, "rate_unavailable",
 	"No reliable exchange rate is available. Try again in a minute.")
 
 // Price is the price that a source observed, in USD per whole unit of Rate's base.
 type Price struct {
 	Rate money.Rate
-	At   time.Time // time of the observation; zero if the source does not state it, which means now
+	At   time.Time // time of the observation; zero if the source does not state it and the price is current
 }
 
 // Source observes prices. It must be safe for concurrent use.
@@ -62,8 +63,8 @@ type Stored struct {
 // Key returns the prefetch key of the price of an asset.
 func Key(a money.Asset) db.Prefetch { return prices.Prefetch(a) }
 
-// Latest returns the price of one whole base in quote. It returns ErrUnavailable if the price of either is missing or
-// too old.
+// Latest returns the price of one whole unit of base in quote. It returns ErrUnavailable if the price of base or
+// quote is missing or too old.
 func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate, error) {
 	if base == quote {
 		return money.ParseRate(base, quote, "1")
@@ -86,8 +87,9 @@ func Latest(ctx context.Context, tx *db.Tx, base, quote money.Asset) (money.Rate
 	return b.Cross(q)
 }
 
-// Past returns the price of one whole base in quote at a time in the past, from the history of one price per hour. It
-// returns ErrUnavailable if there is no history of one of them. The price is for reports; nothing is exchanged at it.
+// Past returns the price of one whole unit of base in quote at a time in the past, from the history of one price per
+// hour. It returns ErrUnavailable if there is no history of base or quote. The price is for reports; it must not be
+// used for exchanges.
 func Past(ctx context.Context, tx *db.Tx, base, quote money.Asset, at time.Time) (money.Rate, error) {
 	var both [2]money.Rate
 	for i, a := range [2]money.Asset{base, quote} {

@@ -19,11 +19,11 @@ import (
 type Refresher struct {
 	DB      *db.DB
 	Sources []Source
-	// Quorum is the number of sources that must agree on the price of a crypto asset; 0 means 2. A sandbox with its
-	// single source sets 1.
+	// Quorum is the number of sources that must agree on the price of a crypto asset; 0 means 2. A sandbox, which has
+	// only one source, sets 1.
 	Quorum int
 	// CryptoLimit and FiatLimit are the maximum ages of a price; 0 means the package's constants. A sandbox, which can
-	// advance its clock, sets long ones.
+	// advance its clock, sets long limits.
 	CryptoLimit, FiatLimit time.Duration
 	// Timeout is the timeout of all sources together; 0 means 10 seconds.
 	Timeout time.Duration
@@ -31,11 +31,11 @@ type Refresher struct {
 
 var (
 	maxDeviation = big.NewRat(2, 100)  // maximum deviation of a source's price from the median
-	maxFiatJump  = big.NewRat(10, 100) // maximum change of a fiat price since the stored one
+	maxFiatJump  = big.NewRat(10, 100) // maximum change of a fiat price from the stored price
 )
 
-// Refresh fetches the prices of all sources concurrently and stores the acceptable ones. It returns an error that
-// lists every failed source and every rejected asset, but stores the other prices.
+// Refresh fetches the prices of all sources concurrently and stores the acceptable prices. If a source failed or an
+// asset was rejected, it returns an error that lists each of them, but still stores the other prices.
 func (r *Refresher) Refresh(ctx context.Context) error {
 	observed, problems := r.fetch(ctx)
 	var rejected []error
@@ -56,13 +56,13 @@ func (r *Refresher) Refresh(ctx context.Context) error {
 	return errors.Join(slices.Concat([]error{err}, problems, rejected)...)
 }
 
-// observation is a price of a source.
+// observation is a price with the name of its source.
 type observation struct {
 	source string
 	Price
 }
 
-// fetch returns the prices of all sources, and an error for each failed one.
+// fetch returns the prices of all sources, and an error for each source that failed.
 func (r *Refresher) fetch(ctx context.Context) ([]observation, []error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Timeout, 10*time.Second))
 	defer cancel()
@@ -159,8 +159,8 @@ func value(r money.Rate) *big.Rat {
 	return v
 }
 
-// median returns the median of the observed rates. For an even number it is the mean of the middle two, so if two
-// sources disagree, both deviate from it.
+// median returns the median of the observed rates. For an even number of rates it is the mean of the middle two, so
+// if two sources disagree, both deviate from it.
 func median(all []observation) *big.Rat {
 	values := make([]*big.Rat, len(all))
 	for i, o := range all {
@@ -172,7 +172,7 @@ func median(all []observation) *big.Rat {
 	return sum.Quo(sum, big.NewRat(2, 1))
 }
 
-// far reports whether x differs from reference by more than the given part of reference.
+// far reports whether x differs from reference by more than the fraction part of reference.
 func far(x, reference, part *big.Rat) bool {
 	distance := new(big.Rat).Sub(x, reference)
 	return distance.Abs(distance).Cmp(new(big.Rat).Mul(reference, part)) > 0

@@ -28,8 +28,8 @@ const sandboxFiat = `
 
 type sandbox struct{}
 
-// Sandbox returns a source of invented, constant prices: 50,000 USD per bitcoin, 0.92 EUR per USD, and round numbers
-// for all other assets. A Refresher with only this source needs Quorum 1.
+// Sandbox returns a source of fictitious, constant prices: 50,000 USD per bitcoin, 0.92 EUR per USD, and round
+// numbers for all other assets. A Refresher that has only this source needs Quorum 1.
 func Sandbox() Source { return sandbox{} }
 
 func (sandbox) Name() string { return "sandbox" }

@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// The default base URLs of the sources. A constructor accepts a different one, for a proxy or a test; "" means the
+// The default base URLs of the sources. A constructor accepts another URL, for a proxy or a test; "" means the
 // default.
 const (
 	CoinbaseURL = "https://api.exchange.coinbase.com"
@@ -26,7 +26,7 @@ const (
 	ECBURL      = "https://www.ecb.europa.eu"
 )
 
-// maxAnswer is the maximum size of a response in bytes. The longest, the daily reference rates, has 2 KB.
+// maxAnswer is the maximum size of a response in bytes. The longest response, the daily reference rates, has 2 KB.
 const maxAnswer = 1 << 20
 
 // market is a USD pair of an exchange, with the exchange's code for it.
@@ -102,8 +102,8 @@ func get(ctx context.Context, client *http.Client, address string) ([]byte, erro
 // trimBase returns the base URL, or the default, without a slash at the end.
 func trimBase(base, published string) string { return strings.TrimRight(cmp.Or(base, published), "/") }
 
-// Coinbase returns the last trades of Coinbase Exchange: GET /products/BTC-USD/ticker. It has no USDC market, because
-// Coinbase treats USDC as USD. A nil client means http.DefaultClient.
+// Coinbase returns a source for the price of the last trade on Coinbase Exchange: GET /products/BTC-USD/ticker. It
+// has no market for USDC, because Coinbase treats USDC as USD. A nil client means http.DefaultClient.
 func Coinbase(client *http.Client, base string) Source {
 	return &exchange{
 		name: "coinbase", client: client, base: trimBase(base, CoinbaseURL),
@@ -120,8 +120,9 @@ func Coinbase(client *http.Client, base string) Source {
 	}
 }
 
-// Kraken returns the last trades of Kraken: GET /0/public/Ticker?pair=XBTUSD. Errors have status 200 and a list of
-// errors. The response names a pair differently than the request (XXBTZUSD), so each request has one pair.
+// Kraken returns a source for the price of the last trade on Kraken: GET /0/public/Ticker?pair=XBTUSD. Errors have
+// status 200 and a list of errors. The response names a pair differently than the request (XXBTZUSD), so each request
+// has one pair.
 func Kraken(client *http.Client, base string) Source {
 	return &exchange{
 		name: "kraken", client: client, base: trimBase(base, KrakenURL),
@@ -181,8 +182,9 @@ type ecb struct {
 	base   string
 }
 
-// ECB returns the euro reference rates of the European Central Bank, published each working day around 16:00 in
-// Frankfurt: GET /stats/eurofxref/eurofxref-daily.xml. They are converted to USD with the bank's USD rate.
+// ECB returns a source for the euro reference rates of the European Central Bank, which are published each working
+// day around 16:00 in Frankfurt: GET /stats/eurofxref/eurofxref-daily.xml. They are converted to USD with the bank's
+// USD rate.
 func ECB(client *http.Client, base string) Source {
 	return &ecb{client, trimBase(base, ECBURL)}
 }

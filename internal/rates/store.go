@@ -57,7 +57,7 @@ func scanStored(row interface{ Scan(dest ...any) error }) (Stored, error) {
 	return s, err
 }
 
-// save replaces stored prices. It does not replace a newer one, because two refreshers may finish in any order.
+// save replaces stored prices. It does not replace a newer price, because two refreshers may finish in any order.
 func save(ctx context.Context, tx *db.Tx, prices []Stored) error {
 	for _, n := range db.Chunks(len(prices), 64) {
 		args := make([]any, 0, n*5)
@@ -76,7 +76,7 @@ func save(ctx context.Context, tx *db.Tx, prices []Stored) error {
 	return nil
 }
 
-// keep adds prices to the history. The first price of an hour is kept.
+// keep adds prices to the history. The first price of an hour stays.
 func keep(ctx context.Context, tx *db.Tx, prices []Stored) error {
 	for _, n := range db.Chunks(len(prices), 64) {
 		args := make([]any, 0, n*3)
@@ -93,8 +93,8 @@ func keep(ctx context.Context, tx *db.Tx, prices []Stored) error {
 	return nil
 }
 
-// past returns the price of an asset in dollars at a time: the last of the history up to then, otherwise the first one
-// after it. It reports false if there is none.
+// past returns the price of an asset in dollars at a time: the last price in the history up to that time, otherwise
+// the first price after it. found is false if the history has no price.
 func past(ctx context.Context, tx *db.Tx, a money.Asset, at time.Time) (rate string, found bool, err error) {
 	for _, rest := range []string{"hour <= $2 ORDER BY hour DESC LIMIT 1", "hour > $2 ORDER BY hour LIMIT 1"} {
 		err := tx.QueryRow(ctx, "SELECT rate FROM rate_history WHERE asset = $1 AND "+rest, string(a),

@@ -14,7 +14,7 @@ import (
 
 var errPeriod = apierr.New(apierr.Invalid, "invalid_parameter", "The end of the period must be after its start.")
 
-// Statement is the statement of one currency over a period. Closing is Opening plus In less Out.
+// Statement is the statement of one currency over a period. Closing is Opening plus In minus Out.
 type Statement struct {
 	CompanyID        string
 	Currency         money.Asset
@@ -25,8 +25,8 @@ type Statement struct {
 	Total            int64         // number of transactions on all pages
 }
 
-// StatementOf returns the statement that a filter selects; its currency is required. A period without a start starts
-// with the month of its end. A period without an end ends now.
+// StatementOf returns the statement that a filter selects; the filter's currency is required. A period without a
+// start begins with the month of its end. A period without an end ends now.
 func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) (Statement, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -64,8 +64,8 @@ func StatementOf(ctx context.Context, tx *db.Tx, by identity.Principal, companyI
 	return s, err
 }
 
-// StatementCurrencies returns the currencies that have a balance of the principal's company now, or whose balance
-// changed in [from, to), sorted.
+// StatementCurrencies returns the currencies in which the principal's company has a balance now, or in which its
+// balance changed in [from, to), sorted.
 func StatementCurrencies(ctx context.Context, tx *db.Tx, by identity.Principal, from, to time.Time) ([]money.Asset,
 	error) {
 	company, err := by.Company("")
@@ -84,15 +84,15 @@ func StatementCurrencies(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return slices.Compact(all), err
 }
 
-// MaxStatementLines is the number of lines that WholeStatement returns at most.
+// MaxStatementLines is the largest number of lines that WholeStatement returns.
 const MaxStatementLines = 10_000
 
 // ErrTooLong is returned for a statement with more than MaxStatementLines lines.
 var ErrTooLong = apierr.New(apierr.Invalid, "statement_too_long",
 	"This period has too many lines for one file. Choose a shorter one.")
 
-// WholeStatement returns the statement that a filter selects with all its lines, or an error if they are too many for
-// one file.
+// WholeStatement returns the statement that a filter selects with all its lines. It returns ErrTooLong if there are
+// more than MaxStatementLines.
 func WholeStatement(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) (Statement,
 	error) {
 	f.Page = db.Page{PerPage: MaxStatementLines}
@@ -109,7 +109,7 @@ type Month struct {
 	Closing    money.Amount
 }
 
-// maxMonths is the number of closed months that Months returns at most.
+// maxMonths is the largest number of closed months that Months returns.
 const maxMonths = 24
 
 // Months returns the closed months of the available balance in a currency, newest first.

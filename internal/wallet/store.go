@@ -10,7 +10,8 @@ import (
 
 const columns = "wallet_id, currency, status, reason, address, version, created_at"
 
-// insert stores a request, and reports false if the company has a wallet in the currency that was not rejected.
+// insert stores a request for a wallet. It returns false if the company already has a wallet in the currency, apart
+// from rejected ones.
 func insert(ctx context.Context, tx *db.Tx, w Wallet) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO wallets (company_id, `+columns+`, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) ON CONFLICT DO NOTHING`,
@@ -52,7 +53,7 @@ func list(ctx context.Context, tx *db.Tx, companyID string) ([]Wallet, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (Wallet, error) { return scan(companyID, r.Scan) })
 }
 
-// update stores a state, provided that the wallet has the version that was read.
+// update stores a wallet's state. It fails if the wallet has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, w Wallet, to State, reason string) error {
 	n, err := tx.Exec(ctx, `UPDATE wallets
 		SET status = $1, reason = $2, address = $3, version = version + 1, updated_at = $4

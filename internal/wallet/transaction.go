@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Types of transactions. A transaction of any other source has its source type as type.
+// Types of transactions. For any other source, the type is the source type of the journal.
 const (
 	PayrollFunding   = "payroll_funding"     // the balance funded a payroll
 	PayrollSurplus   = "payroll_surplus"     // a payment for a payroll was too large or too late
@@ -25,12 +25,12 @@ const (
 	ClaimPayment     = "claim_payment"       // a claim was paid
 	ClaimReverted    = "claim_reverted"      // a reorganization reversed a claim's payment
 	ClaimRefund      = "claim_refund"        // the company refunded a part of a paid claim
-	ClaimRefundEnded = "claim_refund_undone" // such a refund was canceled before the payer accepted it
+	ClaimRefundEnded = "claim_refund_undone" // a claim refund was canceled before the payer accepted it
 	Settlement       = "settlement"          // money of claims was settled to the balance
 	Withdrawal       = "withdrawal"          // the company withdrew money
 	WithdrawalUndone = "withdrawal_undone"   // a withdrawal ended without payment, or was returned
 	DirectDebit      = "direct_debit"        // money was collected from the company's bank account
-	DebitReturned    = "direct_debit_return" // the bank took such money back
+	DebitReturned    = "direct_debit_return" // the bank took the money of a direct debit back
 	Debt             = "debt"                // a debt was settled from the balance
 )
 
@@ -39,7 +39,7 @@ type Transaction struct {
 	ID          string
 	Type        string
 	Description string
-	Amount      money.Amount // the change of the balance, negative for a debit
+	Amount      money.Amount // change of the balance; negative for a debit
 	Balance     money.Amount // the balance after the transaction
 	SourceType  string       // kind of the object: payroll, claim, bank_deposit, ...
 	SourceID    string
@@ -48,10 +48,10 @@ type Transaction struct {
 	At          time.Time
 }
 
-// Ref returns a text that identifies the transaction among those of its list, for Filter.Page.
+// Ref returns a text that identifies the transaction within its list, for Filter.Page.
 func (t Transaction) Ref() string { return t.ID + "." + string(t.Amount.Asset()) }
 
-// Filter selects a page of transactions.
+// Filter selects transactions and a page of them.
 type Filter struct {
 	Claims   bool      // selects the balance of claims instead of the available balance
 	Currency string    // "" for all; a statement requires one
@@ -83,7 +83,8 @@ func (f Filter) asset() (money.Asset, error) {
 	return a, nil
 }
 
-// Transactions returns a page of a company's transactions, newest first, and the number of all that the filter selects.
+// Transactions returns a page of a company's transactions, newest first, and the number of all transactions that the
+// filter selects.
 func Transactions(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, f Filter) ([]Transaction,
 	int64, error,
 ) {
@@ -109,7 +110,7 @@ func transactions(entries []ledger.Entry) []Transaction {
 	return all
 }
 
-// newTransaction describes a ledger entry. docs/ledger.md lists the sources and purposes of journals.
+// newTransaction converts a ledger entry to a transaction. docs/ledger.md lists the sources and purposes of journals.
 func newTransaction(e ledger.Entry) Transaction {
 	t := Transaction{
 		ID: e.JournalID, Amount: e.Amount, Balance: e.Balance, SourceType: e.SourceType, SourceID: e.SourceID,

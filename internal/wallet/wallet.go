@@ -1,18 +1,18 @@
-// Package wallet shows a company its money: available and reserved balances, transactions and statements.
+// Package wallet shows companies their money: available and reserved balances, transactions and statements.
 //
-// A wallet is a view of the ledger and stores no money. Its row names one currency of the company's available balance
-// (account 2000), so that a payroll can be funded from it by ID. A company requests a wallet:
+// A wallet is a view of the ledger and stores no money. Its row gives an ID to one currency of the company's
+// available balance (account 2000), so that a payroll can be funded from it by ID. A company requests a wallet:
 //
 //	pending → in_progress → completed
 //	   │           └──────→ rejected
 //	   ├──────────────────→ completed
 //	   └──────────────────→ rejected
 //
-// A company can have a balance in a currency without a wallet, for example after a payroll was canceled. It is shown
-// too.
+// A company can have a balance in a currency without a wallet, for example after a payroll was canceled. That balance
+// is shown too.
 //
-// A wallet in a crypto asset gets a permanent address when it is completed. Package deposit credits the coins that come
-// to the address to the available balance.
+// A wallet in a crypto asset gets a permanent address when it is completed. Package deposit credits coins paid to the
+// address to the available balance.
 package wallet
 
 import (
@@ -79,18 +79,18 @@ type Wallet struct {
 
 // Balance is a company's money in one currency.
 type Balance struct {
-	Wallet                 // only Currency is set if the company requested no wallet
+	Wallet                 // only Currency is set if the company has requested no wallet
 	Available money.Amount // can fund payrolls and be withdrawn
 	Reserved  money.Amount // reserved for payrolls that are not released
-	Claims    money.Amount // received for merchant claims and not settled
+	Claims    money.Amount // received for merchants' claims and not settled
 }
 
 type openPayload struct {
 	WalletID string `json:"wallet_id"`
 }
 
-// Request requests a wallet in a currency. A company has one wallet per currency: if there is one that was not
-// rejected, Request returns it.
+// Request requests a wallet in a currency. A company has one wallet per currency: if it already has a wallet that was
+// not rejected, Request returns that wallet.
 func Request(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, currency string) (Wallet, error) {
 	company, err := activeCompany(ctx, tx, by, companyID)
 	if err != nil {
@@ -134,15 +134,15 @@ func activeCompany(ctx context.Context, tx *db.Tx, by identity.Principal, compan
 
 // Config configures an Opener.
 type Config struct {
-	Pool            *chain.Pool       // gives out Bitcoin addresses; required
-	Accounts        chain.EVMNetworks // the EVM networks; their Pool is required if there are any
-	AllowUnverified bool              // opens wallets of companies whose verification is not approved; for a sandbox
+	Pool            *chain.Pool       // provides Bitcoin addresses; required
+	Accounts        chain.EVMNetworks // EVM networks; their Pool is required if there are any
+	AllowUnverified bool              // lets companies without an approved verification open wallets, as in a sandbox
 }
 
 // Opener decides requests for wallets.
 type Opener struct{ config Config }
 
-// New returns an Opener. It refuses a missing dependency.
+// New returns an Opener. It returns an error if a dependency is missing.
 func New(c Config) (*Opener, error) {
 	switch {
 	case c.Pool == nil:
@@ -153,8 +153,8 @@ func New(c Config) (*Opener, error) {
 	return &Opener{c}, nil
 }
 
-// Networks returns the networks on which deposits in a crypto asset are accepted, none for a bank currency. bitcoin is
-// the name of the Bitcoin network.
+// Networks returns the networks on which deposits in a crypto asset are accepted, or none for a bank currency.
+// bitcoin is the name of the Bitcoin network.
 func Networks(a money.Asset, bitcoin string, accounts chain.EVMNetworks) []string {
 	if a == money.BTC {
 		return []string{bitcoin}
@@ -172,7 +172,7 @@ func (w Wallet) lacksAddress() bool {
 	return w.State == Completed && w.Currency.IsCrypto() && w.Address == ""
 }
 
-// assignAddress takes an address from the pool for a wallet in a crypto asset that has none.
+// assignAddress assigns an address from the pool to a wallet in a crypto asset that has no address.
 func (o *Opener) assignAddress(ctx context.Context, tx *db.Tx, w *Wallet) (err error) {
 	switch {
 	case w.Address != "" || !w.Currency.IsCrypto():
@@ -225,7 +225,7 @@ func (o *Opener) Open(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return w.advance(ctx, tx, Completed, "")
 }
 
-// advance stores the next state, provided that the wallet was not changed since it was read, and emits an event.
+// advance stores the next state and emits an event. It fails if the wallet has changed since it was read.
 func (w Wallet) advance(ctx context.Context, tx *db.Tx, to State, reason string) error {
 	if err := update(ctx, tx, w, to, reason); err != nil {
 		return err
@@ -264,7 +264,7 @@ func Currency(ctx context.Context, tx *db.Tx, companyID, walletID string) (money
 	return w.Currency, nil
 }
 
-// Balances returns the company's balances in every currency that it has money in or a wallet for.
+// Balances returns the company's balances in every currency in which it has money or a wallet.
 func Balances(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) ([]Balance, error) {
 	company, err := by.Company(companyID)
 	if err != nil {

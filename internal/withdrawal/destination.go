@@ -24,23 +24,23 @@ const (
 var errDestinations = apierr.New(apierr.Conflict, "distribution_limit",
 	"A company can have ten destinations. Remove one first.")
 
-// Destination is an address or bank account of a company, to which it withdraws money.
+// Destination is an address or bank account of a company to which the company withdraws money.
 type Destination struct {
 	CompanyID, ID string
 	Label         string
 	To            destination.Destination // the address or account, masked and sealed
 	Removed       bool
-	ReadyAt       time.Time // end of the cool-down, from which the destination can be used
+	ReadyAt       time.Time // end of the cool-down; the destination can be used from then on
 	CreatedBy     string
 	CreatedAt     time.Time
 
 	version int64
 }
 
-// snapshot returns the destination as it is stored with a payout.
+// snapshot returns the destination in the form that is stored with a payout.
 func (d Destination) snapshot() (json.RawMessage, error) { return json.Marshal(d.To) }
 
-// screeningSubject returns the subject of sanctions screening: the company's name and the destination, under the
+// screeningSubject returns the subject for sanctions screening: the company's name and the destination, under the
 // destination's ID.
 func (d Destination) screeningSubject(company identity.Company) destination.ScreeningSubject {
 	return destination.ScreeningSubject{
@@ -48,13 +48,14 @@ func (d Destination) screeningSubject(company identity.Company) destination.Scre
 	}
 }
 
-// Hint describes the destination for people who know it: its label, its asset and the unmasked part of its data.
+// Hint returns a description of the destination for people who know it: its label, its asset and the unmasked part of
+// its data.
 func (d Destination) Hint() string {
 	return strings.TrimSpace(strings.Join([]string{d.Label, string(d.To.Symbol), d.To.Hint()}, " "))
 }
 
 // AddDestination adds a destination. Only a signed-in owner or administrator can add one. The caller must check that
-// the member has just shown a second factor. All owners and administrators get a mail.
+// the member has just used a second factor. All owners and administrators get a mail.
 func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Principal, label, symbol string,
 	data []byte,
 ) (Destination, error) {
@@ -62,7 +63,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if err != nil {
 		return Destination{}, err
 	}
-	// This locks the company, so that concurrent additions wait.
+	// This locks the company, so that concurrent additions wait for each other.
 	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil {
 		return Destination{}, err
 	}
@@ -76,7 +77,7 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	if len(have) >= maxDestinations {
 		return Destination{}, errDestinations.At("body", "/label")
 	}
-	label = strings.Join(strings.FieldsFunc(label, identity.Unprintable), " ") // mails contain it
+	label = strings.Join(strings.FieldsFunc(label, identity.Unprintable), " ") // mails contain the label
 	label = strings.TrimSpace(label)
 	if len(label) > maxLabel {
 		label = strings.ToValidUTF8(label[:maxLabel], "")
@@ -96,8 +97,8 @@ func (s *Service) AddDestination(ctx context.Context, tx *db.Tx, by identity.Pri
 	return d, d.notify(ctx, tx, company, mail.Added)
 }
 
-// RemoveDestination removes a destination and cancels its withdrawals that are not being paid. Removing it again is not
-// an error.
+// RemoveDestination removes a destination and cancels its withdrawals that are not being paid yet. Removing a
+// destination twice has no effect.
 func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.Principal, id string) error {
 	company, err := s.activeCompany(ctx, tx, by, "")
 	if err != nil {
@@ -130,8 +131,8 @@ func (s *Service) RemoveDestination(ctx context.Context, tx *db.Tx, by identity.
 	return d.notify(ctx, tx, company, mail.Removed)
 }
 
-// notify emits an event, and sends a mail to the company and to everyone who can change its destinations, so that an
-// unauthorized change is noticed.
+// notify emits an event, and mails the company and everyone who can change its destinations, so that an unauthorized
+// change is noticed.
 func (d Destination) notify(ctx context.Context, tx *db.Tx, company identity.Company, change string) error {
 	if err := destination.TellCompany(ctx, tx, company.ID, change, d.To); err != nil {
 		return err
@@ -152,7 +153,8 @@ func (d Destination) notify(ctx context.Context, tx *db.Tx, company identity.Com
 	return nil
 }
 
-// DestinationOf returns a destination of a company. Its ID is empty if there is none or it was removed.
+// DestinationOf returns a destination of a company, or a Destination without an ID if it does not exist or was
+// removed.
 func DestinationOf(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
 	d, err := findDestination(ctx, tx, companyID, id)
 	if d.Removed {

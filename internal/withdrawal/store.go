@@ -34,7 +34,8 @@ func scanDestination(companyID string, scan func(...any) error) (Destination, er
 	return d, json.Unmarshal([]byte(snapshot), &d.To)
 }
 
-// findDestination returns a destination of a company, also a removed one. Its ID is empty if there is none.
+// findDestination returns a destination of a company, even a removed one, or a Destination without an ID if it does
+// not exist.
 func findDestination(ctx context.Context, tx *db.Tx, companyID, id string) (Destination, error) {
 	d, err := scanDestination(companyID, tx.QueryRow(ctx, "SELECT "+destinationColumns+
 		" FROM company_destinations WHERE company_id = $1 AND destination_id = $2", companyID, id).Scan)
@@ -108,14 +109,14 @@ func lock(ctx context.Context, tx *db.Tx, companyID, id string) (Withdrawal, err
 		WHERE company_id = $1 AND withdrawal_id = $2 RETURNING `+columns, companyID, id))
 }
 
-// selectWhere returns the withdrawals that match a condition. Only the IDs of their destinations are loaded.
+// selectWhere returns a company's withdrawals that meet a condition. It loads only the IDs of their destinations.
 func selectWhere(ctx context.Context, tx *db.Tx, companyID, where string, args ...any) ([]Withdrawal, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM withdrawals WHERE company_id = $1 AND "+where,
 		append([]any{companyID}, args...)...)
 	return db.Collect(rows, err, func(r *db.Rows) (Withdrawal, error) { return scan(companyID, r.Scan) })
 }
 
-// missing returns a Withdrawal without an ID instead of ErrNotFound.
+// missing turns ErrNotFound into a Withdrawal without an ID.
 func missing(w Withdrawal, err error) (Withdrawal, error) {
 	if errors.Is(err, ErrNotFound) {
 		return Withdrawal{}, nil
@@ -161,7 +162,7 @@ func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) (some 
 	return some, total, nil
 }
 
-// update stores a withdrawal, provided that it has the state and version that were read.
+// update stores a withdrawal. It fails if the withdrawal's state or version has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 	n, err := tx.Exec(ctx, `UPDATE withdrawals
 		SET status = $4, reason = $5, tx_hash = $6, version = version + 1, updated_at = $7
@@ -175,8 +176,8 @@ func update(ctx context.Context, tx *db.Tx, w *Withdrawal, from State) error {
 	return err
 }
 
-// ListHeld returns the withdrawals of all companies that are on hold, longest first. It is for staff. Their
-// destinations have IDs only.
+// ListHeld returns the withdrawals of all companies that are on hold, the longest hold first. It is for staff. Only
+// the IDs of their destinations are set.
 func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM withdrawals WHERE status = 'on_hold'
 		ORDER BY updated_at, withdrawal_id LIMIT $1`, int64(limit))
@@ -188,7 +189,7 @@ func ListHeld(ctx context.Context, tx *db.Tx, limit int) ([]Withdrawal, error) {
 	})
 }
 
-// unsentOutputs returns the IDs of the outputs of a company's withdrawals that are not paid.
+// unsentOutputs returns the IDs of the outputs of a company's withdrawals that are being processed.
 func unsentOutputs(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT output_id FROM withdrawals WHERE company_id = $1 AND status = 'processing'
 		AND output_id <> '' ORDER BY output_id`, companyID)
@@ -203,7 +204,7 @@ func heldOutputs(ctx context.Context, tx *db.Tx, companyID string) ([]string, er
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// AwaitsRelease reports whether a withdrawal is on hold because two members of staff have to approve it.
+// AwaitsRelease reports whether a withdrawal is on hold until two staff members approve it.
 func AwaitsRelease(ctx context.Context, tx *db.Tx, companyID, id string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM withdrawals

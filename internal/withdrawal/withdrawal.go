@@ -1,9 +1,9 @@
 // Package withdrawal pays a company's available balance out to the company's own destinations.
 //
-// A destination is an address or a bank account. An owner or administrator adds it on a page after showing a second
-// factor, every owner and administrator gets a mail, and it can be used after a cool-down. So an attacker with a stolen
-// login or API key cannot withdraw to another place before the company notices. Programs can only use existing
-// destinations.
+// A destination is an address or a bank account. An owner or administrator adds a destination on a page after using a
+// second factor, every owner and administrator gets a mail, and the destination can be used only after a cool-down.
+// So an attacker with a stolen login or API key cannot withdraw to another destination before the company notices.
+// API clients can only use existing destinations.
 //
 //	pending ─┬→ processing → completed   back to processing if a reorganization reverses the payout
 //	  ↑ ↓    │       ├→ failed           not paid; the money is in the balance again
@@ -13,11 +13,11 @@
 //
 // Invariants:
 //
-//   - Creating a withdrawal debits the available balance (2000) and credits the payout payable of its output (2110). So
-//     two withdrawals, or a withdrawal and a payroll, never use the same money.
-//   - A withdrawal above the company's approval limit needs approvals, as a payroll does.
+//   - Creating a withdrawal debits the available balance (2000) and credits the debt to its output (2110). So two
+//     withdrawals, or a withdrawal and a payroll, never use the same money.
+//   - A withdrawal above the company's approval limit needs approvals, like a payroll.
 //   - The destination is screened against the sanctions lists immediately before the payout.
-//   - Removing a destination cancels the withdrawals that wait to go there.
+//   - Removing a destination cancels the withdrawals to it that are not being paid yet.
 //   - Package payout makes the payout. This package follows its state.
 package withdrawal
 
@@ -48,7 +48,7 @@ type State string
 const (
 	Pending          State = "pending"           // the withdrawal was created, and a job will process it
 	AwaitingApproval State = "awaiting_approval" // the withdrawal is above the company's approval limit
-	OnHold           State = "on_hold"           // the withdrawal waits; its reason describes the obstacle
+	OnHold           State = "on_hold"           // the withdrawal waits; Reason states the obstacle
 	Processing       State = "processing"        // the payout is queued or sent
 	Completed        State = "completed"
 	Returned         State = "returned"
@@ -64,7 +64,7 @@ var States = []State{Pending, AwaitingApproval, OnHold, Processing, Completed, R
 const (
 	ReasonApproval = "approval_required"
 	ReasonReview   = "under_review"     // sanctions screening found a match, or screening is unavailable
-	ReasonRelease  = "release_review"   // two members of staff must approve a withdrawal above the release limit
+	ReasonRelease  = "release_review"   // two staff members must approve a withdrawal above the release limit
 	ReasonFrozen   = "company_frozen"   // the company is frozen
 	ReasonOwes     = "balance_owed"     // the company owes money because a deposit was reversed
 	ReasonRemoved  = "destination_gone" // the destination was removed
@@ -81,7 +81,7 @@ const (
 
 	// retryInterval is the time between attempts to process a withdrawal that is on hold.
 	retryInterval = 10 * time.Minute
-	// minBitcoin is the smallest withdrawal in bitcoin, in satoshis: a smaller one is not worth its network fee.
+	// minBitcoin is the smallest withdrawal in bitcoin, in satoshis; a smaller withdrawal is not worth its network fee.
 	minBitcoin = 10_000
 )
 
@@ -106,17 +106,17 @@ type Config struct {
 	AllowUnverified bool              // lets companies without an approved verification withdraw, as in a sandbox
 }
 
-// Guards decide whether money may leave. All are required.
+// Guards decide whether money may be paid out. All of them are required.
 type Guards struct {
-	// Screen returns the IDs that sanctions screening blocks: of destinations, or of the company itself.
+	// Screen returns the IDs that sanctions screening blocks: IDs of destinations, or the ID of the company itself.
 	Screen func(ctx context.Context, tx *db.Tx, companyID string, all []destination.ScreeningSubject) (
 		blocked map[string]bool, err error)
-	// ReleaseApproved reports whether a withdrawal may be paid out as far as the operator is concerned: it is within the
-	// release limit, or two members of staff approved it.
+	// ReleaseApproved reports whether the operator allows a withdrawal to be paid out: it is within the release limit,
+	// or two staff members have approved it.
 	ReleaseApproved func(ctx context.Context, tx *db.Tx, companyID, withdrawalID string, amount money.Amount) (bool,
 		error)
-	// TravelRule stores the record of a payout that is about to be queued. If data is missing, it stores nothing, and
-	// returns why the withdrawal must wait, by its ID; see [payroll.Guards].
+	// TravelRule stores the record that the travel rule demands for a payout that is about to be queued. If data is
+	// missing, it stores nothing and returns, by withdrawal ID, why the withdrawal must wait; see [payroll.Guards].
 	TravelRule func(ctx context.Context, tx *db.Tx, outputs []payout.Output) (missing map[string]string, err error)
 }
 
@@ -127,7 +127,7 @@ type Service struct {
 	guards Guards
 }
 
-// New returns a Service. It refuses a missing dependency, and above all a missing guard.
+// New returns a Service. It returns an error if a dependency or a guard is missing.
 func New(c Config, g Guards) (*Service, error) {
 	switch {
 	case c.Setup.Sealer == nil:
@@ -145,13 +145,13 @@ func New(c Config, g Guards) (*Service, error) {
 // Withdrawal is a payment from a company's balance to one of its destinations.
 type Withdrawal struct {
 	CompanyID, ID        string
-	Destination          Destination // the destination as it was when the withdrawal was read
+	Destination          Destination // destination as stored when the withdrawal was read
 	Amount               money.Amount
 	State                State
 	Reason               string
 	TxHash               string
 	ExternalID           string
-	CreatedBy            string // ID of the member who created the withdrawal; "" for a program
+	CreatedBy            string // user ID of the member who created the withdrawal; "" if an API client created it
 	Approval             approval.Progress
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
@@ -164,15 +164,15 @@ type Params struct {
 	CompanyID     string
 	DestinationID string
 	AmountText    string
-	ExternalID    string // the company's own identifier, "" for none
-	Key           string // idempotency key of a form, "" for none; a second call with a key returns the first withdrawal
+	ExternalID    string // company's own identifier; "" for none
+	Key           string // idempotency key of a form; "" for none. A repeated key returns the first withdrawal.
 }
 
 type processPayload struct {
 	WithdrawalID string `json:"withdrawal_id"`
 }
 
-// IsWithdrawal reports whether an object ID is that of a withdrawal.
+// IsWithdrawal reports whether an object ID is the ID of a withdrawal.
 func IsWithdrawal(objectID string) bool { return strings.HasPrefix(objectID, prefix+"_") }
 
 // activeCompany returns the company that a principal acts for, or an error if the company cannot withdraw money.
@@ -196,8 +196,8 @@ func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Prin
 	return company, nil
 }
 
-// Create creates a withdrawal and debits the balance. [Service.Process] pays it out. A member who creates one must be
-// an owner or administrator. The caller must check that the member has just shown a second factor.
+// Create creates a withdrawal and debits the balance. [Service.Process] pays it out. A member who creates a
+// withdrawal must be an owner or administrator. The caller must check that the member has just used a second factor.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
 	w, err := s.plan(ctx, tx, by, p)
 	if err != nil || w.ID != "" {
@@ -216,8 +216,8 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		ledger.Debit(ledger.CompanyFunds, "", w.Amount), ledger.Credit(ledger.OutputPayable, w.outputID, w.Amount))
 }
 
-// Check returns the withdrawal that Create would create, or Create's error. Approval.Needed is 0 if no approval is
-// needed.
+// Check returns the withdrawal that Create would create, or Create's error. Approval.Needed is 0 if the withdrawal
+// needs no approval.
 func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
 	w, err := s.plan(ctx, tx, by, p)
 	if err != nil {
@@ -230,7 +230,7 @@ func (s *Service) Check(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	return w, err
 }
 
-// Ready returns the error that Create would return for an amount, without a check of the balance.
+// Ready returns the error that Create would return for an amount, except for an insufficient balance.
 func (s *Service) Ready(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, destinationID string,
 	amount money.Amount,
 ) error {
@@ -268,8 +268,8 @@ func checkMinimum(amount money.Amount) error {
 	return nil
 }
 
-// plan validates the parameters and returns the withdrawal without an ID. If the key was used before, it returns the
-// withdrawal of that call.
+// plan validates the parameters and returns the withdrawal without an ID. If the idempotency key was used before, it
+// returns the withdrawal of that call.
 func (s *Service) plan(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Withdrawal, error) {
 	company, err := s.activeCompany(ctx, tx, by, p.CompanyID)
 	if err != nil {
@@ -341,13 +341,13 @@ func (w *Withdrawal) enqueue(tx *db.Tx, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: w.CompanyID, Kind: JobProcess, Payload: processPayload{w.ID}, RunAt: at})
 }
 
-// waiting reports whether the payout was not queued yet.
+// waiting reports whether the payout has not been queued yet.
 func (w *Withdrawal) waiting() bool {
 	return w.State == Pending || w.State == AwaitingApproval || w.State == OnHold
 }
 
-// advance stores the next state and reason, provided that the withdrawal was not changed since it was read, and emits
-// an event. note is stored in the history; if it is empty, the reason is.
+// advance stores the next state and reason, and emits an event. It fails if the withdrawal has changed since it was
+// read. note is stored in the history; if it is empty, the reason is stored instead.
 func (w *Withdrawal) advance(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
 	from := w.State
 	w.State, w.Reason = to, reason
@@ -375,8 +375,8 @@ func (w *Withdrawal) hold(ctx context.Context, tx *db.Tx, reason string) error {
 	return w.advance(ctx, tx, OnHold, reason, "")
 }
 
-// Process queues a withdrawal's payout, or stores why it has to wait (job withdrawal.process). It runs every check each
-// time, whatever enqueued the job.
+// Process queues a withdrawal's payout, or stores why it must wait (job withdrawal.process). Each run makes all
+// checks, for whatever reason the job was enqueued.
 func (s *Service) Process(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in processPayload
 	if err := j.Decode(&in); err != nil {
@@ -425,7 +425,8 @@ func (s *Service) Process(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return s.queuePayout(ctx, tx, &w)
 }
 
-// queuePayout queues the payout of a withdrawal that passed every other check, unless its record lacks data.
+// queuePayout queues the payout of a withdrawal that passed all other checks, unless its travel rule record lacks
+// data.
 func (s *Service) queuePayout(ctx context.Context, tx *db.Tx, w *Withdrawal) error {
 	to := w.Destination.To
 	snapshot, err := w.Destination.snapshot()
@@ -450,8 +451,8 @@ func (s *Service) queuePayout(ctx context.Context, tx *db.Tx, w *Withdrawal) err
 	return payout.Add(tx, outputs)
 }
 
-// Freeze puts the unsent payouts of a company's withdrawals on hold. Withdrawals without a payout check the freeze
-// themselves.
+// Freeze puts the unsent payouts of a company's withdrawals on hold. Withdrawals without a payout check for the
+// freeze themselves.
 func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	ids, err := unsentOutputs(ctx, tx, companyID)
 	if err != nil {
@@ -460,7 +461,7 @@ func Freeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return payout.HoldOutputs(ctx, tx, companyID, ids)
 }
 
-// Unfreeze ends the holds of Freeze.
+// Unfreeze ends the holds that Freeze set.
 func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	ids, err := heldOutputs(ctx, tx, companyID)
 	if err != nil {
@@ -469,18 +470,20 @@ func Unfreeze(ctx context.Context, tx *db.Tx, companyID string) error {
 	return payout.ResumeOutputs(ctx, tx, companyID, ids)
 }
 
-// Retry enqueues the processing of a withdrawal at once, after the decision that it waited for.
+// Retry enqueues the immediate processing of a withdrawal, after a decision for which it waited.
 func Retry(tx *db.Tx, companyID, withdrawalID string) {
 	w := Withdrawal{CompanyID: companyID, ID: withdrawalID}
 	w.enqueue(tx, time.Time{})
 }
 
-// RetryReviewed retries the withdrawals of a company that wait for sanctions screening, after a match was decided.
+// RetryReviewed retries the withdrawals of a company that wait for sanctions screening, after staff decided about a
+// match.
 func RetryReviewed(ctx context.Context, tx *db.Tx, companyID string) error {
 	return retryHeld(ctx, tx, companyID, "'under_review'")
 }
 
-// RetryRecorded retries the withdrawals of a company whose records lack data, after the company provided some.
+// RetryRecorded retries the withdrawals of a company whose travel rule records lack data, after the company provided
+// some.
 func RetryRecorded(ctx context.Context, tx *db.Tx, companyID string) error {
 	return retryHeld(ctx, tx, companyID, "'travel_rule_originator', 'travel_rule_wallet', 'travel_rule_proof'")
 }
@@ -495,8 +498,8 @@ func retryHeld(ctx context.Context, tx *db.Tx, companyID, reasons string) error 
 	return err
 }
 
-// allowed reports whether a withdrawal is within the company's limit, or has its approvals. A withdrawal that waits
-// counts toward the limit, too.
+// allowed reports whether a withdrawal is within the company's approval limit or has its approvals. A waiting
+// withdrawal counts towards the limit too.
 func (w *Withdrawal) allowed(ctx context.Context, tx *db.Tx) (allowed bool, err error) {
 	if w.Approval, err = approval.ProgressOf(ctx, tx, w.subject()); err != nil {
 		return false, err
@@ -512,8 +515,8 @@ func (w *Withdrawal) subject() approval.Subject {
 	return approval.Subject{CompanyID: w.CompanyID, ID: w.ID, Creator: w.CreatedBy}
 }
 
-// Approve records a member's approval of a withdrawal that waits for it. A second approval by the same member changes
-// nothing. The caller must check that the member has just shown a second factor.
+// Approve records a member's approval of a withdrawal that waits for approval. A second approval by the same member
+// has no effect. The caller must check that the member has just used a second factor.
 func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
 	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
@@ -536,7 +539,7 @@ func (s *Service) Approve(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return w, nil
 }
 
-// Decline ends a withdrawal that waits for an approval, and returns its money to the balance.
+// Decline ends a withdrawal that waits for approval, and returns its money to the balance.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Withdrawal, error) {
 	if _, err := approval.Administrators(ctx, tx, by); err != nil {
 		return Withdrawal{}, err
@@ -551,8 +554,8 @@ func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return w, w.end(ctx, tx, Declined, "", "declined by "+by.UserID)
 }
 
-// Cancel ends a withdrawal that is not being paid, and returns its money to the balance. Canceling it again is not an
-// error. It returns payout.ErrProcessing for a withdrawal that is being paid.
+// Cancel ends a withdrawal that is not being paid, and returns its money to the balance. Canceling a withdrawal twice
+// has no effect. Cancel returns payout.ErrProcessing for a withdrawal that is being paid.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Withdrawal,
 	error,
 ) {
@@ -574,7 +577,7 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return w, w.end(ctx, tx, Cancelled, "", "cancelled by "+by.ID)
 }
 
-// end ends a withdrawal without payment, and returns its money to the balance.
+// end ends a withdrawal without a payment, and returns its money to the balance.
 func (w *Withdrawal) end(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
 	if err := w.advance(ctx, tx, to, reason, note); err != nil {
 		return err
@@ -590,7 +593,7 @@ func (w *Withdrawal) end(ctx context.Context, tx *db.Tx, to State, reason, note 
 		ledger.Debit(ledger.OutputPayable, w.outputID, owed), ledger.Credit(ledger.CompanyFunds, "", owed))
 }
 
-// PayoutChanged updates a withdrawal after a change of its payout (job payout.changed).
+// PayoutChanged updates a withdrawal from the state of its payout (job payout.changed).
 func (s *Service) PayoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {
@@ -635,7 +638,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 	return w, err
 }
 
-// List returns a page of a company's withdrawals, newest first, and the number of all.
+// List returns a page of a company's withdrawals, newest first, and their total number.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) ([]Withdrawal,
 	int64, error,
 ) {

@@ -1,18 +1,19 @@
-// Package checkout lets the payer of a person's invoice pay it in a coin, without an account.
+// Package checkout lets the payer of a person's invoice pay the invoice in a coin, without an account.
 //
-// Each attempt is a claim of package claim whose tenant is the person: it is priced, paid, reversed, given back and
-// shown on the checkout page like the claim of a merchant. An invoice has one claim at a time that takes money, for the
-// amount due.
+// Each attempt is a claim of package claim that the person owns: it is priced, paid, reversed, refunded and shown on
+// the checkout page like the claim of a merchant. An invoice has at most one claim at a time that accepts money, for
+// the amount due.
 //
 //	opened → credited → opened  if a reorganization removed the payment
 //
 // Invariants:
 //
-//   - A paid claim is credited to the person's balance once ([Service.ClaimChanged]): what it brought is settled, and
-//     counts towards the invoice, and package income pays it to the person's destinations like a bank transfer.
-//   - A payment that a reorganization removed is taken back from the invoice, and its income ends unless it was paid
-//     out; then the person owes it.
-//   - Money that is late or too little pays nothing by itself. The person accepts late money, or gives it back.
+//   - A paid claim is credited to the person's balance once ([Service.ClaimChanged]): its proceeds are settled and
+//     count towards the invoice, and package income pays them to the person's destinations like a bank transfer.
+//   - If a reorganization removes a payment, its amount no longer counts towards the invoice, and its income ends. If
+//     the income was paid out already, the person owes the money.
+//   - Money that is late or not enough does not pay the invoice automatically. The person accepts late money, or
+//     refunds it.
 package checkout
 
 import (
@@ -61,12 +62,12 @@ type payment struct {
 	counted    money.Amount // part of the credit that counts towards the invoice
 }
 
-// owner returns the principal that acts for a person on the claims of their invoices.
+// owner returns the principal that acts for a person on the claims of the person's invoices.
 func owner(id, userID string) identity.Principal {
 	return identity.Principal{ID: id, CompanyID: userID}
 }
 
-// Offered reports whether the payer of an invoice can pay it in a coin: it is owed, and the person is verified.
+// Offered reports whether the payer can pay an invoice in a coin: the invoice is owed and the person is verified.
 func Offered(ctx context.Context, tx *db.Tx, v invoice.Invoice) (bool, error) {
 	if !v.Payable() || v.Bill() {
 		return false, nil
@@ -75,8 +76,8 @@ func Offered(ctx context.Context, tx *db.Tx, v invoice.Invoice) (bool, error) {
 	return u.KYCStatus == identity.KYCApproved, err
 }
 
-// Open returns the claim by which the payer, who knows the token of the page, pays what is due on an invoice. It
-// returns the one opened before unless that has ended or is for another amount.
+// Open returns the claim with which the payer, who knows the token of the invoice's page, pays the amount due on the
+// invoice. It returns the previous claim, unless that has ended or is for another amount.
 func (s *Service) Open(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, token string) (claimID string,
 	err error) {
 	shown, err := invoice.ByToken(ctx, tx, sealer, token)
@@ -123,8 +124,8 @@ func (s *Service) Open(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, 
 		counted: money.Zero(due.Asset())})
 }
 
-// reuse reports whether the payer is led to a claim opened before. A claim for another amount that has received
-// nothing is canceled.
+// reuse reports whether the payer can use the previous claim. It cancels a claim for another amount that has received
+// nothing.
 func (s *Service) reuse(ctx context.Context, tx *db.Tx, by identity.Principal, last payment, due money.Amount) (bool,
 	error) {
 	d, err := s.claims.Get(ctx, tx, by, "", last.ClaimID)
@@ -133,7 +134,7 @@ func (s *Service) reuse(ctx context.Context, tx *db.Tx, by identity.Principal, l
 	}
 	switch {
 	case d.State == claim.Paid:
-		return last.transferID == "", nil // it is credited within moments
+		return last.transferID == "", nil // the claim will be credited within moments
 	case d.State == claim.Cancelled || d.State == claim.Refunded || d.Refunding:
 		return false, nil
 	case d.State == claim.Confirming:
@@ -150,8 +151,8 @@ func (s *Service) reuse(ctx context.Context, tx *db.Tx, by identity.Principal, l
 	return false, nil
 }
 
-// Renewable returns ErrClosed if the payer of a claim that an invoice created gets no new price, because the invoice is
-// not owed any more or another amount is due. It implements the guard of package claim.
+// Renewable returns ErrClosed if the payer of an invoice's claim must not get a new price, because the invoice is no
+// longer owed or another amount is due. It implements the guard Renewable of package claim.
 func Renewable(ctx context.Context, tx *db.Tx, ownerID, linkID string, amount money.Amount) error {
 	if !invoice.Is(linkID) {
 		return nil
@@ -174,7 +175,7 @@ func (s *Service) ClaimChanged(ctx context.Context, tx *db.Tx, j job.Job) error 
 	if err := j.Decode(&named); err != nil {
 		return err
 	}
-	// The claim is read after the lock, so that the last of its jobs sees the last state.
+	// The claim is read after the lock, so that the last of its jobs sees the final state.
 	p, err := lock(ctx, tx, j.CompanyID, named.ClaimID)
 	if err != nil {
 		return err
@@ -193,8 +194,9 @@ func (s *Service) ClaimChanged(ctx context.Context, tx *db.Tx, j job.Job) error 
 	return nil
 }
 
-// credit moves what a claim brought to the person's balance, where package income pays it out. What a debt of the
-// person took, because an earlier payment had disappeared after it was paid out, is not part of it.
+// credit transfers the proceeds of a claim to the person's balance, from which package income pays them out. If an
+// earlier payment disappeared after it was paid out, the proceeds first settle the person's debt, and only the rest
+// is credited.
 func (s *Service) credit(ctx context.Context, tx *db.Tx, by identity.Principal, p payment, d claim.Detail) error {
 	v, err := invoice.Lock(ctx, tx, p.UserID, p.InvoiceID)
 	if err != nil {
@@ -213,7 +215,7 @@ func (s *Service) credit(ctx context.Context, tx *db.Tx, by identity.Principal, 
 		return err
 	}
 	p.counted, err = invoice.Receive(ctx, tx, p.UserID, p.InvoiceID, d.Amount)
-	if errors.Is(err, invoice.ErrState) { // it was paid otherwise, or withdrawn, meanwhile
+	if errors.Is(err, invoice.ErrState) { // meanwhile the invoice was paid in another way or withdrawn
 		p.counted, err = money.Zero(d.Amount.Asset()), nil
 	}
 	if err != nil {
@@ -226,7 +228,7 @@ func (s *Service) credit(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return announce(tx, v, p, d, 1, virtualaccount.Credited, "")
 }
 
-// takeBack undoes credit. The claim has booked the money as a debt of the person, which the balance settles.
+// takeBack reverses credit. The claim has posted the money as a debt of the person, which the balance settles.
 func takeBack(ctx context.Context, tx *db.Tx, p payment, d claim.Detail) error {
 	v, err := invoice.Lock(ctx, tx, p.UserID, p.InvoiceID)
 	if err != nil {
@@ -273,7 +275,7 @@ func (s *Service) Payments(ctx context.Context, tx *db.Tx, by identity.Principal
 	return all, err
 }
 
-// Accept counts late money of a claim at the current rate, as the person decided.
+// Accept counts late money of a claim at the current rate, by a decision of the person.
 func (s *Service) Accept(ctx context.Context, tx *db.Tx, by identity.Principal, userID, invoiceID,
 	claimID string) error {
 	on, err := s.decides(ctx, tx, by, userID, invoiceID, claimID)
@@ -283,8 +285,9 @@ func (s *Service) Accept(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return err
 }
 
-// Refund offers the payer the money of a claim that is theirs: an overpayment, or all of it if it was late or not
-// enough, as the person decided. It returns the link, which is also mailed to the payer if the person knows an address.
+// Refund offers the payer a refund of a claim, by a decision of the person: of an overpayment, or of all money if it
+// was late or not enough. It returns the link, which is also mailed to the payer if the payer's email address is
+// known.
 func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, userID, invoiceID,
 	claimID string) (r claim.Refund, link string, err error) {
 	on, err := s.decides(ctx, tx, by, userID, invoiceID, claimID)
@@ -298,7 +301,7 @@ func (s *Service) Refund(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return r, s.claims.RefundURL(claimID, token), nil
 }
 
-// decides returns the principal for a decision of the acting user about a claim of their invoice.
+// decides returns the principal for a decision of the acting user about a claim of the user's own invoice.
 func (s *Service) decides(ctx context.Context, tx *db.Tx, by identity.Principal, userID, invoiceID,
 	claimID string) (identity.Principal, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)

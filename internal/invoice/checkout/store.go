@@ -28,7 +28,7 @@ func insert(ctx context.Context, tx *db.Tx, p payment) error {
 	return err
 }
 
-// newest returns the last claim of an invoice, without an ID if there is none.
+// newest returns the last claim of an invoice, or a payment without an ID if there is none.
 func newest(ctx context.Context, tx *db.Tx, v invoice.Invoice) (payment, error) {
 	p, err := scan(tx.QueryRow(ctx, "SELECT "+columns+` FROM invoice_claims WHERE user_id = $1 AND invoice_id = $2
 		ORDER BY number DESC LIMIT 1`, v.UserID, v.ID).Scan)
@@ -45,7 +45,7 @@ func ofInvoice(ctx context.Context, tx *db.Tx, userID, invoiceID string) ([]paym
 	return db.Collect(rows, err, func(r *db.Rows) (payment, error) { return scan(r.Scan) })
 }
 
-// lock reads the payment of a claim, and makes other changes of it wait until this transaction ends.
+// lock reads the payment of a claim, and makes other writers of the payment wait until this transaction ends.
 func lock(ctx context.Context, tx *db.Tx, userID, claimID string) (payment, error) {
 	p, err := scan(tx.QueryRow(ctx, `UPDATE invoice_claims SET counted = counted WHERE user_id = $1 AND claim_id = $2
 		RETURNING `+columns, userID, claimID).Scan)

@@ -1,14 +1,14 @@
-// Package payer stores external payers: the parties that a user or company invoices, and that pay a merchant's
+// Package payer stores external payers: parties to whom a user or company sends invoices, or who pay a merchant's
 // claims.
 //
-// A payer belongs to its owner, one user or one company. It is a name and an address, never a credential: it cannot
-// sign in and owns no money. Its states are
+// A payer belongs to its owner, a user or a company. It consists of a name and an address, and is never a credential:
+// a payer cannot sign in and owns no money. Its states are
 //
 //	active → deleted
 //
-// A deleted payer keeps its row, because past payments refer to it. It is not listed, and using it is refused. A
-// payer cannot be deleted while one of its invoices is in a payroll that has not ended: package invoice counts those
-// by [Hold] and [Free].
+// A deleted payer keeps its row, because past payments refer to it. It is no longer listed and cannot be used. A
+// payer cannot be deleted while one of its invoices is in a payroll that has not ended: package invoice counts such
+// invoices with [Hold] and [Free].
 package payer
 
 import (
@@ -54,8 +54,8 @@ var (
 type Payer struct {
 	OwnerID   string
 	ID        string
-	CompanyID string // ID of the company that keeps the user's record or is the payer, which gets the events; "" for none
-	IsCompany bool   // the payer is that company, which pays the invoices by its payrolls
+	CompanyID string // company that manages the user's record or is the payer, and receives events; "" for none
+	IsCompany bool   // the payer is that company, which pays the invoices in its payrolls
 	Name      string
 	Email     string
 	Type      string      // type of the payer: Employer or Client
@@ -69,7 +69,7 @@ type Payer struct {
 	sealed string
 }
 
-// Details are the owner's notes about a payer, which are encrypted.
+// Details are the owner's encrypted notes about a payer.
 type Details struct {
 	Occupation    string `json:"occupation,omitempty"`     // occupation of the owner at an employer
 	PaymentAmount string `json:"payment_amount,omitempty"` // an employer's usual payment, in the payer's currency
@@ -82,16 +82,16 @@ type Details struct {
 	Country        string `json:"country,omitempty"`
 }
 
-// Changes has the changed members of a payer. A nil member does not change; "" clears it.
+// Changes has the changed members of a payer. Nil members stay unchanged; "" clears a member.
 type Changes struct {
 	Name, Email, Type, Currency, Website *string
 	Occupation, PaymentAmount            *string
 	StreetAddress, StreetAddress2, City  *string
 	Region, Zip, Country                 *string
-	IsCompany                            bool // the payer is the company of the principal; Create only
+	IsCompany                            bool // the payer is the company of the principal; used only by Create
 }
 
-// Create adds a payer of the acting user or, for an API key that names no user, of its company. Name, type and
+// Create adds a payer of the acting user or, for an API key that names no user, of the key's company. Name, type and
 // currency are required.
 func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string,
 	c Changes) (Payer, error) {
@@ -120,8 +120,8 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return p, p.emit(tx, webhook.PayerCreated, "")
 }
 
-// Update changes the given members. A payer that changes its type loses the members of the old type. It returns
-// ErrDeleted.
+// Update changes the given members. A payer whose type changes loses the members of the old type. Update returns
+// ErrDeleted for a deleted payer.
 func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID, id string,
 	c Changes) (Payer, error) {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
@@ -144,7 +144,7 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return p, update(ctx, tx, &p)
 }
 
-// Detail returns a payer with its details, even a deleted one.
+// Detail returns a payer with its details, including a deleted payer.
 func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID,
 	id string) (Payer, error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
@@ -158,7 +158,7 @@ func Detail(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return p, p.open(s)
 }
 
-// List returns the owner's payers, newest first, without deleted ones.
+// List returns the owner's payers that are not deleted, newest first.
 func List(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, userID string) ([]Payer, error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
 	if err != nil {
@@ -176,7 +176,7 @@ func List(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Princi
 	return all, nil
 }
 
-// Use returns a payer that is to be invoiced or to pay. It returns ErrNotFound or ErrDeleted.
+// Use returns a payer for an invoice or a payment. It returns ErrNotFound or, for a deleted payer, ErrDeleted.
 func Use(ctx context.Context, tx *db.Tx, ownerID, id string) (Payer, error) {
 	p, err := Get(ctx, tx, ownerID, id)
 	if err == nil && p.Status == Deleted {
@@ -185,8 +185,8 @@ func Use(ctx context.Context, tx *db.Tx, ownerID, id string) (Payer, error) {
 	return p, err
 }
 
-// Delete deletes a payer; its name and history remain. A second Delete has no effect. It returns ErrBusy if an unpaid
-// invoice to the payer is in a payroll that has not ended.
+// Delete deletes a payer; its name and history remain. Deleting a payer twice has no effect. Delete returns ErrBusy
+// if an unpaid invoice to the payer is in a payroll that has not ended.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, userID, id string) error {
 	owner, err := identity.ChangingOwner(ctx, tx, by, userID)
 	if err != nil {

@@ -22,8 +22,8 @@ func values(p Payer) []any {
 	}
 }
 
-// Ensure inserts p, without details, unless its owner already has a payer with this ID, and reports whether it did. A
-// zero CreatedAt means the transaction time.
+// Ensure inserts p, without details, unless its owner already has a payer with this ID. It reports whether it
+// inserted p. A zero CreatedAt means the transaction's time.
 func Ensure(ctx context.Context, tx *db.Tx, p Payer) (bool, error) {
 	if p.CreatedAt.IsZero() {
 		p.CreatedAt = tx.Now()
@@ -95,9 +95,9 @@ func update(ctx context.Context, tx *db.Tx, p *Payer) error {
 	return nil
 }
 
-// remove deletes a payer unless one of its invoices is in a payroll that has not ended. One condition checks the
-// number of such invoices and the payer's state, so a concurrent payroll and deletion cannot both succeed. It returns
-// ErrBusy, or db.ErrConflict if a concurrent transaction deleted the payer.
+// remove deletes a payer unless one of its invoices is in a payroll that has not ended. One SQL condition checks the
+// number of such invoices and the payer's state, so a concurrent payroll and a deletion cannot both succeed. remove
+// returns ErrBusy, or db.ErrConflict if a concurrent transaction deleted the payer.
 func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	n, err := tx.Exec(ctx, `UPDATE payers SET status = 'deleted', updated_at = $1, version = version + 1
 		WHERE owner_id = $2 AND payer_id = $3 AND status = 'active' AND being_paid = 0`, db.Micros(tx.Now()), p.OwnerID, p.ID)
@@ -114,19 +114,19 @@ func remove(ctx context.Context, tx *db.Tx, p *Payer) error {
 	return ErrBusy
 }
 
-// Hold adds one to the payer's invoices in payrolls that have not ended. It returns db.ErrConflict if the payer was
-// deleted at the same time.
+// Hold increments the number of the payer's invoices in payrolls that have not ended. It returns db.ErrConflict if
+// the payer was deleted concurrently.
 func Hold(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return tx.ExecOne(ctx, `UPDATE payers SET being_paid = being_paid + 1
 		WHERE owner_id = $1 AND payer_id = $2 AND status = 'active'`, ownerID, payerID)
 }
 
-// HoldAgain does the same as Hold for an invoice whose payment came back. The payer may be deleted since.
+// HoldAgain is like [Hold], for an invoice whose payment was returned. The payer may be deleted.
 func HoldAgain(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, 1)
 }
 
-// Free subtracts one from the payer's invoices in payrolls that have not ended.
+// Free decrements the number of the payer's invoices in payrolls that have not ended.
 func Free(ctx context.Context, tx *db.Tx, ownerID, payerID string) error {
 	return count(ctx, tx, ownerID, payerID, -1)
 }

@@ -35,7 +35,7 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (Document, error
 	return d, err
 }
 
-// ofPayroll returns the documents of a payroll by the ID of the payment that each belongs to.
+// ofPayroll returns the documents of a payroll by payment ID.
 func ofPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) (map[string]Document, error) {
 	all := map[string]Document{}
 	rows, err := tx.Query(ctx, `SELECT document_id, media_type, bytes, sha256, payment_id, version FROM vendor_documents
@@ -49,7 +49,7 @@ func ofPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) (map
 	return all, err
 }
 
-// assign assigns a document to a payroll, if it has not changed since it was read.
+// assign assigns a document to a payroll. It returns false if the document has changed since it was read.
 func assign(ctx context.Context, tx *db.Tx, d Document, payrollID, paymentID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE vendor_documents SET payroll_id = $1, payment_id = $2, version = version + 1
 		WHERE company_id = $3 AND document_id = $4 AND version = $5`, payrollID, paymentID, d.CompanyID, d.ID, d.version)

@@ -1,12 +1,12 @@
-// Package vendorbill pays vendors against the invoices that they sent as documents, and records bills: what is owed to
-// a vendor, to be paid by a later payroll. Package invoice stores bills.
+// Package vendorbill pays vendors against the invoices that they sent as documents. It also records bills, which are
+// amounts owed to vendors that a later payroll pays. Package invoice stores the bills.
 //
-// A vendor is a business, or a recipient with that role. A company uploads a vendor's invoice and pays it with a
-// payroll in which every item names its document. Package payroll pays it like any other payroll. This package
-// ensures that only vendors are paid in this way and that a document is paid once: it is assigned to one payroll, and
-// is free again only if that payroll is cancelled or expires unfunded.
+// A vendor is a business, or a recipient with the role vendor. A company uploads a vendor's invoice and pays it with
+// a payroll in which every item names a document. Package payroll pays that payroll like any other. This package
+// ensures that only vendors are paid in this way and that a document is paid once: a document is assigned to one
+// payroll, and becomes free again only if that payroll is cancelled or expires unfunded.
 //
-// A PDF is stored as uploaded and never read. An image is re-encoded by package kyc. Both are encrypted.
+// A PDF is stored as uploaded and never interpreted. An image is re-encoded by package kyc. Both are encrypted.
 package vendorbill
 
 import (
@@ -74,8 +74,8 @@ type File struct {
 	Data      []byte
 }
 
-// Read decodes a document from base64. It should run before the transaction, because an image takes a while. It
-// returns ErrDocument or ErrTooLarge.
+// Read decodes a document from base64. Call it before the transaction, because decoding an image takes a while. It
+// returns ErrDocument or ErrTooLarge for an invalid document.
 func (s *Service) Read(ctx context.Context, text string) (File, error) {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxBytes+2 {
 		return File{}, ErrTooLarge
@@ -138,7 +138,7 @@ func (s *Service) Upload(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return d, nil
 }
 
-// place returns the identity that a sealed piece is bound to: its document and its index.
+// place returns the context to which a sealed piece is bound: its document and its index.
 func (d Document) place(n int) identity.SealContext {
 	return identity.SealContext{Table: "vendor_document_chunks", Column: "sealed",
 		Row: fmt.Sprintf("%s/%s/%d/%d", d.CompanyID, d.ID, n, d.Bytes)}
@@ -153,11 +153,11 @@ type Params struct {
 // Item is one vendor to pay.
 type Item struct {
 	VendorID          string
-	DocumentID        string // ID of the document; Quote does not use it
+	DocumentID        string // ID of the document; ignored by Quote
 	AmountText        string
-	ReceiveText       string // what the vendor receives exactly, in place of AmountText
+	ReceiveText       string // fixed amount that the vendor receives, instead of AmountText
 	ReceiveCurrency   string
-	InvoiceNumber     string // the vendor's own number
+	InvoiceNumber     string // the vendor's number of the invoice
 	Country           string
 	IsPremium         bool
 	Description       string
@@ -166,7 +166,7 @@ type Item struct {
 	Metadata          map[string]string
 }
 
-// plan converts vendors into payees, and adds a problem for each payee that is not a vendor.
+// plan converts vendors to payees, and adds a problem to list for each payee that is not a vendor.
 func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal,
 	list *apierr.List) (payroll.CreateParams, error) {
 	company, err := by.Company(p.CompanyID)
@@ -209,8 +209,8 @@ func (p *Params) plan(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return run, nil
 }
 
-// Quote returns what paying vendors would cost now, and why it would be refused. It changes nothing and holds no
-// price.
+// Quote returns the present cost of paying vendors, and the problems for which Create would refuse the payment. It
+// stores nothing and fixes no price.
 func (s *Service) Quote(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (payroll.Preview, error) {
 	var list apierr.List
 	run, err := p.plan(ctx, tx, by, &list)
@@ -225,7 +225,7 @@ func (s *Service) Quote(ctx context.Context, tx *db.Tx, by identity.Principal, p
 	return v, ourErr(err)
 }
 
-// Create pays vendors, each against a document, with a payroll.
+// Create creates a payroll that pays vendors, each against a document.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (payroll.Payroll, error) {
 	var list apierr.List
 	run, err := p.plan(ctx, tx, by, &list)
@@ -269,10 +269,10 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 // maxID is the length of the longest ID that a request can contain.
 const maxID = 64
 
-// Edit changes a payroll, as payroll.Service.Edit does. In a payroll that pays vendors against documents, each payment
-// has one. documentIDs names them, one for each item of e.ToPay in its order. If it is empty, a payment keeps the
-// document of the vendor's payment with the same invoice number, or else one of the vendor's others. Documents that no
-// payment has any more can be paid by another payroll.
+// Edit changes a payroll as payroll.Service.Edit does. In a payroll that pays vendors against documents, each payment
+// has a document. documentIDs names one document for each item of e.ToPay, in the same order. If it is empty, a
+// payment keeps the document of the vendor's former payment with the same invoice number, or else of another former
+// payment to the vendor. Documents that no payment uses any more can be paid by another payroll.
 func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e payroll.EditParams,
 	documentIDs []string) (payroll.Payroll, error) {
 	for i, id := range documentIDs {
@@ -291,7 +291,7 @@ func (s *Service) Edit(ctx context.Context, tx *db.Tx, by identity.Principal, e 
 	return s.Payroll.Edit(ctx, tx, by, e)
 }
 
-// reassign assigns the documents of a payroll, and those that documentIDs names, to its new payments.
+// reassign assigns the documents of a payroll, and the documents that documentIDs names, to its new payments.
 func (s *Service) reassign(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID string,
 	before, after []payroll.Payment, documentIDs []string) error {
 	company, err := by.Company("")
@@ -362,8 +362,9 @@ func (s *Service) reassign(ctx context.Context, tx *db.Tx, by identity.Principal
 	return nil
 }
 
-// keep returns the document of each new payment: that of the vendor's earlier payment with the same invoice number, or
-// else of the vendor's first payment whose document is left. A payment without one has the zero Document.
+// keep returns the document of each new payment: the document of the vendor's former payment with the same invoice
+// number, or else of the vendor's first former payment whose document is unused. A payment without a document gets
+// the zero Document.
 func keep(had map[string]Document, before, after []payroll.Payment) []Document {
 	docs := make([]Document, len(after))
 	left := slices.Clone(before)
@@ -384,7 +385,8 @@ func keep(had map[string]Document, before, after []payroll.Payment) []Document {
 	return docs
 }
 
-// named returns documents of a company by their IDs, and adds a problem for each that does not exist or is named twice.
+// named returns documents of a company by their IDs, and adds a problem for each ID that does not exist or is named
+// twice.
 func named(ctx context.Context, tx *db.Tx, companyID string, documentIDs []string, list *apierr.List) ([]Document,
 	error) {
 	docs := make([]Document, len(documentIDs))
@@ -404,7 +406,7 @@ func named(ctx context.Context, tx *db.Tx, companyID string, documentIDs []strin
 	return docs, nil
 }
 
-// mustAssign assigns a document of a payroll that the transaction has locked.
+// mustAssign assigns a document to a payroll that the transaction has locked. It fails if the document has changed.
 func mustAssign(ctx context.Context, tx *db.Tx, d Document, payrollID, paymentID string) error {
 	done, err := assign(ctx, tx, d, payrollID, paymentID)
 	if err == nil && !done {
@@ -427,7 +429,8 @@ func OfPayments(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID
 	return ids, err
 }
 
-// take assigns a document to a payroll. An earlier payroll must have ended without paying it.
+// take assigns a document to a payroll. It returns an error unless an earlier payroll of the document has ended
+// without paying it.
 func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d Document, payrollID,
 	paymentID string) error {
 	if invoice.Is(d.PayrollID) {
@@ -450,7 +453,7 @@ func (s *Service) take(ctx context.Context, tx *db.Tx, by identity.Principal, d 
 	return err
 }
 
-// released returns ErrTaken unless the bill that a document belongs to is void.
+// released returns ErrTaken unless the bill of a document is void.
 func released(ctx context.Context, tx *db.Tx, by identity.Principal, d Document) error {
 	bill, err := invoice.OneOfCompany(ctx, tx, by, d.PayrollID)
 	if err == nil && bill.Status != invoice.Void {
@@ -459,7 +462,7 @@ func released(ctx context.Context, tx *db.Tx, by identity.Principal, d Document)
 	return err
 }
 
-// CreateBill records a bill of a vendor, with its document if it has one.
+// CreateBill records a bill of a vendor, with its document if there is one.
 func (s *Service) CreateBill(ctx context.Context, tx *db.Tx, by identity.Principal, p invoice.BillParams) (
 	invoice.Invoice, error) {
 	company, err := by.Company(p.CompanyID)
@@ -527,7 +530,7 @@ func (s *Service) File(ctx context.Context, tx *db.Tx, by identity.Principal, do
 	return f, nil
 }
 
-// ours replaces pointers of package payroll's requests by those of this package's requests.
+// ours changes the pointers of package payroll's problems into pointers to this package's request fields.
 func ours(fields []apierr.Field) []apierr.Field {
 	for i, f := range fields {
 		if !strings.HasPrefix(f.Pointer, "/to_pay/") {
