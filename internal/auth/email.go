@@ -11,17 +11,17 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// A person changes the email address with which they sign in by opening a link at both addresses: the old one shows
-// that the owner of the account agrees, and the new one that the address is theirs. A new request replaces the last
-// one.
+// To change the email address with which they sign in, a person opens a link at both addresses: the link at the old
+// address shows that the owner of the account agrees, and the link at the new address that the person can read its
+// mail. A new request replaces an earlier one.
 
-// EmailChangeLife is the time in which both links must be opened.
+// EmailChangeLife is the time within which both links must be opened.
 const EmailChangeLife = 24 * time.Hour
 
-// emailChangePeriod is the shortest time between two requests.
+// emailChangePeriod is the minimum time between two requests.
 const emailChangePeriod = 5 * time.Minute
 
-// Errors returned to callers.
+// Errors that callers receive.
 var (
 	ErrSameEmail = apierr.New(apierr.Invalid, "same_email", "This is the address of your account already.")
 	ErrEmailSoon = apierr.New(apierr.Conflict, "email_change_open",
@@ -30,13 +30,13 @@ var (
 
 // EmailChange is a requested change of an account's email address.
 type EmailChange struct {
-	UserID, Address  string // Address is the new address
-	OldDone, NewDone bool   // the link at the address was opened
-	Mine             bool   // the link by which the change was found was opened
+	UserID, Address  string // the new address
+	OldDone, NewDone bool   // the link sent to this address was opened
+	Mine             bool   // the link with which the change was found was opened
 	old              string
 }
 
-// RequestEmailChange mails a link to the old and to the new address of a signed-in person.
+// RequestEmailChange mails a link to the old and the new address of a signed-in person.
 func RequestEmailChange(ctx context.Context, tx *db.Tx, s *identity.Sealer, p Person, address string) error {
 	var problems apierr.List
 	address = identity.Email(&problems, "/new_email", address, true)
@@ -65,8 +65,8 @@ func RequestEmailChange(ctx context.Context, tx *db.Tx, s *identity.Sealer, p Pe
 	return nil
 }
 
-// FindEmailChange returns the change to which a link belongs. It returns apierr.NotFoundErr for a link that is unknown,
-// replaced or expired, and after the change.
+// FindEmailChange returns the change to which a link belongs. It returns apierr.NotFoundErr for a link that is
+// unknown, replaced or expired, and once the address has been changed.
 func FindEmailChange(ctx context.Context, tx *db.Tx, token string) (EmailChange, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -75,9 +75,9 @@ func FindEmailChange(ctx context.Context, tx *db.Tx, token string) (EmailChange,
 	return selectEmailChange(ctx, tx, digest)
 }
 
-// ConfirmEmailChange records that a link was opened. Once both were, it changes the address, ends links to reset the
-// password by the old address, and notifies both; done reports that. It returns identity.ErrEmailTaken if someone else
-// signs in with the address.
+// ConfirmEmailChange records that a link was opened. Once both links were opened, it changes the address, deletes
+// password reset links sent to the old address, mails both addresses and returns true as done. It returns
+// identity.ErrEmailTaken if another person signs in with the new address.
 func ConfirmEmailChange(ctx context.Context, tx *db.Tx, token, language string) (c EmailChange, done bool, err error) {
 	if c, err = FindEmailChange(ctx, tx, token); err != nil {
 		return c, false, err

@@ -16,13 +16,13 @@ import (
 // Purpose is the purpose of a link in a mail.
 type Purpose string
 
-// The purposes of links.
+// Purposes of links.
 const (
 	ToSignUp Purpose = "sign_up"
 	ToReset  Purpose = "reset" // to choose a new password, or the first one
 )
 
-// The lifetimes of links.
+// Lifetimes of links.
 const (
 	SignUpLife = 24 * time.Hour
 	ResetLife  = 30 * time.Minute
@@ -35,7 +35,7 @@ func (p Purpose) life() time.Duration {
 	return SignUpLife
 }
 
-// JobLink is the kind of the job that sends a link. Its payload is a linkRequest.
+// JobLink is the kind of job that sends a link. Its payload is a linkRequest.
 const JobLink = "account.link"
 
 // linkRequest is an unauthenticated request for a link.
@@ -45,8 +45,8 @@ type linkRequest struct {
 	Language string  `json:"language"`
 }
 
-// RequestLink requests a link to an address. A job looks up the account after the response, so that neither the
-// response nor its time reveals whether there is one.
+// RequestLink requests a link for an address. A job looks up the account after the response, so that neither the
+// response nor its timing reveals whether there is an account.
 func RequestLink(_ context.Context, tx *db.Tx, p Purpose, email, language string) error {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
@@ -60,8 +60,9 @@ func RequestLink(_ context.Context, tx *db.Tx, p Purpose, email, language string
 	return nil
 }
 
-// HandleLink sends the requested mail (job account.link). A person who signs up with an existing account is
-// notified of it; a password reset without an account sends nothing.
+// HandleLink returns the handler of [JobLink], which sends the requested mail. A person who signs up although they
+// have an account is mailed that the account exists. A password reset for an address without an account sends
+// nothing.
 func HandleLink(s *identity.Sealer) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		var w linkRequest
@@ -72,7 +73,7 @@ func HandleLink(s *identity.Sealer) job.TxHandler {
 	}
 }
 
-// send enqueues the mail for the request. key makes the mail unique.
+// send enqueues the mail for the request. The key prevents that the mail is sent twice.
 func (w linkRequest) send(ctx context.Context, tx *db.Tx, s *identity.Sealer, key string) error {
 	u, err := identity.UserByEmail(ctx, tx, w.Email)
 	if err != nil {
@@ -109,8 +110,8 @@ type link struct {
 	expires time.Time
 }
 
-// Find returns the address that a link was sent to. A link that is unknown, used, replaced or expired is
-// apierr.NotFoundErr.
+// Find returns the address to which a link was sent. It returns apierr.NotFoundErr for a link that is unknown, used,
+// replaced or expired.
 func Find(ctx context.Context, tx *db.Tx, p Purpose, token string) (email string, err error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -119,8 +120,8 @@ func Find(ctx context.Context, tx *db.Tx, p Purpose, token string) (email string
 	return selectLink(ctx, tx, p, digest)
 }
 
-// SetPassword completes a password reset: it uses up the link, stores the hash, ends all sessions and returns the
-// person. The second factor remains.
+// SetPassword completes a password reset: it invalidates the link, stores the hash of the new password, ends all
+// sessions and returns the user. The second factor stays.
 func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) (identity.User, error) {
 	email, err := takeLink(ctx, tx, ToReset, identity.LinkDigest(token))
 	if err != nil {
@@ -130,7 +131,7 @@ func SetPassword(ctx context.Context, tx *db.Tx, token, hash, language string) (
 	if err != nil {
 		return u, err
 	}
-	if u.ID == "" { // erased meanwhile
+	if u.ID == "" { // the account was erased in the meantime
 		return u, apierr.NotFoundErr
 	}
 	return u, errors.Join(changePassword(ctx, tx, Person{u, language}, hash), session.EndAll(ctx, tx, u.ID))
@@ -149,7 +150,7 @@ func changePassword(ctx context.Context, tx *db.Tx, p Person, hash string) error
 	return p.notify(ctx, tx, mail.PasswordChanged)
 }
 
-// Business contains the data of a sign-up.
+// Business contains the data with which a business signs up.
 type Business struct {
 	FirstName, LastName           string
 	CompanyName, Country, Website string
@@ -167,8 +168,8 @@ func (b Business) Check() (Business, error) {
 	return b, problems.Err()
 }
 
-// SignUp uses up a link and creates the user and their company, with the user as its owner. contract contains the
-// standard fees.
+// SignUp invalidates a link and creates the user and a company that the user owns. contract contains the standard
+// fees.
 func SignUp(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, b Business,
 	contract identity.NewCompany) (identity.User, identity.Company, error) {
 	email, err := takeLink(ctx, tx, ToSignUp, identity.LinkDigest(token))

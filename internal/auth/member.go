@@ -17,7 +17,7 @@ import (
 // joinLife is how long a membership invitation is valid.
 const joinLife = 7 * 24 * time.Hour
 
-// MaxInvitations is the maximum number of open membership invitations per company.
+// MaxInvitations is the maximum number of open membership invitations of a company.
 const MaxInvitations = 50
 
 // Errors for members.
@@ -34,15 +34,15 @@ var (
 	errUnknownRole = apierr.New(apierr.Invalid, "invalid_parameter", "The role must be owner, admin, developer or viewer.")
 )
 
-// Roles are the roles of members, by decreasing permissions.
+// Roles are the roles of members, from most to fewest permissions.
 var Roles = []string{identity.RoleOwner, identity.RoleAdmin, identity.RoleDeveloper, identity.RoleViewer}
 
-// Actor is the member who changes the members of a company. Their role is read when the change is made, because the
-// role that a page read before may have ended meanwhile.
+// Actor is the member who changes the members of a company. The member's role is read when the change is made,
+// because the role that a page read earlier may have changed since.
 type Actor struct{ CompanyID, UserID string }
 
-// may returns an error if a member of a role may not change a member's role from → to. An empty role means "not a
-// member". Owners may change every role, administrators every role but that of owners.
+// may returns an error if a member with a role may not change another member's role from one role to another. An
+// empty role means "not a member". Owners may change every role, and administrators every role except that of owners.
 func may(role, from, to string) error {
 	switch {
 	case role == identity.RoleOwner:
@@ -69,8 +69,8 @@ type Member struct {
 	Factor                    bool // reports whether the member has a second factor
 }
 
-// Administrators returns the addresses that receive notices for the administrators of a company, with their names: the
-// company's address and those of its owners and administrators.
+// Administrators returns the email addresses, with names, that receive notices for the administrators of a company:
+// the company's address and the addresses of its owners and administrators.
 func Administrators(ctx context.Context, tx *db.Tx, company identity.Company) (map[string]string, error) {
 	members, err := Members(ctx, tx, company.ID)
 	if err != nil {
@@ -91,14 +91,14 @@ func Administrators(ctx context.Context, tx *db.Tx, company identity.Company) (m
 	return to, nil
 }
 
-// Invitation invites a person to become a member, by a link in a mail.
+// Invitation is an invitation to become a member of a company, sent as a link in a mail.
 type Invitation struct {
 	CompanyID, ID, Email, Role string
 	Expires                    time.Time
 }
 
-// Invite sends an invitation. The outcome does not reveal whether the address has an account. A second invitation
-// to an address replaces the first.
+// Invite sends an invitation. Its result does not reveal whether the address has an account. A second invitation to
+// an address replaces the first.
 func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email, role, language string) error {
 	email, err := Invitable(email)
 	if err != nil {
@@ -139,8 +139,8 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by Actor, email,
 	return err
 }
 
-// InviteOwner invites the first owner of a company that a platform created, in the place of an earlier such invitation.
-// author is the platform's app. It returns ErrMember if the company has members.
+// InviteOwner invites the first owner of a company that a platform created. It replaces an earlier such invitation.
+// author is the platform's app. InviteOwner returns ErrMember if the company already has members.
 func InviteOwner(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, email, language, author string) (
 	Invitation, error) {
 	email, err := Invitable(email)
@@ -164,7 +164,7 @@ func InviteOwner(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, 
 	return sendInvitation(ctx, tx, s, c, version, email, identity.RoleOwner, language, author)
 }
 
-// Invitable returns the normalized form of an address to which an invitation can be sent.
+// Invitable normalizes an email address, and returns an error if no invitation can be sent to it.
 func Invitable(email string) (string, error) {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
@@ -215,7 +215,7 @@ func FindInvitation(ctx context.Context, tx *db.Tx, token string) (Invitation, e
 	return selectInvitation(ctx, tx, digest)
 }
 
-// Newcomer contains the data of an invited person without an account.
+// Newcomer contains the data of an invited person who has no account.
 type Newcomer struct{ FirstName, LastName, PasswordHash string }
 
 // Check normalizes the data and returns its problems.
@@ -226,8 +226,8 @@ func (n Newcomer) Check() (Newcomer, error) {
 	return n, problems.Err()
 }
 
-// Join makes the invited person a member and creates their account if they have none. An existing member keeps
-// their role.
+// Join makes the invited person a member, and creates an account for them if they have none. A person who is already
+// a member keeps their role.
 func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Newcomer) (identity.User, error) {
 	v, err := FindInvitation(ctx, tx, token)
 	if err != nil {
@@ -236,8 +236,9 @@ func Join(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string, n Ne
 	return acceptInvitation(ctx, tx, s, v, n)
 }
 
-// JoinInvited is [Join] for a person who proved in another way than by the link that an address is theirs. It returns
-// apierr.NotFoundErr if the company has not invited the address. A newcomer has no password.
+// JoinInvited is like [Join], for a person who has proved that an address is theirs in another way than by the link.
+// It returns apierr.NotFoundErr if the company has not invited the address. An account that it creates has no
+// password.
 func JoinInvited(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, email string, n Newcomer) (
 	identity.User, error) {
 	all, err := Invitations(ctx, tx, companyID)
@@ -259,7 +260,8 @@ func acceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, v Invi
 	if err != nil {
 		return identity.User{}, err
 	}
-	// The removal of the inviting member withdraws the invitation, and may have been committed before the lock.
+	// Removing the member who sent the invitation withdraws it, which may have been committed before the lock was
+	// acquired.
 	if err := deleteInvitation(ctx, tx, v.CompanyID, v.ID); err != nil {
 		return identity.User{}, err
 	}
@@ -275,7 +277,7 @@ func acceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, v Invi
 		return u, err
 	}
 	switch {
-	case u.ID != "" && n.PasswordHash != "": // the account was created meanwhile: the person must sign in to it
+	case u.ID != "" && n.PasswordHash != "": // the account was created in the meantime: the person must sign in to it
 		return u, identity.ErrEmailTaken
 	case u.ID == "":
 		u, err = identity.CreateUser(ctx, tx, s, identity.NewUser{
@@ -305,7 +307,7 @@ func acceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, v Invi
 }
 
 // SetRole changes a member's role and withdraws the invitations that the member sent. If the new role may not manage
-// the company, SetRole also revokes the member's grants to apps for it.
+// the company, SetRole also revokes the consents to apps that the member gave for the company.
 func SetRole(ctx context.Context, tx *db.Tx, by Actor, userID, role string) error {
 	if err := checkRole(role); err != nil {
 		return err
@@ -330,8 +332,9 @@ func SetRole(ctx context.Context, tx *db.Tx, by Actor, userID, role string) erro
 	return NotifyAdministrators(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.RoleChanged, m.Email+": "+m.Role+" → "+role)
 }
 
-// RemoveMember removes a member, who may be the actor. It also ends the member's sessions, revokes their grants to apps
-// for the company and withdraws the invitations that they sent. API keys belong to the company and remain valid.
+// RemoveMember removes a member, who may be the actor. It also ends the member's sessions, revokes the consents to
+// apps that the member gave for the company, and withdraws the invitations that the member sent. API keys belong to
+// the company and stay valid.
 func RemoveMember(ctx context.Context, tx *db.Tx, by Actor, userID string) error {
 	version, m, err := changing(ctx, tx, by, userID, "")
 	if err != nil {
@@ -344,8 +347,8 @@ func RemoveMember(ctx context.Context, tx *db.Tx, by Actor, userID string) error
 		session.EndAll(ctx, tx, userID))
 }
 
-// changing locks the members and returns the one to change, with the company's next version. It returns an error if the
-// actor may not change the member's role to another one, or to "" for removal.
+// changing locks the members of the company and returns the member to change, with the company's next version. It
+// returns an error if the actor may not change the member's role to the role to, where "" means removal.
 func changing(ctx context.Context, tx *db.Tx, by Actor, userID, to string) (version int64, m Member, err error) {
 	version, members, err := Lock(ctx, tx, by.CompanyID)
 	if err != nil {
@@ -367,7 +370,7 @@ func changing(ctx context.Context, tx *db.Tx, by Actor, userID, to string) (vers
 	return version, m, nil
 }
 
-// Team is the members of a company.
+// Team contains the members of a company.
 type Team []Member
 
 // Role returns the role of a user, or "" if they are not a member.
@@ -380,9 +383,9 @@ func (t Team) Role(userID string) string {
 	return ""
 }
 
-// Lock prevents concurrent changes of the members until the commit, and returns the company's next version and its
-// members. What depends on a member's role and lasts longer than the transaction must read the role by Lock: a role
-// that was read before may have ended in a concurrent transaction.
+// Lock prevents concurrent changes of a company's members until the commit, and returns the company's next version
+// and its members. Changes that depend on a member's role and outlast the transaction must read the role with Lock,
+// because a role that was read without the lock may have changed in a concurrent transaction.
 func Lock(ctx context.Context, tx *db.Tx, companyID string) (version int64, members Team, err error) {
 	if version, err = identity.NextCompanyVersion(ctx, tx, companyID); err != nil {
 		return 0, nil, err

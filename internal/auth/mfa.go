@@ -17,13 +17,13 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// The parameters that every authenticator app supports: six digits, HMAC-SHA-1, steps of 30 seconds.
+// Parameters that every authenticator app supports: six digits, HMAC-SHA-1, time steps of 30 seconds.
 const (
 	step   = 30 * time.Second
 	digits = otp.DigitsSix
 )
 
-// drift is the number of time steps by which a clock may be off, as recommended by RFC 6238.
+// drift is the number of time steps by which a device's clock may be wrong, as RFC 6238 recommends.
 const drift = 1
 
 // recoveryCodes is the number of recovery codes per person.
@@ -37,8 +37,8 @@ var (
 
 // Enrollment is an authenticator that is being set up.
 type Enrollment struct {
-	Key string // base32, to be typed in
-	URI string // otpauth://…, to be scanned
+	Key string // base32, to type into an app
+	URI string // otpauth://…, to show as a QR code
 }
 
 // HasFactor reports whether a person must present a second factor to sign in.
@@ -47,12 +47,13 @@ func HasFactor(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
 	return err == nil && f.confirmed, absent(err)
 }
 
-// Enroll starts setting up an authenticator, replacing an unconfirmed one. It takes effect with [Confirm].
+// Enroll starts the setup of an authenticator and replaces one that was not confirmed. The authenticator takes effect
+// with [Confirm].
 func Enroll(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User) error {
 	if has, err := HasFactor(ctx, tx, u.ID); err != nil || has {
 		return cmp.Or(err, error(ErrFactorExists))
 	}
-	// Only the secret is kept; PendingEnrollment names the issuer.
+	// Only the secret of the key is stored. PendingEnrollment sets the issuer.
 	key, err := totp.Generate(totp.GenerateOpts{Issuer: "Stipend", AccountName: u.Email, Digits: digits})
 	if err != nil {
 		return err
@@ -69,7 +70,7 @@ func secretOf(userID string) identity.SealContext {
 }
 
 // PendingEnrollment returns the authenticator that is being set up, or apierr.NotFoundErr. The issuer is the name of
-// the service, which the authenticator shows.
+// the service that the authenticator app displays.
 func PendingEnrollment(ctx context.Context, tx *db.Tx, s *identity.Sealer, u identity.User, issuer string) (Enrollment,
 	error) {
 	f, err := selectFactor(ctx, tx, u.ID)
@@ -94,9 +95,9 @@ func PendingEnrollment(ctx context.Context, tx *db.Tx, s *identity.Sealer, u ide
 	return Enrollment{Key: key.Secret(), URI: key.URL()}, nil
 }
 
-// Confirm completes the setup with the first code and returns the recovery codes, which are stored only as digests. ok
-// is false for a wrong code. at is wall-clock time, as authenticators use it; the transaction time is not suitable
-// because a sandbox can change it.
+// Confirm completes the setup of an authenticator with its first code, and returns the recovery codes, which are
+// stored only as digests. It returns false for a wrong code. at must be the real time, which authenticators use; a
+// sandbox can change the time of transactions.
 func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string,
 	at time.Time) (codes []string, ok bool, err error) {
 	f, err := selectFactor(ctx, tx, u.ID)
@@ -121,8 +122,8 @@ func Confirm(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code 
 	return codes, true, u.notify(ctx, tx, mail.FactorAdded)
 }
 
-// Verify accepts a code of the person's authenticator or, once, one of their recovery codes. at is wall-clock time.
-// It reports false for a wrong or already used code.
+// Verify checks a code of the person's authenticator, or one of their recovery codes. Each code works once. Verify
+// returns false for a code that is wrong or was used before. at must be the real time.
 func Verify(ctx context.Context, tx *db.Tx, s *identity.Sealer, u Person, code string, at time.Time) (bool, error) {
 	f, err := selectFactor(ctx, tx, u.ID)
 	if err != nil || !f.confirmed {
@@ -148,7 +149,7 @@ type factor struct {
 	confirmed bool
 }
 
-// match returns the time step of a code; see [MatchCode].
+// match returns the time step of a code, like [MatchCode].
 func (f factor) match(s *identity.Sealer, userID, code string, at time.Time) (found int64, ok bool, err error) {
 	secret, err := s.Open(secretOf(userID), f.secret)
 	if err != nil {
@@ -166,8 +167,8 @@ func NewSecret(issuer, name string) (secret, uri string, err error) {
 	return key.Secret(), key.URL(), nil
 }
 
-// MatchCode returns the time step for which a code is valid at a time. ok is false for a wrong code. The caller must
-// ensure that neither this step nor an earlier one is accepted again.
+// MatchCode returns the time step in which a code is valid at the given time. It returns false for a wrong code. The
+// caller must ensure that neither this step nor an earlier one is accepted again.
 func MatchCode(secret, code string, at time.Time) (found int64, ok bool, err error) {
 	code = strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -185,7 +186,7 @@ func MatchCode(secret, code string, at time.Time) (found int64, ok bool, err err
 			return 0, false, err
 		}
 		if same {
-			found, ok = n, true // continue, so that the time does not reveal the step
+			found, ok = n, true // continues, so that the duration does not reveal the step
 		}
 	}
 	return found, ok, nil
@@ -203,7 +204,7 @@ func RenewRecovery(ctx context.Context, tx *db.Tx, u Person) ([]string, error) {
 	return codes, u.notify(ctx, tx, mail.RecoveryCodesReplaced)
 }
 
-// Remove deletes a person's authenticator and recovery codes. Afterwards their password alone suffices to sign in.
+// Remove deletes a person's authenticator and recovery codes. After that, the password alone suffices to sign in.
 func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	has, err := HasFactor(ctx, tx, u.ID)
 	if err != nil || !has {
@@ -215,7 +216,7 @@ func Remove(ctx context.Context, tx *db.Tx, u Person) error {
 	return u.notify(ctx, tx, mail.FactorRemoved)
 }
 
-// Erase deletes a person's factors and passkeys, and the links and invitations for their address.
+// Erase deletes a person's second factors and passkeys, and the links and invitations sent to their address.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) error {
 	err := errors.Join(deleteFactor(ctx, tx, userID), deleteRecoveryCodes(ctx, tx, userID),
 		deletePasskeys(ctx, tx, userID), deleteEmailChange(ctx, tx, userID))
@@ -239,7 +240,7 @@ func newRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) ([]string, 
 	return codes, insertRecoveryCodes(ctx, tx, userID, digests)
 }
 
-// absent returns nil for apierr.NotFoundErr.
+// absent returns nil for apierr.NotFoundErr, and other errors unchanged.
 func absent(err error) error {
 	if errors.Is(err, apierr.NotFoundErr) {
 		return nil

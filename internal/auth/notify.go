@@ -8,9 +8,9 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// NotifyAdministrators mails the administrators of a company about a change of its members, apps or keys, so that an
-// unintended change is noticed; see [Administrators]. change and detail are fields of [mail.CompanyChangedData]. Each
-// recipient gets one mail per cause.
+// NotifyAdministrators mails the administrators of a company (see [Administrators]) about a change of its members,
+// apps or keys, so that they notice unintended changes. change and detail are fields of [mail.CompanyChangedData].
+// Each recipient gets one mail per cause.
 func NotifyAdministrators(ctx context.Context, tx *db.Tx, cause, companyID, change, detail string) error {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {

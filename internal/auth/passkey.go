@@ -30,15 +30,15 @@ var ErrPasskeys = apierr.New(apierr.Conflict, "invalid_state", "You have 20 pass
 type Passkey struct {
 	ID, Name string
 	Created  time.Time
-	LastUsed time.Time // zero for never
+	LastUsed time.Time // zero if it was never used
 	stored   webauthn.Credential
 }
 
-// Relying is the relying party of passkeys: the pages at one origin (WebAuthn, level 3).
+// Relying is the WebAuthn relying party: the service's pages at one origin (WebAuthn, level 3).
 type Relying struct{ web *webauthn.WebAuthn }
 
-// NewRelying returns the relying party of an origin, such as https://pay.example.com. The host cannot be an IP
-// address. The name of the service is what browsers show.
+// NewRelying returns the relying party for an origin, such as https://pay.example.com. The host must not be an IP
+// address. Browsers show the name.
 func NewRelying(origin, name string) (*Relying, error) {
 	u, err := url.Parse(origin)
 	if err != nil {
@@ -69,7 +69,7 @@ func (h holder) WebAuthnCredentials() []webauthn.Credential {
 	return all
 }
 
-// BeginPasskey starts the registration of a passkey and returns the options for the device as JSON.
+// BeginPasskey starts the registration of a passkey, and returns the options for the device as JSON.
 func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) (string, error) {
 	keys, err := Passkeys(ctx, tx, u.ID)
 	if err != nil {
@@ -91,8 +91,8 @@ func (r *Relying) BeginPasskey(ctx context.Context, tx *db.Tx, u identity.User) 
 	return challenge(ctx, tx, u.ID, asked, options)
 }
 
-// AddPasskey stores a passkey from the response of the device. It reports false if the response is malformed or does
-// not match the challenge.
+// AddPasskey stores the passkey in a device's response. It returns false if the response is malformed or does not
+// match the challenge.
 func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, response string) (bool, error) {
 	var problems apierr.List
 	name = identity.Line(&problems, "/name", name, 1, 100)
@@ -118,7 +118,7 @@ func (r *Relying) AddPasskey(ctx context.Context, tx *db.Tx, p Person, name, res
 	return true, p.notify(ctx, tx, mail.PasskeyAdded)
 }
 
-// BeginSignIn starts a sign-in with any passkey and returns the options for the device as JSON.
+// BeginSignIn starts a sign-in with any passkey, and returns the options for the device as JSON.
 func (r *Relying) BeginSignIn(ctx context.Context, tx *db.Tx) (string, error) {
 	options, asked, err := r.web.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
@@ -127,8 +127,9 @@ func (r *Relying) BeginSignIn(ctx context.Context, tx *db.Tx) (string, error) {
 	return challenge(ctx, tx, "", asked, options)
 }
 
-// SignIn returns the user who signed the challenge. The device has verified its user, so this counts as two
-// factors. It reports false if the response is malformed or does not match, or if the passkey seems to be cloned.
+// SignIn returns the user whose passkey signed the challenge. Because the device has verified its user, this counts
+// as two factors. SignIn returns false if the response is malformed or does not match the challenge, or if the
+// passkey seems to have been cloned.
 func (r *Relying) SignIn(ctx context.Context, tx *db.Tx, response string) (u identity.User, ok bool, err error) {
 	parsed, err := protocol.ParseCredentialRequestResponseBytes([]byte(response))
 	if err != nil {
@@ -138,7 +139,7 @@ func (r *Relying) SignIn(ctx context.Context, tx *db.Tx, response string) (u ide
 	if err != nil || userID != "" {
 		return u, false, absent(err)
 	}
-	var failed error // of the database; the library hides it
+	var failed error // error of the database, which the library would hide
 	found, key, err := r.web.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
 		h, err := find(ctx, tx, string(handle))
 		if !errors.Is(err, apierr.NotFoundErr) {
@@ -183,7 +184,7 @@ func RemovePasskey(ctx context.Context, tx *db.Tx, p Person, id string) error {
 	return p.notify(ctx, tx, mail.PasskeyRemoved)
 }
 
-// challenge stores a challenge until the device responds, and returns the options as JSON.
+// challenge stores a challenge until the device responds, and returns the options for the device as JSON.
 func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.SessionData,
 	options any) (string, error) {
 	data, err := json.Marshal(asked)
@@ -197,7 +198,7 @@ func challenge(ctx context.Context, tx *db.Tx, userID string, asked *webauthn.Se
 	return string(text), err
 }
 
-// takeChallenge deletes a stored challenge, so that it is used once, and returns it.
+// takeChallenge returns a stored challenge and deletes it, so that it works only once.
 func takeChallenge(ctx context.Context, tx *db.Tx, text string) (asked webauthn.SessionData, userID string, err error) {
 	userID, data, err := deleteChallenge(ctx, tx, identity.Digest(text))
 	if err != nil {

@@ -50,7 +50,7 @@ func confirmFactor(ctx context.Context, tx *db.Tx, userID string, step int64) (b
 	return n == 1, err
 }
 
-// takeStep records a time step. It reports false if this or a later one was already used.
+// takeStep stores a time step. It returns false if that step or a later one was already used.
 func takeStep(ctx context.Context, tx *db.Tx, userID string, step int64) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE second_factors SET last_step = $2
 		WHERE user_id = $1 AND last_step < $2 AND confirmed_at <> 0`, userID, step)
@@ -87,7 +87,7 @@ func deleteRecoveryCodes(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// replaceLink stores a link and deletes earlier ones of its purpose and address.
+// replaceLink stores a link and deletes earlier links with the same purpose and address.
 func replaceLink(ctx context.Context, tx *db.Tx, l link) error {
 	if err := deleteLinks(ctx, tx, l.purpose, l.email); err != nil {
 		return err
@@ -103,7 +103,7 @@ func selectLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email
 	return email, missing(err)
 }
 
-// takeLink deletes a link, so that it works once.
+// takeLink deletes a link, so that it works once, and returns its address.
 func takeLink(ctx context.Context, tx *db.Tx, p Purpose, digest string) (email string, err error) {
 	err = tx.QueryRow(ctx, `DELETE FROM email_tokens
 		WHERE digest = $1 AND purpose = $2 AND expires_at > $3 RETURNING email`,
@@ -165,14 +165,14 @@ func selectInvitation(ctx context.Context, tx *db.Tx, digest string) (v Invitati
 	return v, missing(err)
 }
 
-// deleteInvitation deletes an open invitation, so that it can be used only once. It returns apierr.NotFoundErr if
-// there is none.
+// deleteInvitation deletes an open invitation, so that it works only once. It returns apierr.NotFoundErr if there is
+// none.
 func deleteInvitation(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return changed(tx.Exec(ctx, `DELETE FROM member_invitations
 		WHERE company_id = $1 AND invitation_id = $2 AND expires_at > $3`, companyID, id, db.Micros(tx.Now())))
 }
 
-// deleteInvitations deletes a company's invitations to an address, and its expired ones.
+// deleteInvitations deletes a company's invitations to an address, and all its expired invitations.
 func deleteInvitations(ctx context.Context, tx *db.Tx, companyID, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE company_id = $1 AND (email_key = $2 OR expires_at <= $3)",
 		companyID, identity.EmailKey(email), db.Micros(tx.Now()))
@@ -185,7 +185,7 @@ func deleteInvitationsBy(ctx context.Context, tx *db.Tx, companyID, userID strin
 	return err
 }
 
-// deleteInvitationsOf deletes the invitations of an address from all companies.
+// deleteInvitationsOf deletes all companies' invitations to an address.
 func deleteInvitationsOf(ctx context.Context, tx *db.Tx, email string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM member_invitations WHERE email_key = $1", identity.EmailKey(email))
 	return err
@@ -209,7 +209,7 @@ func Passkeys(ctx context.Context, tx *db.Tx, userID string) ([]Passkey, error) 
 	})
 }
 
-// insertPasskey stores a passkey. It reports false if the credential is already registered.
+// insertPasskey stores a passkey. It returns false if the credential is already registered.
 func insertPasskey(ctx context.Context, tx *db.Tx, userID string, k Passkey) (bool, error) {
 	data, err := json.Marshal(k.stored)
 	if err != nil {
@@ -221,7 +221,7 @@ func insertPasskey(ctx context.Context, tx *db.Tx, userID string, k Passkey) (bo
 	return n == 1, err
 }
 
-// usePasskey stores the signature counter of a passkey, which reveals clones.
+// usePasskey stores the signature counter of a passkey. A counter that does not increase reveals a clone.
 func usePasskey(ctx context.Context, tx *db.Tx, userID string, c webauthn.Credential) error {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -302,7 +302,7 @@ func selectEmailChange(ctx context.Context, tx *db.Tx, digest string) (c EmailCh
 	return c, missing(err)
 }
 
-// confirmEmailChange records that the link of a digest was opened, and locks the row until the commit.
+// confirmEmailChange stores that the link with a digest was opened, and locks the row until the commit.
 func confirmEmailChange(ctx context.Context, tx *db.Tx, c EmailChange, digest string) (EmailChange, error) {
 	err := tx.QueryRow(ctx, `UPDATE email_changes SET old_done = old_done OR old_digest = $2,
 			new_done = new_done OR new_digest = $2

@@ -15,20 +15,22 @@ const (
 	maxQuery      = 2000 // bytes
 )
 
-// ErrTooManySearches is returned for more saved searches than a list can have.
+// ErrTooManySearches is returned if a member has saved the maximum number of searches for a list.
 var ErrTooManySearches = apierr.New(apierr.Conflict, "too_many_searches",
 	"You have saved 20 searches for this list. Delete one first.")
 
-// DraftList is the list of the drafts of payrolls: searches whose query is the values of the form of a new payroll.
+// DraftList is the List of searches that store drafts of payrolls. The query of such a search contains the values of
+// the form for a new payroll.
 const DraftList = "/payrolls/new"
 
-// maxDraft is the largest query of a draft, in bytes.
+// maxDraft is the maximum size of the query of a draft, in bytes.
 const maxDraft = 512 << 10
 
-// Search is the filter of a list that a member saved. List is the path of the list, Query the URL query of the filter.
+// Search is a filter of a list that a member saved. List is the path of the list, and Query the URL query with the
+// filter.
 type Search struct{ List, Name, Query string }
 
-// Searches returns the member's saved searches of a list, by name.
+// Searches returns a member's saved searches for a list, sorted by name.
 func Searches(ctx context.Context, tx *db.Tx, by Actor, list string) ([]Search, error) {
 	rows, err := tx.Query(ctx, `SELECT name, query FROM saved_searches WHERE company_id = $1 AND user_id = $2
 		AND list = $3 ORDER BY name`, by.CompanyID, by.UserID, list)
@@ -38,7 +40,7 @@ func Searches(ctx context.Context, tx *db.Tx, by Actor, list string) ([]Search, 
 	})
 }
 
-// SaveSearch saves a search for the member, and replaces theirs of the same name.
+// SaveSearch saves a search for the member. It replaces the member's search with the same name.
 func SaveSearch(ctx context.Context, tx *db.Tx, by Actor, s Search) error {
 	var problems apierr.List
 	s.Name = identity.Line(&problems, "/name", s.Name, 1, MaxSearchName)
@@ -65,7 +67,7 @@ func SaveSearch(ctx context.Context, tx *db.Tx, by Actor, s Search) error {
 	return err
 }
 
-// DeleteSearch deletes a saved search of the member. It does nothing if there is none of that name.
+// DeleteSearch deletes a member's saved search. It does nothing if there is no search with that name.
 func DeleteSearch(ctx context.Context, tx *db.Tx, by Actor, list, name string) error {
 	_, err := tx.Exec(ctx, `DELETE FROM saved_searches WHERE company_id = $1 AND user_id = $2 AND list = $3
 		AND name = $4`, by.CompanyID, by.UserID, list, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/country"
 )
 
-// states maps the folded codes and names of a country's states to codes.
+// states maps, for each country, the folded codes and names of its states to the codes.
 var states = sync.OnceValue(func() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, c := range country.Codes() {
@@ -31,7 +31,7 @@ var states = sync.OnceValue(func() map[string]map[string]string {
 	return all
 })
 
-// fold removes case, accents, spaces and punctuation.
+// fold converts text to lower case and removes accents, spaces and punctuation.
 func fold(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -41,8 +41,8 @@ func fold(text string) string {
 	}, norm.NFD.String(text))
 }
 
-// State returns the code of a state or province, given its code or name. It records a problem if the country has no
-// such state. If the registry lists no states for the country, State returns the text as it is.
+// State returns the code of a state or province, given its code or name. It adds a problem if the country has no such
+// state. If package country lists no states for the country, State returns the text unchanged.
 func State(problems *apierr.List, pointer, text, countryCode string, required bool) string {
 	known := country.Find(countryCode)
 	listed := known != nil && len(known.States) > 0
@@ -63,8 +63,8 @@ func State(problems *apierr.List, pointer, text, countryCode string, required bo
 
 var anyPostalCode = regexp.MustCompile(`^[A-Z0-9](?:[A-Z0-9 \-]{0,10}[A-Z0-9])?$`)
 
-// PostalCode returns a postal code in the format of its country. It records a problem if the code has another format,
-// or is missing although required. It is never required in a country without postal codes.
+// PostalCode returns a postal code in the format of its country. It adds a problem if the code does not have that
+// format, or is required but missing. It is never required in a country without postal codes.
 func PostalCode(problems *apierr.List, pointer, text, countryCode string, required bool) string {
 	known := country.Find(countryCode)
 	least := 0

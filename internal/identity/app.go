@@ -8,21 +8,21 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// MaxKeys is the maximum number of valid keys per app: the current one and its replacement.
+// MaxKeys is the maximum number of valid keys of an app: the current key and its replacement.
 const MaxKeys = 2
 
-// KeyOverlap is how long a key remains valid after it was rotated.
+// KeyOverlap is how long the old key stays valid after a rotation.
 const KeyOverlap = 24 * time.Hour
 
-// ErrKeyLimit is returned when an app has MaxKeys valid keys.
+// ErrKeyLimit is returned if an app already has MaxKeys valid keys.
 var ErrKeyLimit = apierr.New(apierr.Conflict, "key_limit_reached",
 	"This app already has two active API keys. Revoke one first.")
 
 // APIKey describes an API key without its value.
 type APIKey struct {
-	ID, AppID, Hint            string // Hint is the last four characters of the key
+	ID, AppID, Hint            string // the last four characters of the key
 	Created                    time.Time
-	Expires, Revoked, LastUsed time.Time // times; zero means never
+	Expires, Revoked, LastUsed time.Time // zero means never
 }
 
 // Active reports whether the key is neither revoked nor expired.
@@ -35,12 +35,12 @@ func Apps(ctx context.Context, tx *db.Tx, companyID string) ([]App, error) {
 	return selectApps(ctx, tx, companyID, "")
 }
 
-// CommandLineClient is the client ID of the program stipend itself, which every installation knows. It is a public
-// client: it has no secret and no redirect URI, and signs people in by the device flow only.
+// CommandLineClient is the client ID of the stipend program itself, which every installation accepts. It is a public
+// client: it has no secret and no redirect URI, and can only use the device flow.
 const CommandLineClient = "stipend-cli"
 
-// CommandLineApp stores the app of CommandLineClient with the given scopes, unless it is stored, and returns it. No
-// company owns it.
+// CommandLineApp returns the app of [CommandLineClient], which belongs to no company. It stores the app with the
+// given scopes if it is not stored yet.
 func CommandLineApp(ctx context.Context, tx *db.Tx, scopes Scopes) (App, error) {
 	if err := upsertCommandLine(ctx, tx, scopes); err != nil {
 		return App{}, err
@@ -48,7 +48,7 @@ func CommandLineApp(ctx context.Context, tx *db.Tx, scopes Scopes) (App, error) 
 	return AppByClientID(ctx, tx, CommandLineClient)
 }
 
-// Public reports whether the app is a client without a secret.
+// Public reports whether the app is a public OAuth client, which has no secret.
 func (a App) Public() bool { return a.CompanyID == "" && a.ClientID == CommandLineClient }
 
 // AppByID returns an app of a company, or apierr.NotFoundErr.
@@ -60,14 +60,14 @@ func AppByID(ctx context.Context, tx *db.Tx, companyID, appID string) (App, erro
 	return all[0], nil
 }
 
-// Reach describes whether an app still acts for a company.
+// Reach describes whether an app can still act for a company.
 type Reach struct {
 	App     string // name of the app
-	Allowed bool   // it has a valid API key of the company, or a consent in effect, with the scope
+	Allowed bool   // the app has a valid API key or consent with the scope
 }
 
-// ReachOf returns the reach of an app, which may be another company's, with a scope. It returns apierr.NotFoundErr for
-// an unknown app.
+// ReachOf returns whether an app, which may belong to another company, can act for a company with a scope. It returns
+// apierr.NotFoundErr for an unknown app.
 func ReachOf(ctx context.Context, tx *db.Tx, companyID, appID string, scope Scope) (Reach, error) {
 	owner, name, scopes, err := selectReach(ctx, tx, appID)
 	r := Reach{App: name}
@@ -88,8 +88,8 @@ func ReachOf(ctx context.Context, tx *db.Tx, companyID, appID string, scope Scop
 	return r, err
 }
 
-// IssueAPIKey creates an API key of a company's app and returns it. The key itself is not stored. It returns
-// ErrKeyLimit if the app has MaxKeys valid keys.
+// IssueAPIKey creates an API key of a company's app and returns it. Only the key's digest is stored. It returns
+// ErrKeyLimit if the app already has MaxKeys valid keys.
 func IssueAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (token string, err error) {
 	if err := lockApp(ctx, tx, companyID, appID); err != nil {
 		return "", err
@@ -111,8 +111,8 @@ func IssueAPIKey(ctx context.Context, tx *db.Tx, env Environment, companyID, app
 	return token, err
 }
 
-// RotateAPIKey returns a new key that replaces another one, which remains valid for KeyOverlap. An invalid key is
-// apierr.NotFoundErr.
+// RotateAPIKey creates a key that replaces another one, and returns it. The other key stays valid for KeyOverlap.
+// RotateAPIKey returns apierr.NotFoundErr if that key is not valid.
 func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment,
 	companyID, appID, keyID string) (token string, err error) {
 	if token, err = IssueAPIKey(ctx, tx, env, companyID, appID); err != nil {
@@ -121,8 +121,8 @@ func RotateAPIKey(ctx context.Context, tx *db.Tx, env Environment,
 	return token, endAPIKey(ctx, tx, companyID, appID, keyID, tx.Now().Add(KeyOverlap))
 }
 
-// RotateSecret replaces the client secret of an app and returns the new one. The old one becomes invalid at once;
-// issued tokens remain valid.
+// RotateSecret replaces the client secret of an app and returns the new secret. The old secret is invalid at once;
+// issued tokens stay valid.
 func RotateSecret(ctx context.Context, tx *db.Tx, env Environment, companyID, appID string) (secret string, err error) {
 	secret = newToken(secretToken, env)
 	return secret, setSecret(ctx, tx, companyID, appID, Digest(secret))

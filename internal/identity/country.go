@@ -9,10 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/country"
 )
 
-// CountryProblem is the message about a text that is not the code of a country.
+// CountryProblem is the message for a text that is not a country code.
 const CountryProblem = "The value must be a country code of two letters (ISO 3166-1), for example DE."
 
-// Country returns a country code in capitals. It reports a problem at the pointer if there is no such country.
+// Country returns a country code in capitals. It adds a problem at the pointer if the code is not that of a country.
 func Country(problems *apierr.List, pointer, code string, required bool) string {
 	code = strings.ToUpper(strings.TrimSpace(code))
 	switch {
@@ -28,7 +28,7 @@ func Country(problems *apierr.List, pointer, code string, required bool) string 
 	return ""
 }
 
-// phone returns a phone number in international form. Only a national number needs the country.
+// phone returns a phone number in international form. The country is needed only for a number in national form.
 func phone(problems *apierr.List, text, country string, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -40,7 +40,7 @@ func phone(problems *apierr.List, text, country string, required bool) string {
 	if len(text) <= 40 && !strings.ContainsFunc(text, Unprintable) {
 		number, err := phonenumbers.Parse(text, country)
 		if err == nil && phonenumbers.IsValidNumber(number) {
-			// Several countries share a calling code, so the codes are compared and not the countries.
+			// Several countries share a calling code, so the calling codes are compared instead of the countries.
 			if country != "" && phonenumbers.GetCountryCodeForRegion(country) != int(number.GetCountryCode()) {
 				problems.Add("invalid_parameter", "/phone_country", "phone_number belongs to another country. Correct one of them.")
 				return ""

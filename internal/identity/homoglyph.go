@@ -12,29 +12,30 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// The error codes of app names that could mislead people. A person who is asked to authorize an app sees its name.
+// Error codes for names of apps that could mislead people who are asked to authorize an app.
 const (
 	CodeMixedScripts = "name_mixed_scripts"
 	CodeReserved     = "name_reserved"
-	CodeTaken        = "name_taken" // an app of a verified company has the name
+	CodeTaken        = "name_taken" // an app of a verified company has a name that looks the same
 )
 
-// serviceName must not be part of an app's name.
+// serviceName must not occur in the name of an app.
 const serviceName = "stipend"
 
-// Names that people trust with money or accounts. Only a verified company of that name may use one for its apps.
+// Names that people trust with money or accounts. Only a verified company with the same name may use them for its
+// apps.
 var (
-	// trustedWords are reserved as a word of an app's name.
+	// trustedWords must not occur as a word in the name of an app.
 	trustedWords = skeletons(`adyen airwallex alipay americanexpress amex barclays binance bitpay bitstamp blackrock
 		braintree citibank coinbase deutschebank facebook fireblocks github google gusto hsbc instagram intuit kraken
 		mastercard metamask microsoft openai paychex payoneer paypal paytm plaid quickbooks remitly revolut salesforce
 		santander shopify skrill stripe telegram tether venmo wechat wellsfargo westernunion whatsapp xero zapier zelle`)
-	// trustedNames are everyday words, reserved only as a whole name.
+	// trustedNames are everyday words, which are reserved only as the whole name of an app.
 	trustedNames = skeletons(`adp amazon apple chase circle deel gemini ledger mercury oracle ramp rippling ripple sap
 		slack square visa wise workday`)
 )
 
-// skeletons returns the set of the skeletons of the words of a text.
+// skeletons returns the set of skeletons of the words in a text.
 func skeletons(text string) map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(text) {
@@ -43,8 +44,8 @@ func skeletons(text string) map[string]bool {
 	return all
 }
 
-// lookalikes replaces characters that look like Latin letters, or like each other, by one representative. Fullwidth,
-// accented and mathematical letters are not listed: Unicode normalization maps those.
+// lookalikes replaces characters that look like Latin letters, or like each other, by a common character. It does not
+// list fullwidth, accented and mathematical letters, which Unicode normalization maps.
 var lookalikes = strings.NewReplacer(
 	// Cyrillic
 	"а", "a", "в", "b", "с", "c", "ԁ", "d", "е", "e", "ѐ", "e", "ё", "e", "ғ", "f", "ԍ", "g", "һ", "h", "н", "h", "і", "i",
@@ -63,7 +64,7 @@ var lookalikes = strings.NewReplacer(
 	"€", "e", "rn", "m", "vv", "w", "cl", "d",
 )
 
-// skeleton returns a form of a name that is equal for names that look alike. Use it only for comparisons.
+// skeleton returns a form of a name that is equal for names that look alike. Use it only to compare names.
 func skeleton(name string) string {
 	folded := strings.ToLower(norm.NFKC.String(strings.ToLower(norm.NFKC.String(name))))
 	var b strings.Builder
@@ -72,7 +73,8 @@ func skeleton(name string) string {
 			b.WriteRune(r)
 		}
 	}
-	// The first pass maps single characters; the second maps pairs that this produced, such as "rn" to "m".
+	// The first pass replaces single characters; the second pass replaces pairs that result from it, such as "rn" by
+	// "m".
 	text := lookalikes.Replace(lookalikes.Replace(b.String()))
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -82,7 +84,8 @@ func skeleton(name string) string {
 	}, text)
 }
 
-// scripts are the scripts with letters that look alike. A word may contain letters of one of them.
+// scripts are the scripts that have letters resembling those of another script. A word may contain letters of only
+// one of them.
 var scripts = []*unicode.RangeTable{unicode.Latin, unicode.Cyrillic, unicode.Greek, unicode.Armenian, unicode.Cherokee,
 	unicode.Georgian, unicode.Hebrew, unicode.Arabic, unicode.Coptic}
 
@@ -103,8 +106,8 @@ func mixesScripts(name string) bool {
 	return false
 }
 
-// CheckName records a problem at pointer if people could confuse the name that a company shows them with the service or
-// a known company.
+// CheckName adds a problem at pointer if people could confuse a name with the service or with a known company. The
+// publisher is the company that uses the name.
 func CheckName(problems *apierr.List, pointer, name string, publisher Company) {
 	if mixesScripts(name) {
 		problems.Add(CodeMixedScripts, pointer, "Each word must use letters of one script only.")
@@ -126,7 +129,7 @@ func CheckName(problems *apierr.List, pointer, name string, publisher Company) {
 	}
 }
 
-// LooksLikeAnother reports whether an app could be confused with an app of another company.
+// LooksLikeAnother reports whether an app's name could be confused with that of another company's app.
 func LooksLikeAnother(ctx context.Context, tx *db.Tx, a App) (bool, error) {
 	return nameTaken(ctx, tx, a.CompanyID, skeleton(a.Name), false)
 }

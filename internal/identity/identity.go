@@ -1,8 +1,8 @@
 // Package identity owns companies, users, the members who sign in for a company, and a company's apps with their API
-// keys and access tokens. It maps each credential to its [Principal].
+// keys and access tokens. It determines the [Principal] of each credential.
 //
-// Tokens are stored only as SHA-256 digests and passwords only as argon2id hashes. A token is shown once.
-// Personal data that is not searched is encrypted with the [Sealer]. The package does not depend on HTTP.
+// Only SHA-256 digests of tokens and argon2id hashes of passwords are stored, so a token is shown only once. Personal
+// data that is not searched is encrypted with the [Sealer]. The package does not depend on HTTP.
 package identity
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Errors that callers may see.
+// Errors that callers may receive.
 var (
 	ErrInvalidToken = apierr.New(apierr.Unauthorized, "invalid_token", "The credential is missing, unknown, expired, "+
 		"revoked, sent with the wrong scheme, or belongs to the other environment.")
@@ -38,7 +38,7 @@ var (
 			"use http on localhost.")
 	ErrEmailTaken = apierr.New(apierr.Conflict, "invalid_state",
 		"Another user already signs in with this email address.")
-	// ErrUserExists has the ID of the existing user in Meta "user_id".
+	// ErrUserExists contains the ID of the existing user as Meta "user_id".
 	ErrPasswordChanged = apierr.New(apierr.Unauthorized, "sign_in_failed",
 		"The password has just been changed. Sign in with the new one.")
 	ErrUserExists = apierr.New(apierr.Conflict, "user_exists",
@@ -49,7 +49,7 @@ var (
 // Kind is the kind of a principal's credential.
 type Kind string
 
-// The kinds of principals.
+// The kinds of credentials.
 const (
 	KindAPIKey Kind = "api_key"
 	KindOAuth  Kind = "oauth_token"
@@ -59,33 +59,33 @@ const (
 	KindLink     Kind = "link" // a link in a mail to a payee without an account
 )
 
-// Principal is the authenticated caller. Its zero value has no permissions.
+// Principal is an authenticated caller. The zero value has no permissions.
 type Principal struct {
 	Kind      Kind
 	ID        string // ID of the credential: the key, token or session
 	AppID     string // "" for a session
-	CompanyID string // the company it acts for, "" for a user without one
-	UserID    string // the user it acts for, "" for an API key and a platform's token
+	CompanyID string // company for which the principal acts; "" for a user without one
+	UserID    string // user for whom the principal acts; "" for an API key or platform token
 	Scopes    Scopes
-	ProofKey  string    // thumbprint of the key whose proof each request needs, "" for none (RFC 9449)
-	LastUsed  time.Time // last recorded use of the credential; zero before the first; see Touch
+	ProofKey  string    // thumbprint of the key with which each request must be proved (RFC 9449), or ""
+	LastUsed  time.Time // last recorded use of the credential, or zero; see Touch
 }
 
 // Has reports whether the principal has a scope.
 func (p Principal) Has(scope Scope) bool { return p.Scopes.Has(scope) }
 
-// ForCompany reports whether the credential is a program's that acts for the company itself, not for a person.
+// ForCompany reports whether a program uses the credential to act for the company itself, rather than for a person.
 func (p Principal) ForCompany() bool { return p.Kind == KindAPIKey || p.Kind == KindPlatform }
 
-// ErrNotProven is returned if a person has not presented a second factor with an access token lately.
+// ErrNotProven is returned if the person has not recently presented a second factor with their access token.
 var ErrNotProven = apierr.New(apierr.Forbidden, "second_factor_required",
 	"Send a code of your authenticator to POST /api/user/second-factor first. It is valid for 10 minutes.")
 
-// FreshFactor is the time after a second factor during which sensitive actions need no further one.
+// FreshFactor is how long after a second factor sensitive actions do not require another one.
 const FreshFactor = 10 * time.Minute
 
-// Company returns the company that a request refers to: the principal's own if none is named. It returns
-// apierr.NotFoundErr for another one.
+// Company returns the company to which a request refers, which is the principal's own company if the request names
+// none. It returns apierr.NotFoundErr if the request names another company.
 func (p Principal) Company(requested string) (string, error) {
 	if p.CompanyID == "" || requested != "" && requested != p.CompanyID {
 		return "", apierr.NotFoundErr
@@ -93,29 +93,29 @@ func (p Principal) Company(requested string) (string, error) {
 	return p.CompanyID, nil
 }
 
-// Company is a company and its contract terms.
+// Company is a company and the terms of its contract.
 type Company struct {
 	ID, Name, Email, Website, Country string
 	Status                            string // active, frozen or closed
 	KYBStatus                         string
-	FundingMethod                     string // crypto, wallet, or the ID of one wallet
-	FeeBps                            int64  // fee in basis points of the paid amount
-	PremiumBps                        int64  // replaces FeeBps for a premium payment
-	ToleranceBps                      int64  // an underpayment up to this many basis points counts as paid; at most 500
-	PlatformID                        string // company of the connected platform that created it; "" for none
-	PlatformFeeBps                    int64  // the platform's fee on payrolls on top of FeeBps; at most MaxPlatformFeeBps
+	FundingMethod                     string // crypto, wallet, or the ID of a wallet
+	FeeBps                            int64  // the operator's fee, in basis points of the paid amount
+	PremiumBps                        int64  // fee for premium payments, instead of FeeBps
+	ToleranceBps                      int64  // largest shortfall, in basis points, that counts as paid; at most 500
+	PlatformID                        string // company of the platform that created the company; "" for none
+	PlatformFeeBps                    int64  // the platform's fee on payrolls, in addition to FeeBps
 	Version                           int64
 	Created                           time.Time
 }
 
-// The states of a company.
+// States of a company.
 const (
 	CompanyActive = "active"
 	CompanyFrozen = "frozen"
 	CompanyClosed = "closed"
 )
 
-// Active returns ErrFrozen unless the company is active. Every change for a company must check it.
+// Active returns ErrFrozen unless the company is active. Every function that changes a company's data must call it.
 func (c Company) Active() error {
 	if c.Status != CompanyActive {
 		return ErrFrozen
@@ -123,20 +123,20 @@ func (c Company) Active() error {
 	return nil
 }
 
-// NewCompany contains the initial data of a company. Fees of 0 are valid: the caller sets the contract terms.
+// NewCompany contains the initial data of a company. Fees of 0 are valid, because the caller sets the terms.
 type NewCompany struct {
 	Name, Email, Website, Country    string
 	FundingMethod                    string // "" means crypto
 	KYBStatus                        string // "" means not_started
 	FeeBps, PremiumBps, ToleranceBps int64
-	PlatformID                       string // company of the platform that creates it, "" for none
+	PlatformID                       string // company of the platform that creates the company; "" for none
 	PlatformFeeBps                   int64
 }
 
-// MaxPlatformFeeBps is the largest fee of a platform, in basis points of the paid amount.
+// MaxPlatformFeeBps is the maximum fee of a platform, in basis points of the paid amount.
 const MaxPlatformFeeBps = 1000
 
-// Check normalizes the details and records their problems.
+// Check normalizes the data and adds its problems.
 func (n *NewCompany) Check(problems *apierr.List) {
 	n.Name = Line(problems, "/name", n.Name, 1, 200)
 	n.Website = Line(problems, "/website", n.Website, 0, 300)
@@ -176,36 +176,38 @@ func CreateCompany(ctx context.Context, tx *db.Tx, n NewCompany) (Company, error
 	return c, insertCompany(ctx, tx, c)
 }
 
-// CompanyKey returns the prefetch key of a company.
+// CompanyKey returns a [db.Prefetch] of the company with an ID.
 func CompanyKey(id string) db.Prefetch { return companies.Prefetch(id) }
 
-// User is a person with an account. Details are empty until [User.Open].
+// User is a person with an account or a company's record of a person. Details are empty until [User.Open].
 type User struct {
 	ID string
 	Profile
-	Complete     bool   // the profile has all fields that payouts require
-	CompanyID    string // ID of the company that created the user; "" for a user who signed up
+	Complete     bool   // the profile has all data that payouts require
+	CompanyID    string // company that created the user; "" for a user who signed up
 	KYCStatus    string // not_started, pending, in_review, approved, resubmission_required, rejected, expired
 	Locale       Locale
 	Version      int64
 	Created      time.Time
-	Closed       bool // the operator closed the account
-	signsIn      bool // whether the user signs in with the email address and a password
+	Closed       bool // reports whether the operator closed the account
+	signsIn      bool // reports whether the user signs in with the email address and a password
 	passwordHash string
-	sealed       string // the encrypted details
+	sealed       string // encrypted Details
 }
 
-// Locale is how pages and mails are written for a user. An empty field leaves the choice to the browser or language.
+// Locale is how pages and mails are written for a user. If a field is empty, the browser or the language determines
+// it.
 type Locale struct {
-	Language     string // BCP 47 tag of a language of the pages
+	Language     string // BCP 47 tag of one of the pages' languages
 	TimeZone     string // name in the IANA time zone database
 	NumberFormat string // one of NumberFormats
 }
 
-// NumberFormats are the separators of groups of digits and of decimals that a user can choose.
+// NumberFormats are the number formats from which a user can choose, named by the separators of digit groups and
+// decimals.
 var NumberFormats = []string{"comma_point", "point_comma", "space_comma", "apostrophe_point"}
 
-// The states of a person's verification.
+// States of a person's verification.
 const (
 	KYCNotStarted = "not_started"
 	KYCApproved   = "approved"
@@ -214,7 +216,7 @@ const (
 // KYBApproved is the state of a verified company.
 const KYBApproved = "approved"
 
-// Open returns the user with decrypted details.
+// Open returns the user with decrypted Details.
 func (u User) Open(s *Sealer) (User, error) {
 	if u.sealed == "" { // the personal data was erased
 		return u, nil
@@ -224,10 +226,10 @@ func (u User) Open(s *Sealer) (User, error) {
 	return u, err
 }
 
-// ActingUser returns the user that a request refers to. A session or token refers to its own user, whose ID may be
-// omitted. An API key, or a session that acts for a company, refers to a user that the company created; a company
-// cannot act for people who only accepted its invitation. The pages check the role of a session. Any other user is
-// apierr.NotFoundErr, and an API key without a user ErrUserRequired.
+// ActingUser returns the user for whom a request acts. A session or token without a company acts for its own user,
+// whose ID may be omitted. An API key, or a session that acts for a company, acts for a user that the company
+// created; a company cannot act for people who only accepted its invitation. The pages check the role of a session.
+// ActingUser returns apierr.NotFoundErr for any other user, and ErrUserRequired if an API key names no user.
 func ActingUser(ctx context.Context, tx *db.Tx, by Principal, requested string) (User, error) {
 	switch {
 	case by.UserID != "" && (requested == "" || requested == by.UserID):
@@ -248,17 +250,18 @@ func (u User) Name() string { return strings.TrimSpace(u.FirstName + " " + u.Las
 // NewUser contains the initial data of a user.
 type NewUser struct {
 	Profile
-	CompanyID string // company that creates the user and may act for them; "" for a person who signs up
-	Password  string // "" for a person who does not sign in; at least 12 characters otherwise
-	// PasswordHash is the result of HashPassword. The caller sets either it or Password.
+	CompanyID string // company that creates the user and may act for them; "" at sign-up
+	Password  string // at least 12 characters; "" for a person who does not sign in
+	// PasswordHash is the result of [HashPassword]. The caller sets either PasswordHash or Password.
 	PasswordHash string
 }
 
-// CreateUser creates a user. A user that a company creates does not sign in with the address, so companies that
-// know the same person have separate records and do not learn of each other. A second user with the same address in
-// a company is ErrUserExists; an address that someone signs in with is ErrEmailTaken.
+// CreateUser creates a user. A user that a company creates does not sign in with the email address, so companies that
+// know the same person have separate records and do not learn of each other. CreateUser returns ErrUserExists if the
+// company already has a user with the address, and ErrEmailTaken at a sign-up if someone already signs in with the
+// address.
 //
-// Hashing a password takes about 50 ms by design. Pages hash before the transaction and pass PasswordHash.
+// Hashing a password takes about 50 ms by design, so pages hash it before the transaction and pass PasswordHash.
 func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, error) {
 	var problems apierr.List
 	u := User{ID: tx.NewID("usr"), CompanyID: n.CompanyID, KYCStatus: KYCNotStarted, Version: 1, Created: tx.Now(),
@@ -291,8 +294,7 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *Sealer, n NewUser) (User, err
 	return u, insertUser(ctx, tx, u)
 }
 
-// EmailKey returns the normalized form in which email addresses are compared. It is empty only for an empty
-// address.
+// EmailKey returns the normalized form in which email addresses are compared. It is empty only for an empty address.
 func EmailKey(email string) string { return strings.ToLower(norm.NFC.String(email)) }
 
 // EmailDomain returns the part of an email address after the last @, in lower case, or "".
@@ -305,7 +307,7 @@ func EmailDomain(email string) string {
 
 func userDetails(userID string) SealContext { return SealContext{"users", "details", userID} }
 
-// GetUser returns a user, or apierr.NotFoundErr. Without a sealer the details stay empty.
+// GetUser returns a user, or apierr.NotFoundErr. If s is nil, the Details stay empty.
 func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error) {
 	u, err := selectUser(ctx, tx, "user_id", id)
 	if err != nil || s == nil {
@@ -314,9 +316,9 @@ func GetUser(ctx context.Context, tx *db.Tx, s *Sealer, id string) (User, error)
 	return u.Open(s)
 }
 
-// UserByEmail returns the user who signs in with an address. For an unknown one it returns a user without ID, whose
-// CheckPassword fails after the same work as a wrong password, so that response times do not reveal who has an
-// account.
+// UserByEmail returns the user who signs in with an email address. For an unknown address it returns a user without
+// an ID. [User.CheckPassword] of that user fails after the same work as for a wrong password, so that response times
+// do not reveal who has an account.
 func UserByEmail(ctx context.Context, tx *db.Tx, email string) (User, error) {
 	u, err := selectUser(ctx, tx, "sign_in_key", EmailKey(strings.TrimSpace(email)))
 	if errors.Is(err, apierr.NotFoundErr) {
@@ -329,7 +331,8 @@ var dummyHash = sync.OnceValues(func() (string, error) {
 	return argon2id.CreateHash("no user has this password", argon2id.DefaultParams)
 })
 
-// CheckPassword reports whether the password is the user's. It takes about 50 ms: call it outside a transaction.
+// CheckPassword reports whether password is the user's password. It takes about 50 ms by design; call it outside a
+// transaction.
 func (u User) CheckPassword(password string) (bool, error) {
 	if u.ID == "" {
 		return CheckHash("", password)
@@ -337,8 +340,8 @@ func (u User) CheckPassword(password string) (bool, error) {
 	return CheckHash(u.passwordHash, password)
 }
 
-// CheckHash reports whether a password matches a hash of HashPassword. An empty hash matches nothing and takes the
-// same time.
+// CheckHash reports whether a password matches a hash from [HashPassword]. An empty hash matches no password, and
+// takes the same time to check.
 func CheckHash(hash, password string) (bool, error) {
 	known := hash != ""
 	if !known {
@@ -355,7 +358,7 @@ func CheckHash(hash, password string) (bool, error) {
 // Member is a user's membership in a company.
 type Member struct{ CompanyID, UserID, Role string }
 
-// The roles of members. A viewer, and a member with an unknown role, may only read.
+// Roles of members. Viewers, and members with an unknown role, may only read.
 const (
 	RoleOwner     = "owner"
 	RoleAdmin     = "admin"
@@ -376,18 +379,18 @@ type App struct {
 	CompanyID, ID, Name, ClientID, RedirectURI string
 	Scopes                                     Scopes
 	Created                                    time.Time
-	DPoP                                       bool // only tokens that are bound to a key of the app are valid
+	DPoP                                       bool // reports whether only tokens bound to a key of the app are valid
 	secretDigest                               string
 }
 
 // NewApp contains the data of an app to register.
 type NewApp struct {
 	CompanyID, Name string
-	RedirectURI     string // "" for an app that only has API keys
+	RedirectURI     string // "" for an app that uses only API keys
 	Scopes          Scopes
 }
 
-// CreateApp registers an app and returns its client secret, which is not stored.
+// CreateApp registers an app and returns its client secret, whose digest alone is stored.
 func CreateApp(ctx context.Context, tx *db.Tx, env Environment, n NewApp) (app App, secret string, err error) {
 	var problems apierr.List
 	name := norm.NFKC.String(Line(&problems, "/name", n.Name, 1, 100))
@@ -425,8 +428,8 @@ func (a App) CheckSecret(secret string) bool {
 	return a.secretDigest != "" && sameDigest(Digest(secret), a.secretDigest)
 }
 
-// RedirectAllowed reports whether a URI may be redirected to: it is absolute and https, or in the sandbox http on
-// localhost, so that it does not leak to a third party.
+// RedirectAllowed reports whether an app may register a redirect URI: it must be absolute and use https, or in the
+// sandbox http on localhost, so that the authorization code does not leak to third parties.
 func RedirectAllowed(text string, env Environment) bool {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > 500 || u.Host == "" || u.User != nil || u.Fragment != "" ||
@@ -457,10 +460,10 @@ func RedirectAllowed(text string, env Environment) bool {
 type NewAPIKey struct {
 	CompanyID, AppID string
 	Expires          time.Time // zero means never
-	Token            string    // "" generates a random key; tests and demonstrations may set a well-formed one
+	Token            string    // "" generates a random key; tests and demonstrations may set one
 }
 
-// CreateAPIKey creates an API key of an app and returns it. The key itself is not stored.
+// CreateAPIKey creates an API key of an app and returns it. Only the key's digest is stored.
 func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) (keyID, token string, err error) {
 	token = n.Token
 	if token == "" {
@@ -473,31 +476,32 @@ func CreateAPIKey(ctx context.Context, tx *db.Tx, env Environment, n NewAPIKey) 
 	return keyID, token, insertAPIKey(ctx, tx, keyID, token, n)
 }
 
-// NoticeRevoked is the in-process notice that a credential was revoked or restricted. Every change of that kind
-// sends it, so that caches of credentials are cleared.
+// NoticeRevoked is the topic of the notice in this process that a credential was revoked or restricted. Every such
+// change sends the notice, so that caches of credentials are cleared.
 const NoticeRevoked = "identity.revoked"
 
-// RevokeAPIKey revokes a key at once. It is idempotent; another company's key is apierr.NotFoundErr.
+// RevokeAPIKey revokes a key at once. Repeating the call has no effect. It returns apierr.NotFoundErr for another
+// company's key.
 func RevokeAPIKey(ctx context.Context, tx *db.Tx, companyID, keyID string) error {
 	return revoke(ctx, tx, "api_keys", "key_id", companyID, keyID)
 }
 
-// The lifetime of access tokens.
+// Lifetimes of access tokens.
 const (
 	TokenLife = 365 * 24 * time.Hour // also of a consent
 	TokenIdle = 90 * 24 * time.Hour  // a token that is not used for this long expires
 )
 
-// Grant is a user's consent to an app, which may act for the user or, with a CompanyID, for the company. Without a
-// UserID it is the consent of a company to the platform that created it.
+// Grant is a user's consent that an app act for the user or, if CompanyID is set, for the company. A Grant without a
+// UserID is the consent of a company to the platform that created it.
 type Grant struct {
 	CompanyID, ID, AppID, UserID string
 	Scopes                       Scopes
 	Expires                      time.Time
 }
 
-// CreateGrant stores a consent, which expires after TokenLife, and returns it with its ID. That to a platform lasts
-// until it is revoked.
+// CreateGrant stores a consent and returns it with its ID. The consent expires after TokenLife, except a consent to a
+// platform, which lasts until it is revoked.
 func CreateGrant(ctx context.Context, tx *db.Tx, g Grant) (Grant, error) {
 	g.ID, g.Expires = tx.NewID("gra"), tx.Now().Add(TokenLife)
 	if g.UserID == "" {
@@ -510,12 +514,12 @@ func CreateGrant(ctx context.Context, tx *db.Tx, g Grant) (Grant, error) {
 type NewAccessToken struct {
 	CompanyID, AppID, UserID string
 	Scopes                   Scopes
-	GrantID                  string        // the consent; "" stores a new one
+	GrantID                  string        // ID of the consent; "" stores a new consent
 	Life                     time.Duration // 0 means TokenLife
-	ProofKey                 string        // thumbprint of the key that the token is bound to; "" for none
+	ProofKey                 string        // thumbprint of the key to which the token is bound, or ""
 }
 
-// CreateAccessToken creates an access token and returns it. The token itself is not stored.
+// CreateAccessToken creates an access token and returns it. Only the token's digest is stored.
 func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment,
 	n NewAccessToken) (tokenID, token string, err error) {
 	if n.GrantID == "" {
@@ -530,7 +534,7 @@ func CreateAccessToken(ctx context.Context, tx *db.Tx, env Environment,
 	return tokenID, token, insertAccessToken(ctx, tx, tokenID, token, n)
 }
 
-// RevokeToken revokes an access token if it belongs to the app. It ignores any other.
+// RevokeToken revokes an access token if it belongs to the app. It ignores any other token.
 func RevokeToken(ctx context.Context, tx *db.Tx, env Environment, appID, token string) error {
 	if !wellFormed(token, accessToken, env) {
 		return nil
@@ -538,13 +542,14 @@ func RevokeToken(ctx context.Context, tx *db.Tx, env Environment, appID, token s
 	return revokeToken(ctx, tx, appID, Digest(token))
 }
 
-// ProofScheme is the scheme of access tokens that are bound to a key.
+// ProofScheme is the Authorization scheme of access tokens that are bound to a key.
 const ProofScheme = "DPoP"
 
-// Authenticate returns the principal of a credential. Scheme and credential come from the Authorization header:
-// "Basic" with an API key (raw, or base64 of the key and a colon), "Bearer" with an access token, or ProofScheme with
-// one that is bound to a key: then the caller must check the proof. Every rejected credential is ErrInvalidToken.
-// The detail says only what the caller can see: that a well-formed credential has the scheme of the other kind.
+// Authenticate returns the principal of a credential. The scheme and the credential come from the Authorization
+// header: "Basic" with an API key (as it is, or base64 of the key and a colon), "Bearer" with an access token, or
+// [ProofScheme] with an access token that is bound to a key, whose proof the caller must check. Authenticate returns
+// ErrInvalidToken for every rejected credential. The error's detail reveals only what is visible in the request: that
+// a well-formed credential was sent with the scheme for another kind.
 func Authenticate(ctx context.Context, tx *db.Tx, scheme, credential string, env Environment) (Principal, error) {
 	switch {
 	case strings.EqualFold(scheme, "Basic"):
@@ -580,14 +585,14 @@ func (p Principal) NeedsTouch(now time.Time) bool {
 	return p.Kind != KindSession && now.Sub(p.LastUsed) >= touchEvery
 }
 
-// Touch records that a credential was used now. An access token that is never touched expires as idle.
+// Touch records that the credential is used now. An access token that is never touched expires after TokenIdle.
 func Touch(ctx context.Context, tx *db.Tx, p Principal) error {
 	switch p.Kind {
 	case KindAPIKey:
 		return touch(ctx, tx, "api_keys", "key_id", p)
 	case KindOAuth, KindPlatform:
 		return touch(ctx, tx, "access_tokens", "token_id", p)
-	default: // a session: package session records its use
+	default: // package session records the use of a session
 		return nil
 	}
 }

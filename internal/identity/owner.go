@@ -7,20 +7,20 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Owner is the user or the company that an object belongs to, such as a payer or funding account. Its ID is the
-// tenant in rows and in the ledger.
+// Owner is the user or the company to which an object such as a payer or funding account belongs. In rows and in the
+// ledger, its ID takes the place of the company's ID.
 type Owner struct {
 	ID        string // usr_… or com_…
-	CompanyID string // the company itself, or the one that keeps the user's record; "" for a person with an account
-	User      User   // the zero User when the company itself is the owner
+	CompanyID string // the company itself, or the company that has the user's record; "" for a person with an account
+	User      User   // zero if the owner is the company itself
 	Company   Company
 }
 
 // IsUser reports whether an ID is that of a user.
 func IsUser(id string) bool { return strings.HasPrefix(id, "usr_") }
 
-// ActingOwner returns the owner that a request refers to: the user of [ActingUser] or, with a credential of the company
-// that names no user, the company.
+// ActingOwner returns the owner for whom a request acts: the user that [ActingUser] returns, or the company if a
+// company's credential names no user.
 func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID string) (Owner, error) {
 	o := Owner{ID: by.CompanyID, CompanyID: by.CompanyID}
 	var err error
@@ -36,7 +36,8 @@ func ActingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID s
 	return o, err
 }
 
-// ChangingOwner is ActingOwner for changes. It returns ErrFrozen while the company is frozen.
+// ChangingOwner is like [ActingOwner], for requests that change data. It returns ErrFrozen while the company is
+// frozen.
 func ChangingOwner(ctx context.Context, tx *db.Tx, by Principal, requestedUserID string) (Owner, error) {
 	o, err := ActingOwner(ctx, tx, by, requestedUserID)
 	if err != nil || o.CompanyID == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// The shortest and the longest password, in characters and bytes.
+// Minimum length of a password in characters, and maximum length in bytes.
 const (
 	MinPassword = 12
 	MaxPassword = 1024
@@ -24,10 +24,10 @@ const (
 
 // Lists of common passwords, in lower case.
 var (
-	// commonWords are the words in most guessed passwords, without digits and signs at their ends.
+	// commonWords are the words in the most common passwords, without digits and symbols at their ends.
 	//go:embed passwords.txt
 	commonWords string
-	// breached are about 35,000 passwords found in breaches, one per line.
+	// breached contains about 35,000 passwords from data breaches, one per line.
 	//go:embed breached.txt.gz
 	breached []byte
 )
@@ -36,7 +36,7 @@ var (
 var commonPasswords = sync.OnceValue(func() []string {
 	z, err := gzip.NewReader(bytes.NewReader(breached))
 	if err != nil {
-		panic(err) // cannot happen: the lists are embedded
+		panic(err) // never happens: the lists are embedded
 	}
 	text, err := io.ReadAll(z)
 	if err != nil {
@@ -52,8 +52,8 @@ func common(word string) bool {
 	return found
 }
 
-// CheckNewPassword records a problem if a new password is too short, too long, or easy to guess. Like NIST SP 800-63B
-// it has no rules about characters. email is the address of the account.
+// CheckNewPassword adds a problem if a new password is too short, too long or easy to guess. As NIST SP 800-63B
+// recommends, it does not require particular kinds of characters. email is the address of the account.
 func CheckNewPassword(problems *apierr.List, pointer, password, email string) {
 	switch {
 	case password == "":
@@ -65,9 +65,9 @@ func CheckNewPassword(problems *apierr.List, pointer, password, email string) {
 	}
 }
 
-// guessable reports whether a password is easy to guess: it is a common password, possibly surrounded by digits and
-// symbols, repeats a short or common word, contains the account name and little else, has fewer than 5 different
-// characters, is a sequence such as 123456789012, or consists of digits only.
+// guessable reports whether a password is easy to guess. Such a password is a common one, possibly surrounded by
+// digits and symbols; repeats a short or common word; contains the account name and little else; has fewer than 5
+// different characters; is a sequence such as 123456789012; or consists of digits only.
 func guessable(password, email string) bool {
 	lower := strings.ToLower(password)
 	different := map[rune]bool{}
@@ -89,7 +89,7 @@ func guessable(password, email string) bool {
 			return true
 		}
 	}
-	// A number is likely a date or a telephone number.
+	// Digits alone are probably a date or a telephone number.
 	return !strings.ContainsFunc(lower, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
@@ -103,7 +103,8 @@ func repeats(text string) bool {
 	return false
 }
 
-// HashPassword returns the hash to store. It takes about 50 ms by design: call it outside a transaction.
+// HashPassword returns the hash of a password to store. It takes about 50 ms by design; call it outside a
+// transaction.
 func HashPassword(password string) (string, error) {
 	return argon2id.CreateHash(password, argon2id.DefaultParams)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// Profile contains a person's data. For users, email, names and country are searchable; Details are stored encrypted.
+// Profile contains a person's data. For users, the email address, names and country are searchable; Details are
+// stored encrypted.
 type Profile struct {
 	Email     string `json:"-"`
 	FirstName string `json:"-"`
@@ -45,7 +46,7 @@ func (d Details) Seal(s *Sealer, at SealContext) (string, error) {
 	return s.Seal(at, text)
 }
 
-// OpenDetails decrypts details that Seal encrypted.
+// OpenDetails decrypts details that [Details.Seal] encrypted.
 func OpenDetails(s *Sealer, at SealContext, sealed string) (d Details, err error) {
 	text, err := s.Open(at, sealed)
 	if err != nil {
@@ -54,14 +55,14 @@ func OpenDetails(s *Sealer, at SealContext, sealed string) (d Details, err error
 	return d, json.Unmarshal(text, &d)
 }
 
-// Complete reports whether a profile has the fields that payouts require: name, birth date, country and address.
+// Complete reports whether a profile has the data that payouts require: name, date of birth, country and address.
 func (p Profile) Complete() bool {
 	return p.FirstName != "" && p.LastName != "" && p.DateOfBirth != "" && p.Country != "" && p.StreetAddress != "" &&
 		p.City != ""
 }
 
-// Check normalizes a profile and records its problems. required lists the names of fields that must be present. A
-// state and a postal code are required only where the country has them.
+// Check normalizes a profile and adds its problems. required lists the names of fields that must not be empty. A
+// state and a postal code are required only in countries that have them.
 func (p Profile) Check(problems *apierr.List, now time.Time, required ...string) Profile {
 	must := map[string]bool{}
 	for _, name := range required {
@@ -89,14 +90,14 @@ func (p Profile) Check(problems *apierr.List, now time.Time, required ...string)
 	q.State = State(problems, "/state", p.State, q.Country, must["state"])
 	q.Zip = PostalCode(problems, "/zip", p.Zip, q.Country, must["zip"])
 	q.PhoneCountry = Country(problems, "/phone_country", p.PhoneCountry, must["phone_country"])
-	if p.PhoneCountry == "" || q.PhoneCountry != "" { // an invalid country was already recorded as a problem
+	if p.PhoneCountry == "" || q.PhoneCountry != "" { // otherwise the invalid country was already reported
 		q.PhoneNumber = phone(problems, p.PhoneNumber, q.PhoneCountry, must["phone_number"])
 	}
 	return q
 }
 
-// Line normalizes a line of text and records a problem if it is too short, too long or contains control characters,
-// which would reach mails and bank files.
+// Line normalizes a line of text. It adds a problem if the text is too short, is too long, or contains control
+// characters, which would get into mails and bank files.
 func Line(problems *apierr.List, pointer, text string, least, most int) string {
 	if !utf8.ValidString(text) || len(text) > 8*most+64 {
 		problems.Add("invalid_parameter", pointer, fmt.Sprintf("The text must have at most %d characters.", most))
@@ -116,14 +117,14 @@ func Line(problems *apierr.List, pointer, text string, least, most int) string {
 	return ""
 }
 
-// Unprintable reports whether a character does not belong in a line of text: line breaks, direction controls and
-// invisible characters, except the joiner and non-joiner that some scripts require.
+// Unprintable reports whether a character is not permitted in a line of text: a line break, a direction control or an
+// invisible character, except the joiner and non-joiner that some scripts require.
 func Unprintable(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
 		unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d'
 }
 
-// Email normalizes an email address and records a problem if it is invalid.
+// Email normalizes an email address, and adds a problem if it is invalid.
 func Email(problems *apierr.List, pointer, text string, required bool) string {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -134,7 +135,7 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 	}
 	text = norm.NFC.String(text)
 	a, err := mail.ParseAddress(text)
-	// ParseAddress also accepts "Name <address>". A bare address is returned unchanged.
+	// ParseAddress also accepts "Name <address>". It returns an address without a name unchanged.
 	at := strings.LastIndexByte(text, '@')
 	if err != nil || a.Address != text || a.Name != "" || len(text) > 254 || at > 64 ||
 		strings.ContainsFunc(text, Unprintable) || !mailDomain.MatchString(text[at+1:]) {
@@ -144,12 +145,12 @@ func Email(problems *apierr.List, pointer, text string, required bool) string {
 	return text[:at+1] + strings.ToLower(text[at+1:]) // the part before the @ may be case-sensitive
 }
 
-// mailDomain matches a public domain name: at least two labels, in any script.
+// mailDomain matches a public domain name in any script, with at least two labels.
 var mailDomain = regexp.MustCompile(
 	`^([\p{L}\p{N}]([\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}][\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}]$`)
 
-// MinimumAge is the minimum age of a payee in years: the lowest at which most countries permit regular paid work.
-// Banks and companies may require more.
+// MinimumAge is the minimum age of a payee in years, from which most countries permit regular paid work. Banks and
+// companies may require a higher age.
 const MinimumAge = 16
 
 func birthDate(problems *apierr.List, text string, now time.Time, required bool) string {
@@ -165,7 +166,7 @@ func birthDate(problems *apierr.List, text string, now time.Time, required bool)
 		problems.Add("invalid_parameter", "/date_of_birth", "The value must be a past date as YYYY-MM-DD.")
 		return ""
 	}
-	// For a person born on February 29, AddDate returns March 1 in other years.
+	// For a person born on February 29, AddDate returns March 1 in years that are not leap years.
 	if day.AddDate(MinimumAge, 0, 0).After(now) {
 		problems.Add("invalid_parameter", "/date_of_birth", fmt.Sprintf("A payee must be at least %d years old.", MinimumAge))
 		return ""

@@ -16,9 +16,10 @@ const (
 	CompanyWorkersInvite         = "c_company_workers_invite"
 	CompanyWorkersPay            = "c_company_workers_pay"
 	CompanyPropose               = "c_company_propose"
-	// CompanyApprove permits approving payments in the name of the member who granted it, with their second factor.
+	// CompanyApprove permits approving payments on behalf of the member who granted it, with that member's second
+	// factor.
 	CompanyApprove = "c_company_approve"
-	// CompanyMembers permits managing members in the name of the member who granted it, with their second factor.
+	// CompanyMembers permits managing members on behalf of the member who granted it, with that member's second factor.
 	CompanyMembers         = "c_company_members"
 	UserCreate             = "u_user_create"
 	UserUpdate             = "u_user_update"
@@ -39,11 +40,11 @@ const (
 	UserDistributionCreate = "u_user_distribution_create"
 	UserDistributionUpdate = "u_user_distribution_update"
 	UserKYCInitiate        = "u_user_kyc_initiate"
-	// PlatformCompanies permits creating companies and acting for them. Only API keys can have it.
+	// PlatformCompanies permits creating companies and acting for them. Only API keys can have this scope.
 	PlatformCompanies = "p_companies"
 )
 
-// scopes are all scopes in the order of the API. The index of a scope is its bit in Scopes.
+// scopes lists all scopes in the order of the API. The index of a scope is its bit in [Scopes].
 var scopes = [...]Scope{
 	CompanyDetail, CompanyWorkerList, CompanyWorkerInvitationsList, CompanyWorkersInvite, CompanyWorkersPay,
 	CompanyPropose, CompanyApprove, CompanyMembers,
@@ -61,16 +62,16 @@ var scopeBits = func() map[Scope]Scopes {
 	return m
 }()
 
-// Scopes is a set of scopes. Its zero value is empty.
+// Scopes is a set of scopes. The zero value is the empty set.
 type Scopes uint32
 
 // AllScopes returns the set of every scope.
 func AllScopes() Scopes { return 1<<len(scopes) - 1 }
 
-// GrantableScopes returns the scopes that an app can be granted. The others are of API keys only.
+// GrantableScopes returns the scopes that users can grant to apps. Only API keys can have the other scopes.
 func GrantableScopes() Scopes { return AllScopes() &^ NewScopes(PlatformCompanies) }
 
-// NewScopes returns a set. It panics on an unknown scope.
+// NewScopes returns a set of scopes. It panics if a scope is unknown.
 func NewScopes(ss ...Scope) Scopes {
 	var set Scopes
 	for _, s := range ss {
@@ -83,7 +84,7 @@ func NewScopes(ss ...Scope) Scopes {
 	return set
 }
 
-// ParseScopes parses names separated by whitespace. ok is false if one of them is unknown.
+// ParseScopes parses the names of scopes separated by whitespace. It returns false if a name is unknown.
 func ParseScopes(text string) (set Scopes, ok bool) {
 	for name := range strings.FieldsSeq(text) {
 		bit, known := scopeBits[name]
@@ -95,7 +96,7 @@ func ParseScopes(text string) (set Scopes, ok bool) {
 	return set, true
 }
 
-// Has reports whether the scope is in the set. An unknown scope never is.
+// Has reports whether a scope is in the set. An unknown scope is not in any set.
 func (s Scopes) Has(scope Scope) bool {
 	bit, ok := scopeBits[scope]
 	return ok && s&bit != 0
@@ -115,7 +116,7 @@ func (s Scopes) List() []Scope {
 	return list
 }
 
-// String returns the form that ParseScopes accepts.
+// String returns the names of the scopes in the form that [ParseScopes] accepts.
 func (s Scopes) String() string {
 	var b strings.Builder
 	for _, scope := range s.List() {

@@ -13,29 +13,31 @@ import (
 	"strings"
 )
 
-// SealContext is the table, column and row of an encrypted value. It is additional authenticated data, so a
-// ciphertext that is copied to another row cannot be decrypted.
+// SealContext is the table, column and row of an encrypted value. It is authenticated together with the value, so a
+// ciphertext that is copied to another place cannot be decrypted there.
 type SealContext struct{ Table, Column, Row string }
 
 func (p SealContext) bytes() []byte { return []byte(p.Table + "\x00" + p.Column + "\x00" + p.Row) }
 
-// Sealer encrypts personal data at rest with AES-256-GCM and a random nonce.
+// Sealer encrypts personal data at rest with AES-256-GCM and random nonces.
 //
-// The text form is "v1.<key>.<data>". The key name is derived from the key, so values encrypted with older keys can
-// still be decrypted after a new key takes over, until [Sealer.Reseal] has encrypted them again. A nil Sealer returns
-// errors.
+// The text form is "v1.<key>.<data>". The name of the key is derived from the key. Values that were encrypted with an
+// older key can still be decrypted after a new key was added, until [Sealer.Reseal] has encrypted them with the new
+// key. The methods of a nil Sealer return errors.
 type Sealer struct {
 	current string
 	keys    map[string]dataKey
 }
 
-// dataKey is a data key with random nonces, and with given ones.
+// dataKey is a data key in two modes: with random nonces, and with nonces given by the caller.
 type dataKey struct{ random, given cipher.AEAD }
 
-// ErrSealed is an internal error: no key decrypts the value, or it was encrypted for another table, column or row.
+// ErrSealed is an internal error: no key decrypts the value, or the value was encrypted for another table, column or
+// row.
 var ErrSealed = errors.New("identity: sealed value cannot be opened")
 
-// NewSealer returns a sealer with data keys of 32 bytes. The first one encrypts; all of them decrypt.
+// NewSealer returns a sealer with data keys of 32 bytes each. The first key encrypts and decrypts; the others only
+// decrypt.
 func NewSealer(keys ...[]byte) (*Sealer, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("identity: a sealer needs a data key")
@@ -69,7 +71,7 @@ func NewSealer(keys ...[]byte) (*Sealer, error) {
 // Key returns the name of the key that encrypts.
 func (s *Sealer) Key() string { return s.current }
 
-// OtherKeys returns the names of the keys that only decrypt, sorted.
+// OtherKeys returns the sorted names of the keys that only decrypt.
 func (s *Sealer) OtherKeys() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.keys)), func(name string) bool { return name == s.current })
 }
@@ -83,13 +85,13 @@ func (s *Sealer) Seal(at SealContext, plain []byte) (string, error) {
 	return "v1." + s.current + "." + base64.RawStdEncoding.EncodeToString(data), nil
 }
 
-// Open decrypts a value that was encrypted for the same table, column and row. Otherwise it returns ErrSealed.
+// Open decrypts a value that was encrypted for the given table, column and row. Otherwise it returns ErrSealed.
 func (s *Sealer) Open(at SealContext, sealed string) ([]byte, error) {
 	plain, _, _, err := s.open(at, sealed)
 	return plain, err
 }
 
-// open decrypts a value, and returns it with its nonce and the name of its key.
+// open decrypts a value and returns the value, its nonce, and the name of its key.
 func (s *Sealer) open(at SealContext, sealed string) (plain, nonce []byte, key string, err error) {
 	if s == nil {
 		return nil, nil, "", fmt.Errorf("%w: no data key is set", ErrSealed)
@@ -110,9 +112,9 @@ func (s *Sealer) open(at SealContext, sealed string) (plain, nonce []byte, key s
 	return plain, data[:k.given.NonceSize()], key, nil
 }
 
-// Reseal returns a value that was encrypted for a table, column and row, encrypted with the present key. It keeps the
-// nonce, which is random and therefore as unlikely to repeat under the new key as a new one: copies of a value stay
-// equal to each other, and [SealID] stays the same.
+// Reseal decrypts a value and encrypts it with the current key. It keeps the nonce, so that copies of a value stay
+// equal to each other and [SealID] stays the same. This is safe because the nonce is random, and therefore as
+// unlikely to repeat under the new key as a new one.
 func (s *Sealer) Reseal(at SealContext, sealed string) (string, error) {
 	plain, nonce, key, err := s.open(at, sealed)
 	if err != nil || key == s.current {
@@ -122,8 +124,8 @@ func (s *Sealer) Reseal(at SealContext, sealed string) (string, error) {
 	return "v1." + s.current + "." + base64.RawStdEncoding.EncodeToString(data), nil
 }
 
-// SealID returns what identifies an encrypted value, or "" for "": its nonce. Two values with the same ID have the same
-// text, whatever key encrypts them. In SQL it is SUBSTR(value, 13, 16).
+// SealID returns the nonce of an encrypted value as text, which identifies the value, or "" for "". Values with the
+// same ID have the same plaintext, even if different keys encrypt them. In SQL it is SUBSTR(value, 13, 16).
 func SealID(sealed string) string {
 	const start = len("v1.01234567.")
 	rest := sealed[min(start, len(sealed)):]

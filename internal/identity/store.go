@@ -47,7 +47,8 @@ func CompanyByID(ctx context.Context, tx *db.Tx, id string) (Company, error) {
 	return c, err
 }
 
-// insertUser inserts a user. The unique index decides between concurrent sign-ups.
+// insertUser inserts a user. If two people sign up with an address concurrently, the unique index lets only one
+// succeed.
 func insertUser(ctx context.Context, tx *db.Tx, u User) error {
 	now, signIn := db.Micros(u.Created), ""
 	if u.signsIn {
@@ -64,7 +65,8 @@ func insertUser(ctx context.Context, tx *db.Tx, u User) error {
 	return err
 }
 
-// insertCompanyUser inserts a company's user. The unique index decides which user has an address.
+// insertCompanyUser inserts a company's user. The unique index ensures that an address belongs to only one user of
+// the company.
 func insertCompanyUser(ctx context.Context, tx *db.Tx, u User) error {
 	n, err := tx.Exec(ctx, `INSERT INTO company_users (company_id, user_id, email_key, created_at)
 		VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, u.CompanyID, u.ID, EmailKey(u.Email), db.Micros(u.Created))
@@ -91,7 +93,8 @@ func selectCompanyUser(ctx context.Context, tx *db.Tx, companyID, userID string)
 	return selectUser(ctx, tx, "user_id", userID)
 }
 
-// selectUser returns the user with a nonempty value in a column. The column must never come from a request.
+// selectUser returns the user for whom a column has a value, which must not be empty. The column's name must never
+// come from a request.
 func selectUser(ctx context.Context, tx *db.Tx, column, value string) (User, error) {
 	var u User
 	var signIn string
@@ -115,7 +118,7 @@ func SetLocale(ctx context.Context, tx *db.Tx, userID string, l Locale) error {
 		WHERE user_id = $1`, userID, l.Language, l.TimeZone, l.NumberFormat, db.Micros(tx.Now())))
 }
 
-// LanguageAt returns the language that the user who signs in with an email address has chosen, or "".
+// LanguageAt returns the language chosen by the user who signs in with an email address, or "".
 func LanguageAt(ctx context.Context, tx *db.Tx, address string) (language string, err error) {
 	err = tx.QueryRow(ctx, "SELECT language FROM users WHERE sign_in_key = $1", EmailKey(address)).Scan(&language)
 	if errors.Is(err, db.ErrNoRows) {
@@ -133,14 +136,14 @@ func AddMember(ctx context.Context, tx *db.Tx, m Member) error {
 	return err
 }
 
-// DeleteMember deletes a membership. The caller must end the sessions and grants.
+// DeleteMember deletes a membership. The caller must also end the member's sessions and revoke their consents.
 func DeleteMember(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM members WHERE company_id = $1 AND user_id = $2", companyID, userID)
 	return err
 }
 
-// RevokeGrants revokes the consents, the unused authorization codes and the allowed device codes of a user for a
-// company.
+// RevokeGrants revokes a user's consents for a company, and the user's unused authorization codes and allowed device
+// codes.
 func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) error {
 	tx.Notify(NoticeRevoked)
 	for _, statement := range []string{
@@ -156,8 +159,8 @@ func RevokeGrants(ctx context.Context, tx *db.Tx, companyID, userID string) erro
 	return err
 }
 
-// NextCompanyVersion increments and returns the version of a company. It serializes concurrent changes until the
-// commit.
+// NextCompanyVersion increments and returns the version of a company. Concurrent transactions that call it for the
+// same company wait until the commit.
 func NextCompanyVersion(ctx context.Context, tx *db.Tx, companyID string) (version int64, err error) {
 	err = tx.QueryRow(ctx, `UPDATE companies SET version = version + 1, updated_at = $2
 		WHERE company_id = $1 RETURNING version`, companyID, db.Micros(tx.Now())).Scan(&version)
@@ -169,7 +172,8 @@ func Administrators(ctx context.Context, tx *db.Tx, companyID string) ([]string,
 	return AdministratorsSince(ctx, tx, companyID, tx.Now())
 }
 
-// AdministratorsSince returns the user IDs of those who have been owners or administrators of a company since a time.
+// AdministratorsSince returns the user IDs of a company's owners and administrators who have had their role since a
+// given time.
 func AdministratorsSince(ctx context.Context, tx *db.Tx, companyID string, since time.Time) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT user_id FROM members
 		WHERE company_id = $1 AND role IN ($2, $3) AND role_since <= $4 ORDER BY user_id`,
@@ -177,7 +181,7 @@ func AdministratorsSince(ctx context.Context, tx *db.Tx, companyID string, since
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// Memberships returns the companies that a user is a member of, oldest first.
+// Memberships returns a user's memberships in companies, oldest first.
 func Memberships(ctx context.Context, tx *db.Tx, userID string) ([]Member, error) {
 	ctx = db.AcrossCompanies(ctx, "a person is a member of several companies; the statement names the person")
 	rows, err := tx.Query(ctx, "SELECT company_id, role FROM members WHERE user_id = $1 ORDER BY created_at, company_id",
@@ -205,8 +209,8 @@ func upsertCommandLine(ctx context.Context, tx *db.Tx, scopes Scopes) error {
 	return err
 }
 
-// nameTaken reports whether another company has an active app with the name skeleton. If verified is set, only
-// verified companies count.
+// nameTaken reports whether another company has an active app whose name has the given skeleton. If verified is true,
+// it considers only verified companies.
 func nameTaken(ctx context.Context, tx *db.Tx, companyID, folded string, verified bool) (bool, error) {
 	var n int
 	ctx = db.AcrossCompanies(ctx, "names of apps are unique among all companies; only a number is read")
@@ -216,12 +220,12 @@ func nameTaken(ctx context.Context, tx *db.Tx, companyID, folded string, verifie
 	return n > 0, err
 }
 
-// AppByClientID returns an active app, or apierr.NotFoundErr.
+// AppByClientID returns the active app with a client ID, or apierr.NotFoundErr.
 func AppByClientID(ctx context.Context, tx *db.Tx, clientID string) (App, error) {
 	return activeApp(ctx, tx, "client_id", clientID)
 }
 
-// AppWithID returns an active app of any company, or apierr.NotFoundErr.
+// AppWithID returns an active app of any company by its ID, or apierr.NotFoundErr.
 func AppWithID(ctx context.Context, tx *db.Tx, appID string) (App, error) {
 	return activeApp(ctx, tx, "app_id", appID)
 }
@@ -266,13 +270,14 @@ func insertGrant(ctx context.Context, tx *db.Tx, g Grant) error {
 			db.Micros(tx.Now())}})
 }
 
-// managedBy is the condition that a consent g was given for the user alone, by a user who still manages the company, or
-// to the platform that created the company. Its arguments are the roles that manage a company.
+// managedBy is the condition under which a consent g is in effect: it was given for the user alone, or by a user who
+// still manages the company, or by a company to the platform that created it. Its arguments are the roles that manage
+// a company.
 const managedBy = `(g.company_id = '' OR c.status <> 'closed' AND (g.user_id = '' OR EXISTS (SELECT 1 FROM members m
 	WHERE m.company_id = g.company_id AND m.user_id = g.user_id AND m.role IN ($1, $2, $3))))`
 
-// GrantByID returns a consent that is in effect, or apierr.NotFoundErr: one that was not revoked and has not expired,
-// for an active app, and for a company only if the user still manages it.
+// GrantByID returns a consent that is in effect, or apierr.NotFoundErr. Such a consent was not revoked and has not
+// expired, its app is active, and, if it is for a company, the user still manages the company.
 func GrantByID(ctx context.Context, tx *db.Tx, companyID, grantID string) (Grant, error) {
 	g := Grant{CompanyID: companyID, ID: grantID}
 	var scopes, allowed string
@@ -292,7 +297,7 @@ func GrantByID(ctx context.Context, tx *db.Tx, companyID, grantID string) (Grant
 	return g, nil
 }
 
-// selectReach returns the owner, the name and the scopes of an app, which has no scopes if it is not active.
+// selectReach returns the owner, the name and the scopes of an app. An inactive app has no scopes.
 func selectReach(ctx context.Context, tx *db.Tx, appID string) (owner, name string, scopes Scopes, err error) {
 	var text, status string
 	ctx = db.AcrossCompanies(ctx, "an app of one company is used by others; the statement names the app")
@@ -304,7 +309,7 @@ func selectReach(ctx context.Context, tx *db.Tx, appID string) (owner, name stri
 	return owner, name, scopes, missing(err)
 }
 
-// grantedScopes returns the scopes of all consents in effect, as GrantByID defines them, that an app has for a company.
+// grantedScopes returns the scopes of all consents to an app that are in effect for a company (see [GrantByID]).
 func grantedScopes(ctx context.Context, tx *db.Tx, companyID, appID string) (all Scopes, err error) {
 	rows, err := tx.Query(ctx, `SELECT g.scopes
 		FROM app_grants g
@@ -322,7 +327,7 @@ func grantedScopes(ctx context.Context, tx *db.Tx, companyID, appID string) (all
 	return all, err
 }
 
-// RevokeGrant revokes a consent with all its tokens. It is idempotent.
+// RevokeGrant revokes a consent and all its tokens. Repeating the call has no effect.
 func RevokeGrant(ctx context.Context, tx *db.Tx, companyID, grantID string) error {
 	tx.Notify(NoticeRevoked)
 	_, err := tx.Exec(ctx, `UPDATE app_grants SET revoked_at = $1
@@ -330,14 +335,14 @@ func RevokeGrant(ctx context.Context, tx *db.Tx, companyID, grantID string) erro
 	return err
 }
 
-// ForgetAccessTokens deletes access tokens that expired before a time.
+// ForgetAccessTokens deletes access tokens that expired before a given time.
 func ForgetAccessTokens(ctx context.Context, tx *db.Tx, before time.Time) error {
 	_, err := tx.Exec(ctx, "DELETE FROM access_tokens WHERE expires_at < $1", db.Micros(before))
 	return err
 }
 
-// selectAPIKey returns the principal of a key. Scopes come from the app, so restricting an app restricts its keys
-// at once.
+// selectAPIKey returns the principal of an API key. The scopes are those of the app, so restricting an app
+// immediately restricts its keys.
 func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
 	p := Principal{Kind: KindAPIKey}
 	var scopes string
@@ -355,8 +360,8 @@ func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, err
 	return found(p, scopes, used), nil
 }
 
-// selectAccessToken returns the principal of a token, with the scopes that its app still has. A token for a company
-// needs a user who still manages that company, whatever else should have revoked it.
+// selectAccessToken returns the principal of an access token. Its scopes are those of the token that the app still
+// has. If the token is for a company, the user must still manage the company, even if the token was not revoked.
 func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
 	p := Principal{Kind: KindOAuth}
 	var scopes, allowed string
@@ -384,7 +389,7 @@ func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal
 	return p, nil
 }
 
-// found returns p with the stored scopes and time of last use.
+// found returns p with its scopes and the time of its last use.
 func found(p Principal, scopes string, used int64) Principal {
 	p.Scopes = storedScopes(scopes)
 	if used > 0 {
@@ -393,7 +398,7 @@ func found(p Principal, scopes string, used int64) Principal {
 	return p
 }
 
-// storedScopes ignores scopes that no longer exist.
+// storedScopes parses stored scopes. It ignores scopes that no longer exist.
 func storedScopes(text string) Scopes {
 	var set Scopes
 	for name := range strings.FieldsSeq(text) {
@@ -402,7 +407,7 @@ func storedScopes(text string) Scopes {
 	return set
 }
 
-// touch stores the time of the last use of a credential, unless a later one is stored.
+// touch stores the current time as the last use of a credential, unless a later time is stored.
 func touch(ctx context.Context, tx *db.Tx, table, idColumn string, p Principal) error {
 	_, err := tx.Exec(ctx, "UPDATE "+table+" SET last_used_at = $1 WHERE company_id = $2 AND "+idColumn+" = $3 AND "+
 		"last_used_at < $1",
@@ -423,8 +428,8 @@ func revoke(ctx context.Context, tx *db.Tx, table, idColumn, companyID, id strin
 	return missing(err)
 }
 
-// TokenProvenAt returns when the person whose access token this is last presented a second factor with it, or the zero
-// time.
+// TokenProvenAt returns the time at which a person last presented a second factor with the principal's access token,
+// or the zero time.
 func TokenProvenAt(ctx context.Context, tx *db.Tx, by Principal) (time.Time, error) {
 	if by.Kind != KindOAuth {
 		return time.Time{}, nil
@@ -438,8 +443,8 @@ func TokenProvenAt(ctx context.Context, tx *db.Tx, by Principal) (time.Time, err
 	return db.Time(at), nil
 }
 
-// RequireProven returns ErrNotProven unless the person who holds this access token has presented a second factor with
-// it within FreshFactor.
+// RequireProven returns ErrNotProven unless a person has presented a second factor with the principal's access token
+// within [FreshFactor].
 func RequireProven(ctx context.Context, tx *db.Tx, by Principal) error {
 	proven, err := TokenProvenAt(ctx, tx, by)
 	if err == nil && tx.Now().Sub(proven) >= FreshFactor {
@@ -448,7 +453,7 @@ func RequireProven(ctx context.Context, tx *db.Tx, by Principal) error {
 	return err
 }
 
-// ProveToken stores that the person whose access token this is has just presented a second factor.
+// ProveToken stores that a person has just presented a second factor with the principal's access token.
 func ProveToken(ctx context.Context, tx *db.Tx, by Principal) error {
 	return tx.ExecOne(ctx, "UPDATE access_tokens SET proven_at = $1 WHERE company_id = $2 AND token_id = $3",
 		db.Micros(tx.Now()), by.CompanyID, by.ID)
@@ -461,7 +466,7 @@ func revokeToken(ctx context.Context, tx *db.Tx, appID, digest string) error {
 	return err
 }
 
-// RevokeAppGrants revokes the consents of a user to an app for a company, or for the user alone if companyID is empty.
+// RevokeAppGrants revokes a user's consents to an app for a company, or for the user alone if companyID is empty.
 func RevokeAppGrants(ctx context.Context, tx *db.Tx, companyID, userID, appID string) error {
 	tx.Notify(NoticeRevoked)
 	_, err := tx.Exec(ctx, `UPDATE app_grants SET revoked_at = $1
@@ -486,14 +491,14 @@ func unknown(err error) error {
 	return err
 }
 
-// SetPasswordHash changes the password of a user who signs in, or returns apierr.NotFoundErr.
+// SetPasswordHash changes the password of a user who signs in. It returns apierr.NotFoundErr for any other user.
 func SetPasswordHash(ctx context.Context, tx *db.Tx, userID, hash string) error {
 	return changed(tx.Exec(ctx, `UPDATE users SET password_hash = $2, version = version + 1, updated_at = $3
 		WHERE user_id = $1 AND sign_in_key <> ''`, userID, hash, db.Micros(tx.Now())))
 }
 
-// ChangeSignInEmail changes the address with which a user signs in. It returns ErrEmailTaken if the user's address is
-// no longer from, or someone signs in with to.
+// ChangeSignInEmail changes the email address with which a user signs in. It returns ErrEmailTaken if the user's
+// address is not from any more, or if someone already signs in with the address to.
 func ChangeSignInEmail(ctx context.Context, tx *db.Tx, userID, from, to string) error {
 	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, sign_in_key = $4, version = version + 1,
 			updated_at = $5
@@ -505,8 +510,8 @@ func ChangeSignInEmail(ctx context.Context, tx *db.Tx, userID, from, to string) 
 	return err
 }
 
-// LockPassword prevents a concurrent change of the password of u until the commit. It returns ErrPasswordChanged if the
-// password is not the one that u was read with: passwords are checked outside transactions, which takes a while.
+// LockPassword prevents concurrent changes of a user's password until the commit. It returns ErrPasswordChanged if
+// the password has changed since u was read, which can happen because passwords are checked outside transactions.
 func LockPassword(ctx context.Context, tx *db.Tx, u User) error {
 	n, err := tx.Exec(ctx, "UPDATE users SET password_hash = password_hash WHERE user_id = $1 AND password_hash = $2",
 		u.ID, u.passwordHash)
@@ -516,7 +521,7 @@ func LockPassword(ctx context.Context, tx *db.Tx, u User) error {
 	return err
 }
 
-// replaceUser updates a user. It reports false if the user changed since it was read.
+// replaceUser updates a user. It returns false if the user has changed since it was read.
 func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE users SET email = $3, email_key = $4, first_name = $5, last_name = $6, country = $7,
 		details = $8, complete = $9, version = $10, updated_at = $11
@@ -526,8 +531,8 @@ func replaceUser(ctx context.Context, tx *db.Tx, u User) (bool, error) {
 	return n == 1, err
 }
 
-// setCompanyUserEmail changes the address of a company's user. It deletes the row and inserts it again, because
-// insertCompanyUser reports a taken address as ErrUserExists instead of failing the statement.
+// setCompanyUserEmail changes the email address of a company's user. It deletes the row and inserts it again, because
+// insertCompanyUser returns ErrUserExists for a taken address, while an UPDATE would make the transaction fail.
 func setCompanyUserEmail(ctx context.Context, tx *db.Tx, u User) error {
 	var created int64
 	err := tx.QueryRow(ctx, "DELETE FROM company_users WHERE company_id = $1 AND user_id = $2 RETURNING created_at",
@@ -557,15 +562,15 @@ func SetKYBStatus(ctx context.Context, tx *db.Tx, companyID, status string) erro
 		WHERE company_id = $1`, companyID, status, db.Micros(tx.Now())))
 }
 
-// SetCompanyStatus changes a company's status. It reports false if the current status is not from. A freeze because of
-// a debt can be replaced by one that does not end by itself.
+// SetCompanyStatus changes a company's status. It returns false if the current status is not from. A company that is
+// frozen because of a debt can be frozen again, so that paying the debt no longer ends the freeze.
 func SetCompanyStatus(ctx context.Context, tx *db.Tx, companyID, from, to string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $3, for_debt = FALSE, version = version + 1, updated_at = $4
 		WHERE company_id = $1 AND (status = $2 OR status = $3 AND for_debt)`, companyID, from, to, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// FreezeForDebt freezes an active company until it has paid its debt. It reports false if the company is not active.
+// FreezeForDebt freezes an active company until it has paid its debt. It returns false if the company is not active.
 func FreezeForDebt(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = TRUE, version = version + 1, updated_at = $3
 		WHERE company_id = $1 AND status = $4`, companyID, CompanyFrozen, db.Micros(tx.Now()), CompanyActive)
@@ -579,8 +584,8 @@ func FrozenForDebt(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// Thaw makes a company active that is frozen because of a debt. It reports false if it is not, for example because
-// staff froze it meanwhile.
+// Thaw reactivates a company that is frozen because of a debt. It returns false if the company is not, for example
+// because staff have frozen it in the meantime.
 func Thaw(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = FALSE, version = version + 1, updated_at = $3
 		WHERE company_id = $1 AND status = $4 AND for_debt`, companyID, CompanyActive, db.Micros(tx.Now()),
@@ -588,14 +593,14 @@ func Thaw(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	return n == 1, err
 }
 
-// FrozenCompanies returns the frozen companies by name.
+// FrozenCompanies returns the frozen companies, sorted by name.
 func FrozenCompanies(ctx context.Context, tx *db.Tx) ([]Company, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, name FROM companies WHERE status = $1 ORDER BY name, company_id",
 		CompanyFrozen)
 	return db.Collect(rows, err, func(r *db.Rows) (c Company, err error) { return c, r.Scan(&c.ID, &c.Name) })
 }
 
-// SetPlatform stores the platform that is connected to a company, with its fee in basis points, or "" and 0 for none.
+// SetPlatform stores the platform that is connected to a company and the platform's fee in basis points, or "" and 0.
 func SetPlatform(ctx context.Context, tx *db.Tx, companyID, platformID string, feeBps int64) error {
 	return changed(tx.Exec(ctx, `UPDATE companies SET platform_id = $2, platform_fee_bps = $3, version = version + 1,
 		updated_at = $4 WHERE company_id = $1`, companyID, platformID, feeBps, db.Micros(tx.Now())))
@@ -616,7 +621,7 @@ func changed(n int64, err error) error {
 	return err
 }
 
-// CloseCompany closes a company's account for good. It reports false if the account is closed already.
+// CloseCompany permanently closes a company's account. It returns false if the account is already closed.
 func CloseCompany(ctx context.Context, tx *db.Tx, companyID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET status = $2, for_debt = FALSE, closed_at = $3, version = version + 1,
 		updated_at = $3 WHERE company_id = $1 AND status <> $2`, companyID, CompanyClosed, db.Micros(tx.Now()))
@@ -624,8 +629,8 @@ func CloseCompany(ctx context.Context, tx *db.Tx, companyID string) (bool, error
 	return n == 1, err
 }
 
-// CloseUser closes a user's account for good: nobody can sign in with its address, its password or a code of an app. It
-// reports false if the account is closed already.
+// CloseUser permanently closes a user's account: nobody can sign in with its address, password or authenticator. It
+// returns false if the account is already closed.
 func CloseUser(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE users SET sign_in_key = '', password_hash = '', closed_at = $2, version = version + 1,
 		updated_at = $2 WHERE user_id = $1 AND closed_at = 0`, userID, db.Micros(tx.Now()))
@@ -644,17 +649,17 @@ func CloseUser(ctx context.Context, tx *db.Tx, userID string) (bool, error) {
 	return true, nil
 }
 
-// ClosedUsers returns users whose accounts were closed until a time and who were not erased, by ID from the one after
-// an ID on.
+// ClosedUsers returns the IDs of users whose accounts were closed by a given time and who were not erased, sorted,
+// starting after the ID after.
 func ClosedUsers(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT user_id FROM users WHERE closed_at > 0 AND closed_at <= $1
 		AND user_id > $2 AND email_key <> '' ORDER BY user_id LIMIT $3`, db.Micros(until), after, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// EraseUser deletes a user's personal data and credentials: names, addresses, phone, birth date, password, tokens.
-// The ID, the country and the verification state remain for the ledger and payments. It returns the user as it was,
-// or apierr.NotFoundErr.
+// EraseUser deletes a user's personal data and credentials: names, addresses, phone number, date of birth, password
+// and tokens. The ID, the country and the verification state remain, because the ledger and payments refer to them.
+// EraseUser returns the user as it was before, or apierr.NotFoundErr.
 func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	old, err := selectUser(ctx, tx, "user_id", userID)
 	if err != nil {
@@ -671,7 +676,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 		return old, err
 	}
 	for _, statement := range []string{
-		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // unique, without the address
+		"UPDATE company_users SET email_key = user_id WHERE user_id = $1", // stays unique without the address
 		"DELETE FROM authorization_codes WHERE user_id = $1",
 		"DELETE FROM device_codes WHERE user_id = $1",
 	} {
@@ -685,7 +690,7 @@ func EraseUser(ctx context.Context, tx *db.Tx, userID string) (User, error) {
 	return old, err
 }
 
-// selectApps returns the active apps of a company, or the one with an ID.
+// selectApps returns the active apps of a company, or only the app with an ID if appID is not empty.
 func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App, error) {
 	rows, err := tx.Query(ctx, `SELECT app_id, name, client_id, secret_digest, redirect_uri, scopes, created_at, dpop
 		FROM apps WHERE company_id = $1 AND (app_id = $2 OR $2 = '') AND status = 'active' ORDER BY created_at, app_id`,
@@ -700,7 +705,7 @@ func selectApps(ctx context.Context, tx *db.Tx, companyID, appID string) ([]App,
 	})
 }
 
-// lockApp locks the app until the commit, so that concurrent requests do not exceed its number of keys.
+// lockApp locks an app until the commit, so that concurrent requests cannot exceed its maximum number of keys.
 func lockApp(ctx context.Context, tx *db.Tx, companyID, appID string) error {
 	return changed(tx.Exec(ctx, `UPDATE apps SET name = name
 		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID))
@@ -711,14 +716,14 @@ func setSecret(ctx context.Context, tx *db.Tx, companyID, appID, digest string) 
 		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID, digest))
 }
 
-// SetDPoP makes the tokens of an app valid only if they are bound to a key of the app, or ends that.
+// SetDPoP stores whether an app's tokens are valid only if they are bound to a key of the app.
 func SetDPoP(ctx context.Context, tx *db.Tx, companyID, appID string, required bool) error {
 	tx.Notify(NoticeRevoked)
 	return changed(tx.Exec(ctx, `UPDATE apps SET dpop = $3
 		WHERE company_id = $1 AND app_id = $2 AND status = 'active'`, companyID, appID, required))
 }
 
-// APIKeys returns the keys of an app, newest first, including expired and revoked ones.
+// APIKeys returns all keys of an app, newest first, including expired and revoked keys.
 func APIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey, error) {
 	rows, err := tx.Query(ctx, `SELECT key_id, hint, created_at, expires_at, revoked_at, last_used_at
 		FROM api_keys WHERE company_id = $1 AND app_id = $2 ORDER BY created_at DESC, key_id DESC`, companyID, appID)
@@ -736,7 +741,7 @@ func APIKeys(ctx context.Context, tx *db.Tx, companyID, appID string) ([]APIKey,
 	})
 }
 
-// endAPIKey lets a valid key expire at a time, never later than before.
+// endAPIKey sets the time at which a valid key expires. It never postpones the time.
 func endAPIKey(ctx context.Context, tx *db.Tx, companyID, appID, keyID string, at time.Time) error {
 	tx.Notify(NoticeRevoked)
 	return changed(tx.Exec(ctx, `UPDATE api_keys

@@ -6,15 +6,15 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// DirectoryFilter selects companies or people for the operator's staff. Text is an ID, or a part of a name or of an
-// email address; empty fields select all.
+// DirectoryFilter selects companies or people for the operator's staff. Text is an ID, or a part of a name or email
+// address. Empty fields do not filter.
 type DirectoryFilter struct {
 	Text, Status, KYBStatus string
 	Page                    db.Page
 }
 
-// Directory returns a page of all companies, the newest first, and their number. Only the ID, the profile, the status
-// and the time of creation are set.
+// Directory returns a page of all companies, newest first, and their total number. Only the ID, the profile, the
+// states and the time of creation are set.
 func Directory(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]Company, int64, error) {
 	l := &db.List{Columns: "company_id, name, email, country, status, kyb_status, created_at", Table: "companies",
 		ID: "company_id", Time: "created_at", Page: f.Page}
@@ -37,8 +37,8 @@ func Directory(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]Company, in
 	})
 }
 
-// People returns a page of all users, the newest first, and their number. Only the ID, the names, the address, the
-// verification and the company that created them are set.
+// People returns a page of all users, newest first, and their total number. Only the ID, the names, the email
+// address, the country, the verification state, the time of creation and the company that created them are set.
 func People(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]User, int64, error) {
 	l := &db.List{Columns: "user_id, email, first_name, last_name, country, company_id, kyc_status, created_at",
 		Table: "users", ID: "user_id", Time: "created_at", Page: f.Page}
@@ -55,13 +55,14 @@ func People(ctx context.Context, tx *db.Tx, f DirectoryFilter) ([]User, int64, e
 	})
 }
 
-// Fees are the contract terms of a company, in basis points.
+// Fees are the fees and the tolerance in a company's contract, in basis points.
 type Fees struct{ FeeBps, PremiumBps, ToleranceBps int64 }
 
-// Fees returns the company's terms.
+// Fees returns the fees and the tolerance in the company's contract.
 func (c Company) Fees() Fees { return Fees{c.FeeBps, c.PremiumBps, c.ToleranceBps} }
 
-// SetFees changes the terms of a company for what it creates from now on. It reports false if its terms are not from.
+// SetFees changes the contract of a company. The new terms apply only to objects created later. SetFees returns false
+// if the current terms are not from.
 func SetFees(ctx context.Context, tx *db.Tx, companyID string, from, to Fees) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE companies SET fee_bps = $2, premium_bps = $3, tolerance_bps = $4, version = version + 1,
 			updated_at = $5

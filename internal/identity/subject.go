@@ -7,14 +7,14 @@ import (
 	"fmt"
 )
 
-// SubjectKey encrypts the data of one person or company. It is stored only encrypted by the service's data key.
-// Deleting that one row makes all data of the subject unreadable, in backups too.
+// SubjectKey encrypts the data of one person or company. The key is stored in one row, encrypted with the service's
+// data key. Deleting that row makes all data of the person or company unreadable, also in backups.
 type SubjectKey struct{ aead cipher.AEAD }
 
-// NewSubjectKey returns a new key for a subject and its encrypted form to store.
+// NewSubjectKey returns a new key for a person or company, and its encrypted form to store.
 func (s *Sealer) NewSubjectKey(subjectID string) (wrapped string, key SubjectKey, err error) {
 	secret := make([]byte, 32)
-	_, _ = rand.Read(secret) // never fails: the runtime ends the program instead
+	_, _ = rand.Read(secret) // never returns an error
 	if wrapped, err = s.Seal(subjectKeyAt(subjectID), secret); err != nil {
 		return "", SubjectKey{}, err
 	}
@@ -22,7 +22,7 @@ func (s *Sealer) NewSubjectKey(subjectID string) (wrapped string, key SubjectKey
 	return wrapped, key, err
 }
 
-// OpenSubjectKey decrypts the key of a subject, or returns ErrSealed.
+// OpenSubjectKey decrypts the key of a person or company. It returns ErrSealed if that fails.
 func (s *Sealer) OpenSubjectKey(subjectID, wrapped string) (SubjectKey, error) {
 	secret, err := s.Open(subjectKeyAt(subjectID), wrapped)
 	if err != nil {
@@ -44,12 +44,12 @@ func newSubjectKey(secret []byte) (SubjectKey, error) {
 	return SubjectKey{aead}, err
 }
 
-// Seal encrypts a value for a table, column and row, in binary form.
+// Seal encrypts a value for a table, column and row. The result is binary.
 func (k SubjectKey) Seal(at SealContext, plain []byte) []byte {
 	return k.aead.Seal(nil, nil, plain, at.bytes())
 }
 
-// Open decrypts a value that Seal encrypted for the same table, column and row, or returns ErrSealed.
+// Open decrypts a value that [SubjectKey.Seal] encrypted for the same table, column and row, or returns ErrSealed.
 func (k SubjectKey) Open(at SealContext, sealed []byte) ([]byte, error) {
 	plain, err := k.aead.Open(nil, nil, sealed, at.bytes())
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// Environment is the environment of an installation. A credential belongs to one.
+// Environment is the environment of an installation. Each credential belongs to one environment.
 type Environment = string
 
 // The environments.
@@ -22,7 +22,7 @@ const (
 	Production = "production"
 )
 
-// tokenKind is the kind of a token. It is part of the token's prefix.
+// tokenKind is the kind of a token, which is part of the token's prefix.
 type tokenKind string
 
 const (
@@ -36,9 +36,10 @@ const (
 
 var tokenEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-const tokenChars = 52 // 256 bits in base32
+const tokenChars = 52 // length of 256 bits in base32
 
-// newToken returns 256 random bits with a prefix that people and secret scanners recognize: stp_sandbox_key_….
+// newToken returns 256 random bits with a prefix, such as stp_sandbox_key_, that people and secret scanners
+// recognize.
 func newToken(kind tokenKind, env Environment) string {
 	return prefix(kind, env) + randomText(32)
 }
@@ -47,15 +48,15 @@ func newToken(kind tokenKind, env Environment) string {
 func NewCode() string {
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
-		panic(err) // never happens: the runtime ends the program instead
+		panic(err) // never happens
 	}
 	return fmt.Sprintf("%06d", n)
 }
 
-// randomText returns a number of random bytes in base32.
+// randomText returns size random bytes in base32.
 func randomText(size int) string {
 	b := make([]byte, size)
-	_, _ = rand.Read(b) // never fails: the runtime ends the program instead
+	_, _ = rand.Read(b) // never returns an error
 	return tokenEncoding.EncodeToString(b)
 }
 
@@ -63,7 +64,7 @@ func prefix(kind tokenKind, env Environment) string {
 	return "stp_" + env + "_" + string(kind) + "_"
 }
 
-// wellFormed reports whether a token has the form of newToken. Others need no database lookup.
+// wellFormed reports whether a token has the form that newToken returns. Other tokens need no lookup in the database.
 func wellFormed(token string, kind tokenKind, env Environment) bool {
 	text, ok := strings.CutPrefix(token, prefix(kind, env))
 	if !ok || len(text) != tokenChars {
@@ -73,7 +74,7 @@ func wellFormed(token string, kind tokenKind, env Environment) bool {
 	return err == nil
 }
 
-// NewAuthorizationCode returns a new authorization code. Store only its Digest.
+// NewAuthorizationCode returns a new authorization code. Store only its [CodeDigest].
 func NewAuthorizationCode(env Environment) string { return newToken(codeToken, env) }
 
 // CodeDigest returns the digest of an authorization code, or "" if it is malformed.
@@ -84,33 +85,35 @@ func CodeDigest(env Environment, code string) string {
 	return Digest(code)
 }
 
-// NewRequestReference returns 160 random bits that refer to a pushed authorization request. Store only its Digest.
+// NewRequestReference returns 160 random bits in base32 that refer to a pushed authorization request. Store only the
+// [Digest].
 func NewRequestReference() string { return randomText(20) }
 
-// NewDeviceCode returns 160 random bits with which a device asks for its tokens. Store only its Digest.
+// NewDeviceCode returns 160 random bits in base32 with which a device requests its tokens. Store only the [Digest].
 func NewDeviceCode() string { return randomText(20) }
 
-// userCodeLetters are the letters of user codes: no vowels, so that they form no words (RFC 8628, section 6.1).
+// userCodeLetters are the letters of user codes. They contain no vowels, so that codes form no words (RFC 8628,
+// section 6.1).
 const userCodeLetters = "BCDFGHJKLMNPQRSTVWXZ"
 
-// NewUserCode returns a code of eight random letters, such as WDJB-MJHT, that a person types. Store only the Digest of
-// its [UserCode].
+// NewUserCode returns a code of eight random letters, such as WDJB-MJHT, for a person to type. Store only the
+// [Digest] of its [UserCode].
 func NewUserCode() string {
 	code := make([]byte, 0, 8)
 	for range 8 {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(userCodeLetters))))
 		if err != nil {
-			panic(err) // never happens: the runtime ends the program instead
+			panic(err) // never happens
 		}
 		code = append(code, userCodeLetters[n.Int64()])
 	}
 	return FormatUserCode(string(code))
 }
 
-// FormatUserCode returns the letters of a code as a device shows them: WDJB-MJHT.
+// FormatUserCode formats the letters of a user code as a device shows them: WDJB-MJHT.
 func FormatUserCode(letters string) string { return letters[:4] + "-" + letters[4:] }
 
-// UserCode returns the letters of a code as a person typed it, in capitals, or "" if it cannot be a code.
+// UserCode returns the letters of a code that a person typed, in capitals, or "" if the text cannot be a user code.
 func UserCode(typed string) string {
 	code := strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {
@@ -124,7 +127,7 @@ func UserCode(typed string) string {
 	return code
 }
 
-// NewRefreshToken returns a new OAuth refresh token. Store only its Digest.
+// NewRefreshToken returns a new OAuth refresh token. Store only its [RefreshDigest].
 func NewRefreshToken(env Environment) string { return newToken(refreshToken, env) }
 
 // RefreshDigest returns the digest of a refresh token, or "" if it is malformed.
@@ -135,17 +138,17 @@ func RefreshDigest(env Environment, token string) string {
 	return Digest(token)
 }
 
-// Digest returns the SHA-256 digest under which a random token is stored. 256 random bits need no salt and no slow
-// hash.
+// Digest returns the SHA-256 digest under which a random token is stored. Tokens with so many random bits need no
+// salt and no slow hash.
 func Digest(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// linkPrefix marks the token of a link in a mail.
+// linkPrefix is the prefix of tokens of links in mails.
 const linkPrefix = "stp_link_"
 
-// NewLinkToken returns a new token for a link in a mail. Store only its LinkDigest.
+// NewLinkToken returns a new token for a link in a mail. Store only its [LinkDigest].
 func NewLinkToken() string { return linkPrefix + randomText(32) }
 
 // LinkDigest returns the digest of a link token, or "" if it is malformed.
@@ -158,23 +161,23 @@ func prefixedDigest(prefix, token string) string {
 	return Digest(token)
 }
 
-// sessionPrefix marks the token of a session.
+// sessionPrefix is the prefix of session tokens.
 const sessionPrefix = "stp_session_"
 
-// NewSessionToken returns a new token for a session cookie. Store only its SessionDigest.
+// NewSessionToken returns a new token for a session cookie. Store only its [SessionDigest].
 func NewSessionToken() string { return sessionPrefix + randomText(32) }
 
 // SessionDigest returns the digest of a session token, or "" if it is malformed.
 func SessionDigest(token string) string { return prefixedDigest(sessionPrefix, token) }
 
-// NewRecoveryCode returns a code of 80 random bits in four groups, to be written down. Store only its
-// RecoveryDigest.
+// NewRecoveryCode returns a code of random base32 characters in four groups, for a person to write down. Store only
+// its [RecoveryDigest].
 func NewRecoveryCode() string {
 	text := randomText(15)
 	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// RecoveryDigest returns the digest of a person's recovery code. Case, spaces and hyphens do not matter.
+// RecoveryDigest returns the digest of a person's recovery code. It ignores case, spaces and hyphens in the code.
 func RecoveryDigest(userID, code string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r == ' ' || r == '-' {
@@ -187,8 +190,8 @@ func RecoveryDigest(userID, code string) string {
 
 func sameDigest(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// basicToken returns the API key after "Basic": the key itself, or base64 of the key and a colon, for clients that
-// require a user name and an empty password.
+// basicToken returns the API key in a Basic credential: the key itself, or base64 of the key and a colon, which
+// clients send that require a user name and an empty password.
 func basicToken(credential string) string {
 	if strings.HasPrefix(credential, "stp_") {
 		return credential

@@ -8,19 +8,20 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// ErrEmailSignsIn prevents an app or a company from taking over an account by changing its email address.
+// ErrEmailSignsIn is returned if a company or app tries to change the email address with which a person signs in.
+// That would let it take over the person's account.
 var ErrEmailSignsIn = apierr.New(apierr.Conflict, "invalid_state",
 	"This person signs in with this email address. Only they can change it, on their account page.")
 
-// ProfileChanges contains the fields of a profile to change. Nil leaves a field unchanged. Required fields cannot
-// be emptied.
+// ProfileChanges contains the fields of a profile to change. A nil field stays unchanged. Required fields cannot be
+// emptied.
 type ProfileChanges struct {
 	Email, FirstName, LastName, Country             *string
 	PhoneNumber, PhoneCountry, DateOfBirth          *string
 	StreetAddress, StreetAddress2, City, State, Zip *string
 }
 
-// apply returns the changed profile and the names of the fields that must not be empty: the fields to change, and
+// apply returns the changed profile, and the names of the fields that must not be empty: the changed fields, and
 // those that a new country may require.
 func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 	for _, m := range []struct {
@@ -48,9 +49,9 @@ func (c ProfileChanges) apply(p Profile) (changed Profile, sent []string) {
 	return p, sent
 }
 
-// UpdateUser changes a user that the principal may act for (see ActingUser) and returns the result. It rejects the
-// whole change if any field is invalid, with ErrUserExists if another user of the company has the address, and with
-// ErrEmailSignsIn if the person signs in with the address.
+// UpdateUser changes a user for whom the principal may act (see [ActingUser]) and returns the result. If any field is
+// invalid, it changes nothing. It returns ErrUserExists if another user of the company has the email address, and
+// ErrEmailSignsIn if the person signs in with the current address.
 func UpdateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id string, c ProfileChanges) (User, error) {
 	if by.ForCompany() {
 		company, err := CompanyByID(ctx, tx, by.CompanyID)
@@ -104,13 +105,13 @@ func updateUser(ctx context.Context, tx *db.Tx, s *Sealer, by Principal, id stri
 			return User{}, false, err
 		}
 	}
-	// The history entry has no company: a company's entries with this ID belong to the worker, whose versions are
-	// counted separately.
+	// The history entry has no company: a company's history entries with this ID belong to the worker, whose versions
+	// are counted separately.
 	db.History(tx, "", u.ID, u.Version, "", "", "profile: "+strings.Join(c.names(), ", "))
 	return u, true, nil
 }
 
-// names returns the names of the changed fields. The history stores only these, because the values are personal
+// names returns the names of the fields to change. The history stores only the names, because the values are personal
 // data.
 func (c ProfileChanges) names() []string {
 	_, sent := c.apply(Profile{})

@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// DeviceLife is the time during which a person can answer a device.
+	// DeviceLife is the time within which a person must answer the request of a device.
 	DeviceLife = 10 * time.Minute
-	// DevicePage is the path of the page on which a person types the code of a device.
+	// DevicePage is the path of the page where a person enters the code that a device shows.
 	DevicePage = "/device"
-	// DeviceGrant is the grant type with which a device asks for its tokens.
+	// DeviceGrant is the grant type with which a device requests its tokens.
 	DeviceGrant = "urn:ietf:params:oauth:grant-type:device_code"
-	// DevicePoll is the time that a device waits between two polls. Each poll that comes earlier adds it again.
+	// DevicePoll is the time that a device must wait between two polls. Each poll that comes too early increases it by
+	// the same amount.
 	DevicePoll = 5 * time.Second
 )
 
-// Errors that a device gets while it polls.
+// Errors that a device receives while it polls.
 var (
 	errPending = &Error{"authorization_pending", "The person has not answered yet. Ask again later."}
 	errSlower  = &Error{"slow_down", "The device asks too often. Wait five seconds longer between two requests."}
@@ -28,18 +29,18 @@ var (
 	errDevice  = &Error{"invalid_grant", "The device_code is unknown, already used, or was made for another client."}
 )
 
-// ErrUserCode is the error for a person who typed a code that no device shows.
+// ErrUserCode is returned if a person enters a code that no device shows.
 var ErrUserCode = apierr.New(apierr.NotFound, "not_found",
 	"No device shows this code, or it has expired. Compare it with the code on your device.")
 
-// Device is a device that waits for a person.
+// Device is a device that waits for a person's answer.
 type Device struct {
 	Code, UserCode string
 	Life, Poll     time.Duration
 }
 
-// Authorize begins the sign-in of a device by an app, with scopes separated by spaces, or "" for all of the app. The
-// program stipend itself is known to every installation.
+// Authorize starts the sign-in of a device for an app. scope contains scopes separated by spaces, or "" for all
+// scopes of the app. The app of the stipend program itself is created if necessary.
 func Authorize(ctx context.Context, tx *db.Tx, clientID, clientSecret, scope string) (Device, *Error, error) {
 	if clientID == identity.CommandLineClient {
 		if _, err := identity.CommandLineApp(ctx, tx, CompanyScopes()); err != nil {
@@ -62,7 +63,7 @@ func Authorize(ctx context.Context, tx *db.Tx, clientID, clientSecret, scope str
 	return d, nil, insertDevice(ctx, tx, d, app.ID, scopes)
 }
 
-// checkDevice returns the request of a device that shows a code, or ErrUserCode.
+// checkDevice returns the request of the device that shows a code, or ErrUserCode.
 func checkDevice(ctx context.Context, tx *db.Tx, typed string) (Request, error) {
 	code := identity.UserCode(typed)
 	if code == "" {
@@ -82,8 +83,9 @@ func checkDevice(ctx context.Context, tx *db.Tx, typed string) (Request, error) 
 	return Request{App: app, Scopes: d.scopes & app.Scopes, Device: true, device: d.digest}, nil
 }
 
-// Answer records a person's answer to a device: the company that the app may act for, or "" for the person alone. It
-// returns the errors of [Grant], and ErrUserCode if the device has been answered.
+// Answer records a person's answer to the request of a device. companyID is the company for which the app may act, or
+// "" for the person alone. Answer returns the errors of [Grant], and ErrUserCode if the request has already been
+// answered.
 func Answer(ctx context.Context, tx *db.Tx, u identity.User, companyID string, r Request, allow bool) error {
 	state := deviceDenied
 	if allow {
@@ -99,8 +101,8 @@ func Answer(ctx context.Context, tx *db.Tx, u identity.User, companyID string, r
 	return err
 }
 
-// polled returns the tokens of a device, or why it must wait. A device that asks again with a used code revokes the
-// consent, because another one has its code.
+// polled returns the tokens for a device, or an *Error if the device must wait. If a device polls again with a used
+// code, polled revokes the consent, because another device has the code.
 func polled(ctx context.Context, tx *db.Tx, env identity.Environment, app identity.App, code, key string) (
 	Token, *Error, error) {
 	d, known, err := deviceByCode(ctx, tx, identity.Digest(code))
@@ -135,7 +137,7 @@ func polled(ctx context.Context, tx *db.Tx, env identity.Environment, app identi
 		return Token{}, nil, err
 	}
 	if !first {
-		return Token{}, nil, db.ErrConflict // another poll got the tokens; the transaction runs again and sees it
+		return Token{}, nil, db.ErrConflict // another poll got the tokens; the transaction runs again and finds them
 	}
 	t, err := issue(ctx, tx, env, g, g.Scopes, key)
 	return t, nil, err

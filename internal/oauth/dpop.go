@@ -17,28 +17,29 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// ProofAlgorithms are the signature algorithms of DPoP proofs.
+// ProofAlgorithms are the accepted signature algorithms of DPoP proofs.
 var ProofAlgorithms = []string{"ES256", "EdDSA"}
 
 const (
-	// proofSkew is how far the time of a proof may be from the present.
+	// proofSkew is the maximum difference between the time in a proof and the current time.
 	proofSkew = time.Minute
-	// maxProofs is the number of proofs that a process remembers. More proofs within two minutes are refused.
+	// maxProofs is the number of proofs that a process remembers. If more are sent within two minutes, they are
+	// rejected.
 	maxProofs = 200_000
-	maxProof  = 4096 // size of a proof in bytes
+	maxProof  = 4096 // maximum size of a proof in bytes
 )
 
-// Errors of proofs.
+// Errors for DPoP proofs.
 var (
 	errProof = &Error{"invalid_dpop_proof",
 		"The DPoP proof is missing, malformed, too old, already used, or made for another request or key."}
 	errProofFull = errors.New("oauth: too many DPoP proofs")
 )
 
-// Proofs checks DPoP proofs (RFC 9449) and remembers them, so that each is accepted once by this process.
+// Proofs checks DPoP proofs (RFC 9449). It remembers them, so that this process accepts each proof only once.
 type Proofs struct {
 	mu   sync.Mutex
-	seen map[[sha256.Size]byte]time.Time // when each proof can be forgotten
+	seen map[[sha256.Size]byte]time.Time // time after which each proof can be forgotten
 }
 
 // proofClaims are the claims of a proof.
@@ -50,8 +51,9 @@ type proofClaims struct {
 	Token  string `json:"ath"` // digest of the access token
 }
 
-// Check returns the thumbprint of the key (RFC 7638) that signed a proof for a request. token is the access token of
-// the request, or "" at the token endpoint. It returns an error for a proof that is not valid or was used before.
+// Check checks the DPoP proof of a request and returns the thumbprint (RFC 7638) of the key that signed it. token is
+// the access token of the request, or "" at the token endpoint. Check returns an error if the proof is invalid or was
+// used before.
 func (p *Proofs) Check(proof, method, address, token string, now time.Time) (key string, err error) {
 	if len(proof) > maxProof {
 		return "", errProof
@@ -80,7 +82,7 @@ func (p *Proofs) Check(proof, method, address, token string, now time.Time) (key
 	return key, p.use(key+" "+claims.ID, now)
 }
 
-// use remembers a proof. It returns an error if the proof was used before.
+// use remembers a proof by its ID. It returns an error if the proof was used before.
 func (p *Proofs) use(id string, now time.Time) error {
 	digest := sha256.Sum256([]byte(id))
 	p.mu.Lock()
@@ -105,7 +107,7 @@ func (p *Proofs) use(id string, now time.Time) error {
 	return nil
 }
 
-// sameAddress reports whether the address of a proof, without its query and fragment, is that of the request.
+// sameAddress reports whether the URL in a proof, without its query and fragment, is that of the request.
 func sameAddress(claimed, address string) bool {
 	u, err := url.Parse(claimed)
 	if err != nil {
@@ -116,7 +118,7 @@ func sameAddress(claimed, address string) bool {
 		u.EscapedPath() == at.EscapedPath() && u.User == nil
 }
 
-// publicKey returns the public key of a JWK and its thumbprint. It refuses private keys.
+// publicKey returns the public key in a JWK, and its thumbprint. It rejects private keys.
 func publicKey(header any) (key crypto.PublicKey, thumbprint string, err error) {
 	jwk, _ := header.(map[string]any)
 	member := func(name string) string {
@@ -130,8 +132,8 @@ func publicKey(header any) (key crypto.PublicKey, thumbprint string, err error) 
 	if err != nil || len(x) != 32 {
 		return nil, "", errProof
 	}
-	// The members of a thumbprint are in lexicographic order (RFC 7638, section 3.3). Encoding x and y again makes them
-	// canonical.
+	// The members of a thumbprint must be in lexicographic order (RFC 7638, section 3.3). Encoding x and y again makes
+	// them canonical.
 	encode := base64.RawURLEncoding.EncodeToString
 	switch {
 	case member("kty") == "EC" && member("crv") == "P-256":

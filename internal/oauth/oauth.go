@@ -8,17 +8,18 @@
 //
 //   - A code is sent only to the redirect URI that the app registered, compared byte for byte. No response is
 //     redirected before that URI has been checked.
-//   - A code expires after 60 seconds and works once, for its app. A second exchange, or one by another app, means that
-//     the code leaked: the consent is revoked, and after a second exchange the app's administrators get an email.
-//   - A refresh token works once, for its app, and is replaced by a new one. A second use revokes the consent, too.
-//   - A token whose scopes move money, or change where it goes, is valid for an hour. A refreshed token has the rights
-//     that the user has at that time.
-//   - A device gets tokens once, and only after a signed-in person typed its code, saw the app and the scopes, and
-//     allowed them. A code lives ten minutes, and polling faster than allowed slows the device down.
+//   - A code expires after 60 seconds and works once, for its app. A second exchange, or an exchange by another app,
+//     means that the code leaked: the consent is revoked, and after a second exchange the app's administrators get an
+//     email.
+//   - A refresh token works once, for its app, and is replaced by a new one. A second use also revokes the consent.
+//   - An access token with scopes to move money, or to change where money goes, is valid for an hour. A refreshed token
+//     has the rights that the user has at the time of the refresh.
+//   - A device gets tokens once, and only after a signed-in person has typed its code, seen the app and the scopes, and
+//     allowed them. The code of a device lives ten minutes. A device that polls too fast must then poll more slowly.
 //   - A token that was requested with a DPoP proof (RFC 9449) is bound to the key of the proof, and works only with
-//     further proofs of that key. An app can require that of all its tokens.
+//     further proofs of that key. An app can require this of all its tokens.
 //   - Only digests of codes and tokens are stored.
-//   - A token has at most the scopes that its app registered and that the user was shown.
+//   - A token has only scopes that its app registered and that the user was shown.
 //
 // The package does not depend on HTTP and renders no pages.
 package oauth
@@ -42,9 +43,9 @@ import (
 )
 
 const (
-	// CodeLife is the time during which a code can be exchanged.
+	// CodeLife is the time within which an app must exchange a code.
 	CodeLife = 60 * time.Second
-	// PushedLife is the time during which a user can answer a pushed request.
+	// PushedLife is the time within which a user must answer a pushed request.
 	PushedLife = 10 * time.Minute
 	// MoneyLife is the lifetime of access tokens with scopes that move money.
 	MoneyLife = time.Hour
@@ -52,7 +53,8 @@ const (
 	requestURIs = "urn:ietf:params:oauth:request_uri:"
 )
 
-// Error is an error response of RFC 6749, section 4.1.2.1 or 5.2. The transaction must be committed despite it.
+// Error is an error response of RFC 6749, section 4.1.2.1 or 5.2. The transaction must be committed even if a
+// function returns an *Error.
 type Error struct {
 	Code        string
 	Description string
@@ -60,7 +62,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Description }
 
-// Errors that are returned to apps.
+// Errors for apps.
 var (
 	errClient = &Error{"invalid_client", "The client_id or the client_secret is wrong."}
 	errGrant  = &Error{"invalid_grant",
@@ -88,7 +90,7 @@ var (
 	ErrDenied = &Error{"access_denied", "The user denied the request."}
 )
 
-// Errors for the user, because the app or its redirect URI is unknown.
+// Errors for users. They are not sent to the app, because the app or its redirect URI is not valid.
 var (
 	ErrClient = apierr.New(apierr.NotFound, "not_found",
 		"No app has this client ID. Contact the app that sent you here.")
@@ -104,14 +106,14 @@ var (
 type Params struct {
 	ClientID, State string
 	ResponseType    string // "" means code
-	RedirectURI     string // "" means the registered one
-	Scope           string // "" means all that the app registered
+	RedirectURI     string // "" means the registered redirect URI
+	Scope           string // "" means all scopes that the app registered
 	Challenge       string // PKCE code challenge
 	Method          string // PKCE method
-	Resource        string // the service for which the token is, or ""
+	Resource        string // service for which the token is requested, or ""
 	ProofKey        string // thumbprint of the key that must exchange the code, or ""
-	RequestURI      string // reference to a pushed request, which replaces all others except ClientID
-	UserCode        string // code that a device shows, which replaces all others
+	RequestURI      string // reference to a pushed request; if set, only ClientID counts
+	UserCode        string // code that a device shows; if set, no other field counts
 
 	// Base is the address of the service. It is not a parameter of the request.
 	Base string
@@ -151,14 +153,14 @@ type Request struct {
 	App       identity.App
 	State     string
 	Scopes    identity.Scopes
-	Device    bool // a device waits for the answer, and there is no redirect
+	Device    bool // a device waits for the answer, so there is no redirect
 	challenge string
 	proofKey  string
 	device    string // digest of the device code
 }
 
-// Check validates an authorization request. The caller must show ErrClient and ErrRedirectURI to the user, and redirect
-// any *Error to the app with [Request.Refused] of the returned Request.
+// Check validates an authorization request. The caller must show ErrClient and ErrRedirectURI to the user. It must
+// send any *Error to the app, by redirecting to [Request.Refused] of the returned Request.
 func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 	if p.UserCode != "" {
 		return checkDevice(ctx, tx, p.UserCode)
@@ -206,14 +208,14 @@ func Check(ctx context.Context, tx *db.Tx, p Params) (Request, error) {
 	return r, nil
 }
 
-// isTarget reports whether a resource is empty or a URL of this service, whose base is given.
+// isTarget reports whether a resource is empty or is a URL of this service. base is the address of the service.
 func isTarget(base, resource string) bool {
 	rest, ok := strings.CutPrefix(resource, base)
 	return resource == "" || ok && base != "" && (rest == "" || rest[0] == '/') && !strings.Contains(rest, "#")
 }
 
-// Push stores an authorization request of an app, and returns the reference that the app passes to /authorize within
-// PushedLife.
+// Push stores an authorization request of an app. It returns a reference to the request, which the app must pass to
+// /authorize within PushedLife.
 func Push(ctx context.Context, tx *db.Tx, clientSecret string, p Params) (requestURI string, _ *Error, err error) {
 	if _, refusal, err := client(ctx, tx, p.ClientID, clientSecret); err != nil || refusal != nil {
 		return "", refusal, err
@@ -236,28 +238,28 @@ func Push(ctx context.Context, tx *db.Tx, clientSecret string, p Params) (reques
 	case err != nil:
 		return "", nil, err
 	}
-	p.Scope = checked.Scopes.String() // scopes that the app gains in the meantime are not granted
+	p.Scope = checked.Scopes.String() // excludes scopes that the app registers later
 	requestURI = requestURIs + identity.NewRequestReference()
 	return requestURI, nil, insertPushed(ctx, tx, requestURI, p)
 }
 
-// isDigest reports whether a challenge is a SHA-256 digest in base64url.
+// isDigest reports whether a PKCE challenge is a SHA-256 digest in base64url.
 func isDigest(challenge string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(challenge)
 	return err == nil && len(b) == sha256.Size
 }
 
-// Granted returns the redirect URL with the authorization code.
+// Granted returns the redirect URL that sends an authorization code to the app.
 func (r Request) Granted(issuer, code string) string {
 	return r.back(url.Values{"code": {code}, "iss": {issuer}})
 }
 
-// Refused returns the redirect URL with an error.
+// Refused returns the redirect URL that sends an error to the app.
 func (r Request) Refused(issuer string, e *Error) string {
 	return r.back(url.Values{"error": {e.Code}, "error_description": {e.Description}, "iss": {issuer}})
 }
 
-// back returns the registered redirect URI with further parameters and the state.
+// back returns the registered redirect URI with additional parameters and the state.
 func (r Request) back(v url.Values) string {
 	if r.State != "" {
 		v.Set("state", r.State)
@@ -274,8 +276,8 @@ func (r Request) back(v url.Values) string {
 	return u.String()
 }
 
-// Grant records the user's consent and returns an authorization code. companyID is the company that the app may act
-// for, or "" for the user alone. Grant returns apierr.NotFoundErr if the user is not a member of the company, and
+// Grant records a user's consent and returns an authorization code. companyID is the company for which the app may
+// act, or "" for the user alone. Grant returns apierr.NotFoundErr if the user is not a member of the company, and
 // ErrRole if the user's role may not authorize apps.
 func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.User, companyID string,
 	r Request) (code string, err error) {
@@ -288,8 +290,8 @@ func Grant(ctx context.Context, tx *db.Tx, env identity.Environment, u identity.
 	return code, consented(ctx, tx, u, companyID, r, identity.Digest(code))
 }
 
-// consented checks that a user may authorize an app for a company, or for themselves if companyID is empty, and notes
-// it in the company's history and in a mail to the user. key identifies the consent.
+// consented checks that a user may authorize an app for a company, or for themselves if companyID is empty. It
+// records the consent in the company's history and mails the user. key identifies the consent.
 func consented(ctx context.Context, tx *db.Tx, u identity.User, companyID string, r Request, key string) error {
 	data := mail.AppConnectedData{Name: u.FirstName, App: r.App.Name, At: tx.Now()}
 	if companyID != "" {
@@ -323,12 +325,12 @@ type TokenRequest struct {
 	GrantType, Code        string
 	RefreshToken           string
 	DeviceCode             string
-	Scope                  string // of a refresh: fewer scopes than those of the consent, or "" for all
+	Scope                  string // for a refresh: some of the consent's scopes, or "" for all
 	Resource, Base         string // as in Params
 	ClientID, ClientSecret string
-	RedirectURI            string // redirect URI; if not empty, it must be the registered one
-	Verifier               string // of PKCE
-	ProofKey               string // thumbprint of the key of a DPoP proof that was checked, or ""
+	RedirectURI            string // if not empty, it must be the registered one
+	Verifier               string // PKCE code verifier
+	ProofKey               string // thumbprint of the key of the request's verified DPoP proof, or ""
 }
 
 // Token is the result of a token request.
@@ -339,11 +341,11 @@ type Token struct {
 	CompanyID    string
 	Scopes       identity.Scopes
 	Life         time.Duration
-	Bound        bool // to the key of the request's proof
+	Bound        bool // reports whether the token is bound to the key of the request's proof
 }
 
-// Exchange returns tokens for a code or a refresh token, or an *Error. The transaction must be committed in both cases,
-// because a misused code or token is invalidated.
+// Exchange returns tokens for a code or a refresh token, or an *Error. The transaction must be committed in both
+// cases, because a misuse of a code or token revokes the consent.
 func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenRequest) (Token, *Error, error) {
 	app, refusal, err := client(ctx, tx, r.ClientID, r.ClientSecret)
 	switch {
@@ -372,7 +374,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 		return Token{}, nil, err
 	}
 	if !first || g.appID != app.ID {
-		// useCode has waited until a concurrent exchange committed, so this reads the consent of that exchange.
+		// useCode waited until a concurrent exchange was committed, so selectCode now returns the consent of that exchange.
 		if g, _, err = selectCode(ctx, tx, digest); err == nil && g.grantID != "" {
 			err = identity.RevokeGrant(ctx, tx, g.companyID, g.grantID)
 		}
@@ -393,7 +395,7 @@ func Exchange(ctx context.Context, tx *db.Tx, env identity.Environment, r TokenR
 	}
 	consent, err := identity.CreateGrant(ctx, tx, identity.Grant{
 		CompanyID: g.companyID, AppID: app.ID, UserID: g.userID,
-		Scopes: g.scopes & app.Scopes, // the app's scopes may have been reduced since the grant
+		Scopes: g.scopes & app.Scopes, // the app's scopes may have been reduced since the consent
 	})
 	if err != nil {
 		return Token{}, nil, err
@@ -451,8 +453,8 @@ func refreshed(ctx context.Context, tx *db.Tx, env identity.Environment, app ide
 	return t, nil, err
 }
 
-// issue creates an access token with the scopes, and a refresh token, for a consent. It binds the access token, and the
-// refresh token of a public client, to the key, if there is one.
+// issue creates an access token with the given scopes, and a refresh token, for a consent. If key is not empty, the
+// access token is bound to that key, and for a public client the refresh token, too.
 func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.Grant, scopes identity.Scopes,
 	key string) (t Token, err error) {
 	t = Token{
@@ -478,8 +480,8 @@ func issue(ctx context.Context, tx *db.Tx, env identity.Environment, g identity.
 	return t, insertRefresh(ctx, tx, t.RefreshToken, g, key, expires)
 }
 
-// proves reports whether a verifier matches the challenge. A verifier without a stored challenge is rejected, because
-// an attacker may have removed the challenge from the authorization request.
+// proves reports whether a PKCE verifier matches the stored challenge. A verifier without a stored challenge is
+// rejected, because an attacker may have removed the challenge from the authorization request.
 func (g grant) proves(verifier string) bool {
 	if g.challenge == "" || verifier == "" {
 		return g.challenge == verifier
@@ -491,7 +493,7 @@ func (g grant) proves(verifier string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(g.challenge)) == 1
 }
 
-// client returns the app with the client ID and secret, or errClient. A public client has no secret.
+// client returns the app with a client ID and secret, or errClient. A public client has no secret.
 func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *Error, error) {
 	app, err := identity.AppByClientID(ctx, tx, id)
 	if errors.Is(err, apierr.NotFoundErr) || err == nil && !app.CheckSecret(secret) && (!app.Public() || secret != "") {
@@ -500,8 +502,8 @@ func client(ctx context.Context, tx *db.Tx, id, secret string) (identity.App, *E
 	return app, nil, err
 }
 
-// Revoke revokes an access token of the client or, with a refresh token, the whole consent (RFC 7009). It ignores an
-// unknown token, and one of another client.
+// Revoke revokes an access token of the client, or the whole consent if it is given a refresh token (RFC 7009). It
+// ignores an unknown token and another client's token.
 func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, clientSecret,
 	token string) (*Error, error) {
 	app, refusal, err := client(ctx, tx, clientID, clientSecret)
@@ -522,13 +524,13 @@ func Revoke(ctx context.Context, tx *db.Tx, env identity.Environment, clientID, 
 type Connection struct {
 	AppID     string
 	App       string
-	CompanyID string // "" means the user alone
+	CompanyID string // "" if the app may act for the user alone
 	Scopes    identity.Scopes
-	GrantedAt time.Time // time of the first grant
+	GrantedAt time.Time // time of the first consent
 	LastUsed  time.Time // time of the last use; zero means never
 }
 
-// Describe returns what a scope permits, in English, for the user who grants it.
+// Describe returns an English description of what a scope permits, for the user who is asked to grant it.
 func Describe(s identity.Scope) string {
 	if w, ok := scopeTexts[s]; ok {
 		return w.text
@@ -539,7 +541,7 @@ func Describe(s identity.Scope) string {
 // Group classifies scopes by risk.
 type Group string
 
-// The groups, by increasing risk.
+// The groups, from lowest to highest risk.
 const (
 	See       Group = "see"
 	Change    Group = "change"
@@ -593,8 +595,8 @@ var scopeTexts = map[identity.Scope]struct {
 	identity.PlatformCompanies:      {MoveMoney, "Create companies and act for them"},
 }
 
-// Forget deletes codes older than 30 days, until which a second use is detected, device codes that expired unused,
-// access tokens that expired 30 days ago, and refresh tokens and pushed requests that have expired.
+// Forget deletes codes older than 30 days (until then a second use is detected), expired unused device codes, access
+// tokens that expired 30 days ago, and expired refresh tokens and pushed requests.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		before := tx.Now().Add(-30 * 24 * time.Hour)
@@ -602,8 +604,8 @@ func Forget(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// ParseBasic returns the client ID and secret of a Basic Authorization header, form-encoded as in RFC 6749, section
-// 2.3.1.
+// ParseBasic returns the client ID and secret in a Basic Authorization header, which are form-encoded as in RFC 6749,
+// section 2.3.1.
 func ParseBasic(credential string) (id, secret string, ok bool) {
 	b, err := base64.StdEncoding.DecodeString(credential)
 	if err != nil {

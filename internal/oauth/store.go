@@ -27,7 +27,7 @@ func insertCode(ctx context.Context, tx *db.Tx, code string, g grant) error {
 			db.Micros(tx.Now().Add(CodeLife)), int64(0), ""}})
 }
 
-// selectCode returns the grant of a code. known is false if there is none.
+// selectCode returns the grant of a code. known reports whether the code exists.
 func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known bool, err error) {
 	var scopes string
 	var expires int64
@@ -42,7 +42,7 @@ func selectCode(ctx context.Context, tx *db.Tx, digest string) (g grant, known b
 	return g, err == nil, err
 }
 
-// useCode marks a code as used. It reports true for the first use only.
+// useCode marks a code as used. It returns true only for the first use.
 func useCode(ctx context.Context, tx *db.Tx, companyID, digest string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE authorization_codes SET used_at = $1
 		WHERE company_id = $2 AND digest = $3 AND used_at = 0`, db.Micros(tx.Now()), companyID, digest)
@@ -55,7 +55,7 @@ func setGrant(ctx context.Context, tx *db.Tx, companyID, digest, grantID string)
 	return err
 }
 
-// deleteOld deletes codes that were created before a time, and what has expired.
+// deleteOld deletes codes that were created before a given time, and everything that has expired.
 func deleteOld(ctx context.Context, tx *db.Tx, before time.Time) error {
 	for query, until := range map[string]time.Time{
 		"DELETE FROM authorization_codes WHERE created_at < $1":              before,
@@ -84,7 +84,7 @@ type refresh struct {
 	expires                             time.Time
 }
 
-// selectRefresh returns a refresh token. known is false if there is none.
+// selectRefresh returns a refresh token. known reports whether the token exists.
 func selectRefresh(ctx context.Context, tx *db.Tx, digest string) (r refresh, known bool, err error) {
 	var expires int64
 	err = tx.QueryRow(ctx, `SELECT r.company_id, r.grant_id, g.app_id, r.proof_key, r.expires_at FROM refresh_tokens r
@@ -97,7 +97,7 @@ func selectRefresh(ctx context.Context, tx *db.Tx, digest string) (r refresh, kn
 	return r, err == nil, err
 }
 
-// useRefresh marks a refresh token as used. It reports true for the first use only.
+// useRefresh marks a refresh token as used. It returns true only for the first use.
 func useRefresh(ctx context.Context, tx *db.Tx, companyID, digest string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE refresh_tokens SET used_at = $1
 		WHERE company_id = $2 AND digest = $3 AND used_at = 0`, db.Micros(tx.Now()), companyID, digest)
@@ -110,7 +110,7 @@ func insertPushed(ctx context.Context, tx *db.Tx, requestURI string, p Params) e
 			db.Micros(tx.Now())}})
 }
 
-// selectPushed returns a pushed request of a client. known is false if there is none, or if it has expired.
+// selectPushed returns a pushed request of a client. known is false if the request does not exist or has expired.
 func selectPushed(ctx context.Context, tx *db.Tx, clientID, requestURI string) (v url.Values, known bool, err error) {
 	var params string
 	err = tx.QueryRow(ctx, `SELECT params FROM pushed_requests WHERE digest = $1 AND client_id = $2 AND expires_at > $3`,
@@ -143,7 +143,7 @@ func Connections(ctx context.Context, tx *db.Tx, userID string) ([]Connection, e
 		}
 		return c, err
 	})
-	// Merge several grants to one app into one connection.
+	// Merge several consents to one app into one connection.
 	var merged []Connection
 next:
 	for _, c := range all {
@@ -162,8 +162,8 @@ next:
 	return merged, err
 }
 
-// Disconnect revokes all consents and codes that a user granted to an app for a company, or for the user alone if
-// companyID is empty. A device that the user allowed and that has not polled since gets no tokens.
+// Disconnect revokes all consents and codes that a user gave to an app for a company, or for the user alone if
+// companyID is empty. A device that the user allowed but that has not polled since then gets no tokens.
 func Disconnect(ctx context.Context, tx *db.Tx, userID, appID, companyID string) error {
 	for _, statement := range []string{
 		"DELETE FROM authorization_codes WHERE company_id = $1 AND user_id = $2 AND app_id = $3 AND used_at = 0",

@@ -10,7 +10,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// The states of a device code.
+// States of a device code.
 const (
 	devicePending = "pending"
 	deviceAllowed = "allowed"
@@ -37,7 +37,7 @@ func insertDevice(ctx context.Context, tx *db.Tx, d Device, appID string, scopes
 const selectDevice = `SELECT digest, app_id, state, company_id, user_id, grant_id, scopes, poll_seconds, polled_at,
 	expires_at FROM device_codes WHERE `
 
-// deviceByCode returns the row of a device code, and locks it. known is false if there is none.
+// deviceByCode locks and returns the row of a device code. The second result reports whether it exists.
 func deviceByCode(ctx context.Context, tx *db.Tx, digest string) (device, bool, error) {
 	if _, err := tx.Exec(ctx, "UPDATE device_codes SET state = state WHERE digest = $1", digest); err != nil {
 		return device{}, false, err
@@ -45,7 +45,7 @@ func deviceByCode(ctx context.Context, tx *db.Tx, digest string) (device, bool, 
 	return scanDevice(tx.QueryRow(ctx, selectDevice+"digest = $1", digest))
 }
 
-// deviceByUserCode returns the row of a code that a person typed. known is false if there is none.
+// deviceByUserCode returns the row of a user code. The second result reports whether it exists.
 func deviceByUserCode(ctx context.Context, tx *db.Tx, digest string) (device, bool, error) {
 	return scanDevice(tx.QueryRow(ctx, selectDevice+"user_digest = $1", digest))
 }
@@ -63,7 +63,7 @@ func scanDevice(row db.Row) (d device, known bool, err error) {
 	return d, err == nil, err
 }
 
-// answerDevice stores a person's answer. It reports false if there is one.
+// answerDevice stores a person's answer. It returns false if there already is an answer.
 func answerDevice(ctx context.Context, tx *db.Tx, digest, state, companyID, userID string,
 	scopes identity.Scopes) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE device_codes SET state = $1, company_id = $2, user_id = $3, scopes = $4
@@ -72,14 +72,15 @@ func answerDevice(ctx context.Context, tx *db.Tx, digest, state, companyID, user
 	return n == 1, err
 }
 
-// touchDevice stores that a device polled, and how long it must wait from now on.
+// touchDevice stores that a device polled now, and how long it must wait before it polls again.
 func touchDevice(ctx context.Context, tx *db.Tx, digest string, poll time.Duration) error {
 	_, err := tx.Exec(ctx, "UPDATE device_codes SET polled_at = $1, poll_seconds = $2 WHERE digest = $3",
 		db.Micros(tx.Now()), int64(poll/time.Second), digest)
 	return err
 }
 
-// useDevice marks an allowed device as used by its consent. It reports true for the first use only.
+// useDevice stores the consent of an allowed device and marks the device as used. It returns true only for the first
+// use.
 func useDevice(ctx context.Context, tx *db.Tx, digest, grantID string) (bool, error) {
 	n, err := tx.Exec(ctx, "UPDATE device_codes SET state = 'used', grant_id = $1 WHERE digest = $2 AND state = 'allowed'",
 		grantID, digest)

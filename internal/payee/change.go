@@ -13,17 +13,18 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Changes has the changed members of a recipient. A nil member does not change; an empty text clears it.
+// Changes contains the new values of a recipient's members. A nil member stays unchanged; an empty text clears the
+// member.
 type Changes struct {
 	ExternalID, Role, Department, VendorType, Name  *string
 	Email, FirstName, LastName, Country             *string
 	PhoneNumber, PhoneCountry, DateOfBirth          *string
 	StreetAddress, StreetAddress2, City, State, Zip *string
 
-	Metadata *map[string]string // replaces all
+	Metadata *map[string]string // replaces all metadata
 }
 
-// personal returns the members that belong to a worker's own account.
+// personal returns the changes of members that belong to the account of a worker with a login.
 func (c *Changes) personal() map[string]*string {
 	return map[string]*string{
 		"/name": c.Name, "/email": c.Email, "/first_name": c.FirstName, "/last_name": c.LastName, "/country": c.Country,
@@ -39,7 +40,7 @@ func set(to *string, from *string) {
 	}
 }
 
-// on returns the full payload of a recipient with the changes applied.
+// on returns all details of a recipient with the changes applied.
 func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	p := CreateParams{
 		ExternalID: r.ExternalID, Type: r.Type, Role: r.Role, Department: r.Department, VendorType: r.VendorType,
@@ -49,7 +50,7 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	}
 	derived := r.Type == TypeUser && r.Name == strings.TrimSpace(r.FirstName+" "+r.LastName)
 	if derived && c.Name == nil {
-		p.Name = "" // a person's name is composed of the first and last name
+		p.Name = "" // a person's name is made from the first and last name
 	}
 	set(&p.ExternalID, c.ExternalID)
 	if c.Metadata != nil {
@@ -74,10 +75,9 @@ func (c *Changes) on(r Recipient, d identity.Details) CreateParams {
 	return p
 }
 
-// Update changes a recipient of the principal's company. The result must meet every rule of Create, with the same
-// errors. For a worker with a login, a company can change only the role, department, vendor type, external ID and
-// metadata;
-// everything else belongs to the worker.
+// Update changes a recipient of the principal's company. The result must satisfy the rules of [Create], and
+// violations are returned as the same errors. For a worker with a login, a company can change only the role,
+// department, vendor type, external ID and metadata; everything else belongs to the worker.
 func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, id string,
 	c Changes) (Recipient, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {
@@ -102,11 +102,12 @@ func Update(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if err != nil || done {
 			return changed, err
 		}
-		// A concurrent transaction changed the recipient. Read it again, because the changes may no longer be valid.
+		// A concurrent transaction changed the recipient. Read the recipient again, because the changes may no longer be
+		// valid.
 	}
 }
 
-// check returns the changed recipient and its sealed details.
+// check returns the changed recipient and its encrypted details.
 func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	r Recipient) (next Recipient, details string, err error) {
 	next = r
@@ -155,7 +156,7 @@ func (c *Changes) check(ctx context.Context, tx *db.Tx, s *identity.Sealer, by i
 	return next, details, err
 }
 
-// mayChange refuses principals of other companies, and changes while the company is frozen.
+// mayChange returns an error for principals of other companies, and while the company is frozen.
 func mayChange(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) error {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -168,13 +169,14 @@ func mayChange(ctx context.Context, tx *db.Tx, by identity.Principal, companyID 
 	return record.Active()
 }
 
-// Deactivate stops a recipient from being paid. Repeating it has no effect.
+// Deactivate makes a recipient inactive, so that they are not paid. Repeating the call has no effect.
 func Deactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
 	return move(ctx, tx, by, companyID, id, true, deactivate)
 }
 
-// Reactivate lets a recipient be paid again: active at once if the allocations of its destinations total 100, else
-// pending. Repeating it has no effect. It returns screening.ErrUnderReview for a recipient under review.
+// Reactivate makes an inactive recipient payable again: active at once if the allocations of their destinations total
+// 100, otherwise pending. Repeating the call has no effect. Reactivate returns screening.ErrUnderReview for a
+// recipient under review.
 func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Recipient, error) {
 	return move(ctx, tx, by, companyID, id, false, func(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool,
 		error) {
@@ -186,7 +188,7 @@ func Reactivate(ctx context.Context, tx *db.Tx, by identity.Principal, companyID
 }
 
 // move deactivates or reactivates a recipient. If a concurrent transaction changed the recipient's state, move reads
-// it again and repeats.
+// the recipient again and repeats the change.
 func move(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string, inactive bool,
 	guard func(context.Context, *db.Tx, Recipient) (Recipient, bool, error)) (Recipient, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {

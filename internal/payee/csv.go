@@ -17,32 +17,32 @@ import (
 	"github.com/stipend/stipend/internal/metadata"
 )
 
-// MaxImport is the largest number of rows of one import.
+// MaxImport is the maximum number of rows of one import.
 const MaxImport = 10_000
 
 // Outcomes of a row of an import.
 const (
 	ImportCreated  = "created"
-	ImportExisting = "existing" // a recipient with this external ID exists and was not changed
-	ImportValid    = "valid"    // result of a dry run: the recipient would be created
+	ImportExisting = "existing" // a recipient with this external ID already exists, and stays unchanged
+	ImportValid    = "valid"    // in a dry run: the recipient would be created
 	ImportFailed   = "failed"
 )
 
-// Imported is the outcome of one row. Rows are numbered as in spreadsheets: the header is row 1.
+// Imported is the outcome of one row. Rows are numbered as in a spreadsheet: the header is row 1.
 type Imported struct {
 	Row         int
 	Status      string
 	RecipientID string         // ID of the created or existing recipient
-	Problems    []apierr.Field // problems of a failed row; Pointer is the column's name
+	Problems    []apierr.Field // problems of a failed row; Pointer is the name of the column
 }
 
-// column maps a column to a member of the recipient's payload.
+// column maps a column of the file to a member of CreateParams.
 type column struct {
 	name string
 	to   func(*CreateParams) *string
 }
 
-// importColumns are the columns of an import. A file may have them in any order.
+// importColumns are the columns of an import, in any order.
 var importColumns = []column{
 	{"external_id", func(p *CreateParams) *string { return &p.ExternalID }},
 	{"recipient_type", func(p *CreateParams) *string { return &p.Type }},
@@ -72,7 +72,7 @@ func ImportColumns() (names []string) {
 	return names
 }
 
-// shown are the columns of an export that an import ignores, so that an exported file can be imported unchanged.
+// shown are columns of an export that an import ignores, so that an exported file can be imported without changes.
 var shown = []string{"id", "status", "created", "metadata"}
 
 func aboutFile(code, message string) error {
@@ -81,12 +81,12 @@ func aboutFile(code, message string) error {
 	return problems.Err()
 }
 
-// Import creates recipients from a CSV file with a header, each by the rules of Create. Valid rows are created even
-// if others are not, all in one commit. A row whose external ID belongs to an existing recipient is skipped and
-// reported, so importing the same file again creates nothing twice. A dry run creates nothing.
+// Import creates recipients from a CSV file with a header, each by the rules of [Create]. It creates the valid rows
+// even if others are invalid, all in one transaction. It skips and reports a row whose external ID belongs to an
+// existing recipient, so importing the same file again creates no duplicates. A dry run creates nothing.
 //
-// Import refuses the whole file, with a problem at /csv, if it has no header, has unknown or repeated columns, has
-// more than MaxImport rows, or has unbalanced quotes.
+// Import returns an error for the whole file, with a problem at /csv, if the file has no header, unknown or repeated
+// columns, more than MaxImport rows, or unbalanced quotes.
 func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID, file string,
 	dryRun bool) ([]Imported, error) {
 	if err := mayChange(ctx, tx, by, companyID); err != nil {
@@ -102,7 +102,7 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	}
 	var rows []Imported
 	var people []importing
-	first := map[string]int{} // external id → row
+	first := map[string]int{} // row numbers by external ID
 	reported := 0             // problems found so far
 	for number := 2; ; number++ {
 		record, err := r.Read()
@@ -121,14 +121,15 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 		if id := person.r.ExternalID; row.Status == ImportValid && id != "" {
 			if before, twice := first[id]; twice {
 				row.Status = ImportFailed
-				// The problem is in the row's result, and the import continues.
+				// The row's result contains the problem; the import continues.
 				row.Problems = []apierr.Field{{Code: ErrExternalID.Code, Pointer: "external_id",
 					Message: fmt.Sprintf("Row %d has the same external_id.", before)}}
 			} else {
 				first[id] = number
 			}
 		}
-		// Limit the problems, so that the response to a file with many mistakes is not much larger than the file.
+		// The number of problems is limited, so that the response to a file with many mistakes is not much larger than the
+		// file.
 		row.Problems = row.Problems[:min(len(row.Problems), max(1, mostProblems-reported))]
 		reported += len(row.Problems)
 		person.at = len(rows)
@@ -167,11 +168,11 @@ func Import(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return rows, insertMany(ctx, tx, people)
 }
 
-// mostProblems is the number of problems that are reported in full; after that, only the first problem of each row
-// is.
+// mostProblems is the number of problems that an import reports in full. After that, it reports only the first
+// problem of each row.
 const mostProblems = 1000
 
-// importing is a valid row that is about to be created.
+// importing is a valid row for which a recipient will be created.
 type importing struct {
 	at      int // index of the row in the file
 	r       Recipient
@@ -179,8 +180,8 @@ type importing struct {
 	details string // encrypted personal details
 }
 
-// readHeader starts to read a file. Spreadsheets may write a byte order mark, and semicolons in locales with decimal
-// commas.
+// readHeader begins to read a CSV file and returns its columns. It accepts a byte order mark, and semicolons as
+// separators, which spreadsheets write in locales with decimal commas.
 func readHeader(file string) (*csv.Reader, []column, error) {
 	file = strings.TrimPrefix(file, "\ufeff")
 	line, _, _ := strings.Cut(file, "\n")
@@ -214,7 +215,7 @@ func readHeader(file string) (*csv.Reader, []column, error) {
 	return r, header, problems.Err()
 }
 
-// importRow checks one row by the rules of Create.
+// importRow checks one row by the rules of [Create].
 func importRow(record []string, header []column, now time.Time) (row Imported, p importing) {
 	var params CreateParams
 	if len(record) != len(header) {
@@ -242,10 +243,12 @@ func importRow(record []string, header []column, now time.Time) (row Imported, p
 	return row, p
 }
 
-// formula has the first characters that make a spreadsheet run a cell as a formula.
+// formula contains the characters that, at the beginning of a cell, make a spreadsheet evaluate the cell as a
+// formula.
 const formula = "=+-@\t\r"
 
-// SafeCell returns a text that no spreadsheet runs: it puts an apostrophe before what would be a formula.
+// SafeCell returns a cell that a spreadsheet does not evaluate: it prepends an apostrophe to text that would be a
+// formula.
 func SafeCell(text string) string {
 	if text != "" && strings.Contains(formula, text[:1]) {
 		return "'" + text
@@ -261,9 +264,9 @@ func PlainCell(text string) string {
 	return text
 }
 
-// Export writes all recipients that match a list's filters as CSV that a spreadsheet can open safely: cells that
-// would be formulas begin with an apostrophe, which Import removes. It checks the parameters before it writes
-// anything.
+// Export returns a function that writes all recipients that match the filters of a list as CSV. The CSV is safe to
+// open in a spreadsheet: cells that would be formulas begin with an apostrophe, which [Import] removes. Invalid
+// parameters are reported before anything is written.
 func Export(ctx context.Context, tx *db.Tx, by identity.Principal,
 	p ListParams) (write func(io.Writer) error, err error) {
 	p.Page = db.Page{}

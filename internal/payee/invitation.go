@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Errors returned to callers.
+// Errors that callers receive.
 var (
 	ErrResendLimit = apierr.New(apierr.Conflict, "resend_limit_reached",
 		"An invitation is sent again three times at most.")
@@ -31,10 +31,10 @@ const (
 	InvitationSent     = "sent"
 	InvitationAccepted = "accepted"
 	InvitationExpired  = "expired"
-	InvitationRevoked  = "revoked" // the company revoked it, or the person declined; see Invitation.Reason
+	InvitationRevoked  = "revoked" // the company revoked it, or the person declined it; see Invitation.Reason
 )
 
-// Reasons why an invitation is revoked.
+// Reasons for which an invitation was revoked.
 const (
 	ByCompany = "revoked"
 	ByPerson  = "declined"
@@ -48,26 +48,28 @@ const (
 
 // Invitation is a company's request that the person with an email address become its worker.
 //
-// It is sent until the person accepts or declines, the company revokes it, or 14 days have passed since its last
-// mail. Sending it again, at most three times, renews its token and its 14 days, even after it expired; the link of
-// the earlier mail stops working. A company has at most one open invitation per address. A new one within 14 days of
-// a mail that was revoked counts as a resend, so that a company cannot fill a stranger's mailbox by revoking.
+// An invitation is in the state sent until the person accepts or declines it, the company revokes it, or 14 days have
+// passed since its last mail. Resending it, at most three times, starts its 14 days anew, even if it has expired, and
+// replaces its token, so that the link in the earlier mail stops working. A company has at most one open invitation
+// per address. If a company revokes an invitation and sends a new one to the address within 14 days of the mail, the
+// new one counts as a resend, so that a company cannot flood a stranger's mailbox.
 //
-// Inviting never checks who has an account: responses are the same for every address, except those of the company's
-// own workers. Accepting through the link proves access to the mailbox.
+// Inviting does not reveal who has an account: responses are the same for every address, except those of the
+// company's own workers. Accepting an invitation through its link proves access to the mailbox.
 type Invitation struct {
 	CompanyID, ID string
-	CompanyName   string // name of the company; only InvitationByToken sets it
+	CompanyName   string // only InvitationByToken sets it
 	Email, Role   string
 	State, Reason string
 	Resends       int
-	UserID        string // ID of the person who accepted; "" before
+	UserID        string // user who accepted the invitation; "" before
 	Version       int64
 	Sent, Expires time.Time
 	Created       time.Time
 }
 
-// at returns the invitation as of a time: after its end it is expired, even before the job has recorded that.
+// at returns the invitation as it is at a given time: after its end it is expired, even if no job has stored that
+// yet.
 func (v Invitation) at(now time.Time) Invitation {
 	if v.State == InvitationSent && !v.Expires.After(now) {
 		v.State = InvitationExpired
@@ -77,14 +79,14 @@ func (v Invitation) at(now time.Time) Invitation {
 
 // InviteParams describes a worker to invite.
 type InviteParams struct {
-	CompanyID string // "" means the principal's
+	CompanyID string // "" means the principal's company
 	Email     string
-	Role      string // contractor, employee; "" means contractor
+	Role      string // contractor or employee; "" means contractor
 }
 
-// Invite sends an invitation to an address. It returns ErrAlreadyWorker for the address of a worker, ErrAlreadyOpen
-// (with Meta "invitation_id") for one with an open invitation, and ErrResendLimit for one that was sent four mails
-// within 14 days.
+// Invite sends an invitation to an email address. It returns ErrAlreadyWorker for the address of a worker of the
+// company, ErrAlreadyOpen (with Meta "invitation_id") for an address with an open invitation, and ErrResendLimit for
+// an address to which four mails were sent within 14 days.
 func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	p InviteParams) (Invitation, error) {
 	var problems apierr.List
@@ -127,13 +129,13 @@ func Invite(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, send(ctx, tx, s, company, v, token)
 }
 
-// renew gives the invitation a new token and a new end.
+// renew resets the invitation to sent, with a new token and a new end, and returns the token.
 func (v *Invitation) renew(now time.Time) (token string) {
 	v.State, v.Reason, v.Sent, v.Expires = InvitationSent, "", now, now.Add(InvitationLife)
 	return identity.NewLinkToken()
 }
 
-// inviting returns the ID of the company that the principal may invite workers to and revoke invitations of.
+// inviting returns the company to which the principal may invite workers, and whose invitations it may revoke.
 func inviting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (identity.Company, error) {
 	id, err := by.Company(companyID)
 	if err != nil {
@@ -146,7 +148,7 @@ func inviting(ctx context.Context, tx *db.Tx, by identity.Principal, companyID s
 	return company, company.Active()
 }
 
-// latest returns the newest invitation of a company to an address.
+// latest returns a company's newest invitation to an address.
 func latest(ctx context.Context, tx *db.Tx, companyID, email string) (Invitation, error) {
 	var problems apierr.List
 	email = identity.Email(&problems, "/email", email, true)
@@ -163,8 +165,9 @@ func latest(ctx context.Context, tx *db.Tx, companyID, email string) (Invitation
 	return *v, nil
 }
 
-// Resend sends the newest invitation to an address again. It returns ErrResendLimit for the fourth time, ErrNotOpen
-// for one that was accepted, declined or revoked, and apierr.NotFoundErr for an address that was not invited.
+// Resend sends a company's newest invitation to an address again. It returns ErrResendLimit after three resends,
+// ErrNotOpen for an invitation that was accepted, declined or revoked, and apierr.NotFoundErr for an address that was
+// never invited.
 func Resend(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID,
 	email string) (Invitation, error) {
 	company, err := inviting(ctx, tx, by, companyID)
@@ -185,8 +188,8 @@ func Resend(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return v, send(ctx, tx, s, company, v, token)
 }
 
-// Revoke ends the open invitation to an address, so that its link stops working. It returns ErrNotOpen for one that
-// has ended, and apierr.NotFoundErr for an address that was not invited.
+// Revoke ends the open invitation to an address, so that its link stops working. It returns ErrNotOpen for an
+// invitation that has ended, and apierr.NotFoundErr for an address that was never invited.
 func Revoke(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, email string) (Invitation, error) {
 	company, err := inviting(ctx, tx, by, companyID)
 	if err != nil {
@@ -213,7 +216,7 @@ func end(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID str
 	return v, emitInvitation(tx, event, v)
 }
 
-// send queues the mail, the expiry job and the event. The mail is the only place that has the token.
+// send enqueues the mail and the expiry job, and emits the event. Only the mail contains the token.
 func send(ctx context.Context, tx *db.Tx, s *identity.Sealer, company identity.Company, v Invitation,
 	token string) error {
 	err := mail.Enqueue(ctx, tx, mail.Message{
@@ -235,15 +238,16 @@ func emitInvitation(tx *db.Tx, event webhook.Type[webhook.InvitationData], v Inv
 	}))
 }
 
-// JobExpire is the job that ends an invitation at its time.
+// JobExpire is the kind of job that expires an invitation at its end.
 const JobExpire = "invitation.expire"
 
-// lapse is the payload of JobExpire.
+// lapse is the payload of [JobExpire].
 type lapse struct {
 	InvitationID string `json:"invitation_id"`
 }
 
-// HandleExpire ends an invitation at its time. One that was sent again has a later end and another job.
+// HandleExpire is the handler of [JobExpire]. It does not expire an invitation that was sent again, which has a later
+// end and another job.
 func HandleExpire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var l lapse
 	if err := j.Decode(&l); err != nil {
@@ -257,7 +261,7 @@ func HandleExpire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return err
 }
 
-// expire changes an invitation to expired if its end is past.
+// expire changes an invitation to expired if its end has passed.
 func expire(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
 	if v.State == v.at(tx.Now()).State {
 		return &v, nil
@@ -271,13 +275,13 @@ func expire(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
 }
 
 // InvitationByToken returns the invitation of a link, in any state, with the company's name. It returns
-// apierr.NotFoundErr for an unknown token and for one that a later mail replaced.
+// apierr.NotFoundErr for a token that is unknown or was replaced by a later mail.
 func InvitationByToken(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	v, err := invitationByToken(ctx, tx, identity.LinkDigest(token))
 	return v.at(tx.Now()), err
 }
 
-// open returns the invitation of a link if it still waits for an answer.
+// open returns the invitation of a link if it can still be accepted or declined.
 func open(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	v, err := InvitationByToken(ctx, tx, token)
 	if err == nil && v.State != InvitationSent {
@@ -286,13 +290,13 @@ func open(ctx context.Context, tx *db.Tx, token string) (Invitation, error) {
 	return v, err
 }
 
-// AcceptInvitation makes the person with the link a worker of the company. Without an account, they get one with the
-// profile n: name and country are required; the email address is the invitation's, whatever n contains. If an account
-// with that address exists, that account is linked and n changes nothing in it, because access to a mailbox must not
-// be enough to change a profile or password. created reports that the account is new.
+// AcceptInvitation makes the person who has the link a worker of the company. If no account with the invitation's
+// email address exists, AcceptInvitation creates one with the profile n, which must contain name and country; the
+// email address in n is ignored. If an account exists, it is linked and its profile stays unchanged, because access
+// to a mailbox must not be enough to change a profile or password. created reports whether the account is new.
 //
-// It returns apierr.NotFoundErr for an unknown token, ErrNotOpen for an invitation that has ended, and all problems
-// of the profile at once.
+// AcceptInvitation returns apierr.NotFoundErr for an unknown token, ErrNotOpen for an invitation that has ended, and
+// otherwise all problems of the profile at once.
 func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token string,
 	n identity.NewUser) (userID string, created bool, err error) {
 	v, err := open(ctx, tx, token)
@@ -318,7 +322,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 			return "", false, err
 		}
 		u, err = identity.CreateUser(ctx, tx, s, n)
-		if errors.Is(err, identity.ErrEmailTaken) { // a concurrent sign-up took the address
+		if errors.Is(err, identity.ErrEmailTaken) { // a concurrent sign-up created an account with this address
 			created = false
 			u, err = identity.UserByEmail(ctx, tx, v.Email)
 		}
@@ -335,7 +339,7 @@ func AcceptInvitation(ctx context.Context, tx *db.Tx, s *identity.Sealer, token 
 	return u.ID, created, nil
 }
 
-// DeclineInvitation declines the invitation of a link, with the errors of AcceptInvitation.
+// DeclineInvitation declines the invitation of a link. It returns the same errors as [AcceptInvitation].
 func DeclineInvitation(ctx context.Context, tx *db.Tx, token string) error {
 	v, err := open(ctx, tx, token)
 	if err != nil {
@@ -345,8 +349,8 @@ func DeclineInvitation(ctx context.Context, tx *db.Tx, token string) error {
 	return err
 }
 
-// AskAgain mails the company once that the person with an expired link would like to be invited again. It returns
-// ErrNotExpired for a link that has not expired, and apierr.NotFoundErr for an unknown one.
+// AskAgain mails the company, once, that the person with an expired link would like to be invited again. It returns
+// ErrNotExpired for a link that has not expired, and apierr.NotFoundErr for an unknown link.
 func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
 	v, err := InvitationByToken(ctx, tx, token)
 	if err != nil {
@@ -367,11 +371,11 @@ func AskAgain(ctx context.Context, tx *db.Tx, token string) error {
 	})
 }
 
-// InvitationsParams are the filters of a company's invitations. Empty ones do not filter.
+// InvitationsParams are the filters of a list of invitations. Empty fields do not filter.
 type InvitationsParams struct {
-	CompanyID string // "" means the principal's
+	CompanyID string // "" means the principal's company
 	Status    string
-	Email     string // the full address, in any case
+	Email     string // complete email address; case does not matter
 	Page      db.Page
 }
 

@@ -17,10 +17,10 @@ import (
 // Page sizes.
 const (
 	DefaultPerPage = 20
-	MaxPerPage     = 100 // a larger PerPage is reduced to this value
+	MaxPerPage     = 100 // a greater PerPage is reduced to this value
 )
 
-// checkPage applies the default and the maximum to a page. Values below 0 are problems of the request.
+// checkPage applies the default and the maximum page size. It adds negative values to the problems.
 func checkPage(p db.Page, problems *apierr.List) db.Page {
 	for _, w := range []struct {
 		name  string
@@ -41,16 +41,16 @@ func cmpOr(v, otherwise int) int {
 	return v
 }
 
-// Slice is one page of a list, with the exact number of matches on all pages.
+// Slice is one page of a list, together with the exact number of matches on all pages.
 type Slice[T any] struct {
 	Items []T
 	Total int
-	Page  db.Page // the requested page, with the default and maximum applied
+	Page  db.Page // the requested page, after the default and the maximum were applied
 }
 
-// ListParams are the filters of a company's recipients. Empty ones do not filter.
+// ListParams are the filters of a list of recipients. Empty fields do not filter.
 type ListParams struct {
-	CompanyID string // "" means the principal's
+	CompanyID string // "" means the principal's company
 	Search    string // part of the name or email address; case does not matter
 	Role      string
 	Type      string
@@ -58,7 +58,7 @@ type ListParams struct {
 	Country   string
 	Metadata  map[string]string
 	SortBy    string // name, email or created
-	SortDir   string // asc or desc; ignored without SortBy, which lists the newest first
+	SortDir   string // asc or desc; ignored if SortBy is "", which lists the newest first
 	Page      db.Page
 }
 
@@ -72,7 +72,7 @@ func oneOf(problems *apierr.List, name, value string, allowed ...string) {
 	}
 }
 
-// key returns a text in the form that is searched, sorted and compared.
+// key returns a text in the normalized form in which texts are searched, sorted and compared.
 func key(text string) string { return strings.ToLower(norm.NFC.String(text)) }
 
 // List returns a page of the recipients of the principal's company: workers with and without a login, and vendors.
@@ -124,22 +124,22 @@ func (p ListParams) query(by identity.Principal) (query, error) {
 // sortColumns are the columns by which a client may sort.
 var sortColumns = map[string]string{"": "created_at", "created": "created_at", "name": "name_key", "email": "email_key"}
 
-// Worker is a worker with a login, as the list of workers shows them.
+// Worker is a worker with a login, in the form of the list of workers.
 type Worker struct {
 	UserID, Email, FirstName, LastName string
 	OnboardingComplete                 bool // the profile is complete and the allocations total 100
 	HasDistributions                   bool
 }
 
-// WorkersParams are the filters of a company's workers. Empty ones do not filter.
+// WorkersParams are the filters of a list of workers. Empty fields do not filter.
 type WorkersParams struct {
-	CompanyID string // "" means the principal's
+	CompanyID string // "" means the principal's company
 	UserID    string
 	Email     string // complete email address; case does not matter
 	Page      db.Page
 }
 
-// Workers returns a page of the workers with a login of the principal's company, oldest first.
+// Workers returns a page of the principal's company's workers with a login, oldest first.
 func Workers(ctx context.Context, tx *db.Tx, by identity.Principal, p WorkersParams) (Slice[Worker], error) {
 	var problems apierr.List
 	p.Page = checkPage(p.Page, &problems)

@@ -1,7 +1,8 @@
-// Package payee stores everyone a company pays: workers with a login, people and companies without one, vendors.
+// Package payee stores everyone a company pays: workers with a login, people and companies without a login, and
+// vendors.
 //
-// A payee has one row per company. The id is that of the user (usr_…) for a worker with a login, and an id of its own
-// (rec_…) otherwise. A payee is pending until the allocations of their destinations total 100, then active.
+// A payee has one row per company. The row's ID is the user's ID (usr_…) for a worker with a login, and a separate ID
+// (rec_…) otherwise. A payee is pending until the allocations of their destinations total 100, and then active.
 //
 // The package reads the allocations of destinations, in one statement of store.go, and never writes them.
 package payee
@@ -24,7 +25,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// ErrExternalID carries the id of the recipient that has the external id, as Meta "recipient_id".
+// ErrExternalID contains the ID of the recipient that already has the external ID, as Meta "recipient_id".
 var ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
 	"A recipient of this company already has this external_id.")
 
@@ -51,7 +52,7 @@ const (
 // Recipient is one company's record of a payee.
 type Recipient struct {
 	CompanyID, ID, RelationshipID string
-	UserID                        string // ID of the user, if the payee is a worker with a login; otherwise ""
+	UserID                        string // user, if the payee is a worker with a login; otherwise ""
 	Type, Role, Status            string
 	Name, FirstName, LastName     string
 	Email, Country, ExternalID    string
@@ -61,36 +62,36 @@ type Recipient struct {
 	Created                       time.Time
 }
 
-// Payee is the part of a recipient that payments need.
+// Payee is the part of a recipient's data that payments need.
 type Payee struct {
-	ID      string // rec_…, or usr_… of a worker with a login
-	UserID  string // of a worker with a login, else ""
+	ID      string // rec_…, or usr_… for a worker with a login
+	UserID  string // user, for a worker with a login; otherwise ""
 	Kind    string // TypeUser or TypeCompany
 	Role    string // Contractor, Employee or Vendor
 	Name    string
 	Status  string
 	Country string
-	Email   string // "" when unknown
-	// CompanyID is the company that keeps the payee's record; "" for a person with an account. Only Owner sets it.
+	Email   string // "" if unknown
+	// CompanyID is the company that has the payee's record, or "" for a person with an account. Only [Owner] sets it.
 	CompanyID string
 }
 
 // CreateParams are the details of a recipient without a login.
 type CreateParams struct {
-	CompanyID  string // "" means the principal's
+	CompanyID  string // "" means the principal's company
 	ExternalID string
 	Type       string // "" means user
 	Role       string // "" means contractor
 	Department string
 	VendorType string
-	Name       string // name of a company, or of a person; default for a person: first and last name
+	Name       string // name of a company or person; for a person, the default is first and last name
 	Metadata   map[string]string
 	identity.Profile
 }
 
-// Create creates a recipient without a login, pending until they have a destination. It returns ErrExternalID if
-// another recipient of the company has the external id, apierr.NotFoundErr for another company, and all problems of
-// the payload at once.
+// Create creates a recipient without a login, who is pending until they have a destination. It returns ErrExternalID
+// if another recipient of the company has the external ID, apierr.NotFoundErr for another company, and all problems
+// of the parameters at once.
 func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	p CreateParams) (Recipient, error) {
 	company, err := by.Company(p.CompanyID)
@@ -122,7 +123,8 @@ func Create(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Prin
 	return r, emitCreated(tx, r)
 }
 
-// CreateWithID creates a recipient with given IDs and without an event. It is for the initial data of a sandbox.
+// CreateWithID creates a recipient with the given IDs, without emitting an event. It is for the initial data of a
+// sandbox.
 func CreateWithID(ctx context.Context, tx *db.Tx, s *identity.Sealer, id, relationshipID string, p CreateParams) error {
 	r, profile, err := p.check(tx.Now())
 	if err != nil {
@@ -141,7 +143,7 @@ func detailsOf(r Recipient) identity.SealContext {
 	return identity.SealContext{Table: "recipients", Column: "details", Row: r.CompanyID + "/" + r.ID}
 }
 
-// check checks the payload by the rules that need no database.
+// check applies the rules that need no database.
 func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) {
 	var problems apierr.List
 	r := Recipient{
@@ -172,8 +174,8 @@ func (p CreateParams) check(now time.Time) (Recipient, identity.Profile, error) 
 	return r, profile, problems.Err()
 }
 
-// externalID checks the caller's own reference. It is stored as sent except for its Unicode form, so that two
-// encodings of the same characters are one id.
+// externalID validates the company's own reference for the recipient. It changes only the reference's Unicode
+// normalization form, so that two encodings of the same characters are the same reference.
 func externalID(problems *apierr.List, text string) string {
 	id := norm.NFC.String(text)
 	if utf8.RuneCountInString(id) > 255 || !utf8.ValidString(text) || strings.TrimSpace(id) != id ||
@@ -185,7 +187,7 @@ func externalID(problems *apierr.List, text string) string {
 	return id
 }
 
-// either returns the value if it is allowed, and the first allowed one if it is empty.
+// either returns the value if it is allowed, or the first allowed value if it is empty.
 func either(problems *apierr.List, pointer, value string, allowed ...string) string {
 	if value == "" {
 		return allowed[0]
@@ -202,8 +204,8 @@ func emitCreated(tx *db.Tx, r Recipient) error {
 	return webhook.Emit(tx, webhook.RecipientCreated.Event(r.CompanyID, r.ID, r.Version, r.eventData()))
 }
 
-// emit emits an event of a recipient. The sequence is shared with events of other packages about the same person,
-// such as verifications.
+// emit emits an event about a recipient. The sequence of events is shared with events of other packages about the
+// same person, such as verifications.
 func emit(ctx context.Context, tx *db.Tx, event webhook.Type[webhook.RecipientData], r Recipient) error {
 	return webhook.EmitNext(ctx, tx, event.Event(r.CompanyID, r.ID, 0, r.eventData()))
 }
@@ -216,7 +218,8 @@ func (r Recipient) eventData() webhook.RecipientData {
 	}
 }
 
-// AddWorker makes a user a worker of a company. If they are one already, it copies the changes of their profile.
+// AddWorker makes a user a worker of a company. If the user already is one, AddWorker updates the company's copy of
+// their profile.
 func AddWorker(ctx context.Context, tx *db.Tx, companyID, userID, role string) (Recipient, error) {
 	var problems apierr.List
 	role = either(&problems, "/role", role, Contractor, Employee)
@@ -258,7 +261,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 	return selectOne(ctx, tx, company, id)
 }
 
-// Personal returns the sealed details of a recipient without a login.
+// Personal returns the decrypted personal details of a recipient without a login.
 func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, companyID,
 	id string) (identity.Details, error) {
 	r, err := Get(ctx, tx, by, companyID, id)
@@ -268,7 +271,7 @@ func Personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Pr
 	return personal(ctx, tx, s, r)
 }
 
-// PersonalOf returns a recipient without a login, and their sealed details. It does not check access.
+// PersonalOf returns a recipient without a login, and their decrypted personal details. It does not check access.
 func PersonalOf(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, id string) (Recipient, identity.Details,
 	error) {
 	r, err := selectOne(ctx, tx, companyID, id)
@@ -287,9 +290,10 @@ func personal(ctx context.Context, tx *db.Tx, s *identity.Sealer, r Recipient) (
 	return identity.OpenDetails(s, detailsOf(r), sealed)
 }
 
-// Owner returns the payee with the id if the principal may see and change their destinations: a recipient without a
-// login of its company, or a user that it may act for (see [identity.ActingUser]). It returns apierr.NotFoundErr for
-// anyone else, such as a worker who accepted the company's invitation: their destinations belong to them.
+// Owner returns the payee with the given ID if the principal may see and change the payee's destinations: a recipient
+// without a login of the principal's company, or a user for whom the principal may act (see [identity.ActingUser]).
+// Otherwise it returns apierr.NotFoundErr, for example for a worker who accepted the company's invitation, whose
+// destinations belong to the worker.
 func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Payee, error) {
 	if by.CompanyID != "" {
 		r, err := selectOne(ctx, tx, by.CompanyID, id)
@@ -311,7 +315,7 @@ func Owner(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Pa
 		Email: u.Email, CompanyID: u.CompanyID}, nil
 }
 
-// JobActivate is the kind of job that [HandleActivate] runs; its payload is a [JobPayload].
+// JobActivate is the kind of job that [HandleActivate] handles. Its payload is a [JobPayload].
 const JobActivate = "recipient.activate"
 
 // JobPayload is the payload of jobs about one payee.
@@ -319,7 +323,8 @@ type JobPayload struct {
 	RecipientID string `json:"recipient_id"`
 }
 
-// HandleActivate runs Activate for one company of a payee.
+// HandleActivate is the handler of [JobActivate]. It updates the state of a payee in one company from their
+// allocations.
 func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload JobPayload
 	if err := j.Decode(&payload); err != nil {
@@ -328,8 +333,8 @@ func HandleActivate(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return activate(ctx, tx, j.CompanyID, payload.RecipientID)
 }
 
-// activate makes a pending payee active if their allocations total 100, and an active one pending if they do not.
-// Calling it again, or for an unknown payee, changes nothing.
+// activate makes a pending payee active if their allocations total 100, and an active payee pending if they do not.
+// Calling it again, or for an unknown payee, has no effect.
 func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	r, changed, err := settle(ctx, tx, companyID, id)
 	if err != nil || !changed {
@@ -346,8 +351,8 @@ func activate(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return emit(ctx, tx, webhook.RecipientStatusUpdate, r)
 }
 
-// ActivateEverywhere calls activate for every company that pays the payee: for the principal's company now, and for
-// others in jobs, because a transaction touches one company.
+// ActivateEverywhere calls activate for every company that pays the payee: at once for the principal's company, and
+// in jobs for other companies, because a transaction changes rows of only one company.
 func ActivateEverywhere(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee) error {
 	if by.CompanyID != "" {
 		if err := activate(ctx, tx, by.CompanyID, owner.ID); err != nil {

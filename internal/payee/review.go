@@ -10,22 +10,22 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// JobScreen is the job that compares a payee with the sanctions lists; its payload is a [JobPayload]. It is enqueued
-// when a payee becomes active, and when their name or a destination changes.
+// JobScreen is the kind of job that screens a payee against the sanctions lists. Its payload is a [JobPayload]. It is
+// enqueued when a payee becomes active, and when the payee's name or a destination changes.
 const JobScreen = "recipient.screen"
 
-// Screen enqueues a comparison of a payee with the sanctions lists.
+// Screen enqueues a [JobScreen].
 func Screen(tx *db.Tx, companyID, id string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobScreen, Payload: JobPayload{id}})
 }
 
-// JobPayable is the job that pays payments that wait for a payee's destinations; its payload is a [JobPayload]. It is
-// enqueued when the destinations used for payments change, and when a payee becomes active again.
+// JobPayable is the kind of job that executes payments that wait for a payee's destinations. Its payload is a
+// [JobPayload]. It is enqueued when the destinations used for payments change, and when a payee becomes active again.
 const JobPayable = "recipient.payable"
 
-// Moved enqueues jobs after a change of a payee's destinations, for every company that pays the payee: JobScreen if
-// screen is set, because a destination is new, and JobPayable if elsewhere is set, because payments now go to another
-// account. A user's own income has the user as company.
+// Moved enqueues jobs after a change of a payee's destinations, for every company that pays the payee: a [JobScreen]
+// if screen is true, because a destination is new, and a [JobPayable] if elsewhere is true, because payments now go
+// to another account. For a user's own income, the company of the jobs is the user's ID.
 func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, screen, elsewhere bool) error {
 	companies := []string{by.CompanyID}
 	if owner.UserID != "" {
@@ -51,19 +51,19 @@ func Moved(ctx context.Context, tx *db.Tx, by identity.Principal, owner Payee, s
 	return nil
 }
 
-// Payable enqueues a JobPayable: something that may have prevented payments to a payee has changed.
+// Payable enqueues a [JobPayable], after a change that may allow waiting payments to a payee.
 func Payable(tx *db.Tx, companyID, id string) {
 	job.Enqueue(tx, job.New{CompanyID: companyID, Kind: JobPayable, Payload: JobPayload{id}})
 }
 
-// Suspend makes a payee inactive while staff reviews them. It does nothing for a payee who is inactive already or
-// unknown.
+// Suspend makes a payee inactive while staff review a match with a sanctions list. It does nothing if the payee is
+// already inactive or unknown.
 func Suspend(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	return review(ctx, tx, companyID, id, deactivate, func(r Recipient) bool { return r.Status != Inactive })
 }
 
-// Restore reverts Suspend: the payee is active if their allocations total 100, else pending. A payee whom the company
-// itself deactivated stays inactive.
+// Restore reverts [Suspend]: it makes the payee active if their allocations total 100, and otherwise pending. A payee
+// whom the company itself deactivated stays inactive.
 func Restore(ctx context.Context, tx *db.Tx, companyID, id string) error {
 	changes, err := db.Changes(ctx, tx, companyID, id)
 	if err != nil || len(changes) == 0 || changes[len(changes)-1].Reason != screening.Reason {

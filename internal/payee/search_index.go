@@ -7,7 +7,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// WarnWithoutSearchIndex logs a warning if the search of recipients has no index.
+// WarnWithoutSearchIndex logs a warning if the database has no index for searching recipients.
 func WarnWithoutSearchIndex(ctx context.Context, d *db.DB, log *slog.Logger) {
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		indexed, err := SearchIsIndexed(ctx, tx)

@@ -43,8 +43,8 @@ func values(r Recipient, details string, onboarded bool) []any {
 		r.Version, at, key(r.Name), key(r.Email), details, onboarded, at}
 }
 
-// insert inserts a recipient. The unique index decides who has an external ID: if two transactions insert it
-// concurrently, the second waits for the first, then reads and returns the first one's row.
+// insert inserts a recipient. If two transactions insert the same external ID concurrently, the unique index makes
+// the second wait for the first; the second then returns the first one's row.
 func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 	n, err := tx.Exec(ctx, insertRow+" ON CONFLICT DO NOTHING", values(r, details, false)...)
 	if err != nil {
@@ -64,7 +64,7 @@ func insert(ctx context.Context, tx *db.Tx, r Recipient, details string) error {
 }
 
 // insertMany inserts recipients in few statements. If a concurrent transaction takes one of their external IDs, the
-// commit fails on the unique index, and the import runs again and finds it taken.
+// commit violates the unique index; the import then runs again and finds that the ID is taken.
 func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
 	names := strings.FieldsFunc(columns+", name_key, email_key, details, onboarded, updated_at",
 		func(r rune) bool { return strings.ContainsRune(", \n\t", r) })
@@ -76,7 +76,7 @@ func insertMany(ctx context.Context, tx *db.Tx, people []importing) error {
 	return tx.Insert(ctx, "recipients", names, rows)
 }
 
-// externalIDs returns the recipients of the company that have one of the external IDs.
+// externalIDs returns the IDs of the company's recipients that already have one of the external IDs, by external ID.
 func externalIDs(ctx context.Context, tx *db.Tx, companyID string, people []importing) (map[string]string, error) {
 	var wanted []string
 	for i := range people {
@@ -108,7 +108,7 @@ func upsertWorker(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) (
 	return false, refresh(ctx, tx, r, onboarded)
 }
 
-// refresh copies a user's profile to the user's recipient row of one company, if there is one.
+// refresh copies a user's profile to the user's recipient row in one company, if there is one.
 func refresh(ctx context.Context, tx *db.Tx, r Recipient, onboarded bool) error {
 	for {
 		old, err := selectOne(ctx, tx, r.CompanyID, r.ID)
@@ -148,8 +148,8 @@ func CompaniesOf(ctx context.Context, tx *db.Tx, userID string) ([]string, error
 	return companiesOf(ctx, tx, userID, "")
 }
 
-// companiesOf returns the companies that pay a user, or only those in which the user has a state. These are the only
-// queries across companies; an index by user serves them.
+// companiesOf returns the companies that pay a user. If state is not "", it returns only those in which the user has
+// that state. This is the package's only query across companies; an index on the user serves it.
 func companiesOf(ctx context.Context, tx *db.Tx, userID, state string) ([]string, error) {
 	ctx = db.AcrossCompanies(ctx, "a person is paid by several companies; the statement names the person")
 	rows, err := tx.Query(ctx, `SELECT company_id FROM recipients
@@ -171,7 +171,7 @@ func selectDetails(ctx context.Context, tx *db.Tx, companyID, id string) (detail
 		companyID, id).Scan(&details)
 }
 
-// selectPayees returns those of the company's payees with the IDs that meet a condition, by ID.
+// selectPayees returns, by ID, the payees of a company that have one of the IDs and meet a condition.
 func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string, condition string) (map[string]Payee,
 	error) {
 	payees := make(map[string]Payee, len(ids))
@@ -185,18 +185,20 @@ func selectPayees(ctx context.Context, tx *db.Tx, companyID string, ids []string
 		})
 }
 
-// Payees returns the recipients and workers of a company by ID. IDs of other companies are missing from the map.
+// Payees returns the company's recipients and workers with the given IDs, by ID. IDs of other companies are not in
+// the map.
 func Payees(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	return selectPayees(ctx, tx, companyID, ids, "TRUE")
 }
 
-// Vendors returns those of the company's payees that are businesses or have the role vendor, by ID.
+// Vendors returns, by ID, those of the company's payees with the given IDs who are businesses or have the role
+// vendor.
 func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]Payee, error) {
 	return selectPayees(ctx, tx, companyID, ids, "(role = 'vendor' OR recipient_type = 'company')")
 }
 
-// Resolve finds the company's payees by ID, external ID or email address. Names that match no payee or several are
-// missing from the result.
+// Resolve finds a company's payees by ID, external ID or email address, and returns their IDs by the given name.
+// Names that match no payee or several payees are not in the map.
 func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (map[string]string, error) {
 	keys := make([]string, len(names))
 	for i, name := range names {
@@ -232,8 +234,8 @@ func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (
 	return found, nil
 }
 
-// settle updates a recipient's state from the allocations: active if they total 100, pending otherwise. moved reports
-// whether the state changed.
+// settle updates a recipient's state from their allocations: active if they total 100, otherwise pending. moved
+// reports whether the state changed.
 func settle(ctx context.Context, tx *db.Tx, companyID, id string) (r Recipient, moved bool, err error) {
 	const full = "(SELECT COALESCE(SUM(allocation), 0) FROM destinations WHERE owner_id = $2) = 100"
 	r, moved, err = guarded(tx.QueryRow(ctx, `UPDATE recipients SET version = version + 1, updated_at = $3,
@@ -269,8 +271,8 @@ func update(ctx context.Context, tx *db.Tx, old, r Recipient,
 	return changed, done, err
 }
 
-// freeExternalID returns ErrExternalID if another recipient has the external ID. If two transactions take one
-// concurrently, the unique index fails the later one, which then runs again and gets the error here.
+// freeExternalID returns ErrExternalID if another recipient has the external ID. If two transactions take an external
+// ID concurrently, the later one violates the unique index, runs again and gets this error.
 func freeExternalID(ctx context.Context, tx *db.Tx, r Recipient) error {
 	if r.ExternalID == "" {
 		return nil
@@ -312,13 +314,13 @@ func reactivate(ctx context.Context, tx *db.Tx, r Recipient) (Recipient, bool, e
 	return changed, moved, err
 }
 
-// withStatus returns the segment of a recipient with another status.
+// withStatus returns the segment that a recipient would have with another status.
 func withStatus(r Recipient, status string) segment {
 	r.Status = status
 	return r.segment()
 }
 
-// guarded reads the row that a guarded statement changed and reports whether there is one.
+// guarded reads the row that a guarded statement changed, and reports whether the statement changed one.
 func guarded(row db.Row) (r Recipient, changed bool, err error) {
 	r, err = scan(row.Scan)
 	if errors.Is(err, db.ErrNoRows) {
@@ -327,7 +329,7 @@ func guarded(row db.Row) (r Recipient, changed bool, err error) {
 	return r, err == nil, err
 }
 
-// selectRecipients reads the rows of a page, in the order of their ids in the list.
+// selectRecipients reads the recipients of one page, in the order of ids.
 func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Recipient, error) {
 	return inOrder(ctx, tx, columns, companyID, ids, func(r *db.Rows) (string, Recipient, error) {
 		v, err := scan(r.Scan)
@@ -335,7 +337,7 @@ func selectRecipients(ctx context.Context, tx *db.Tx, companyID string, ids []st
 	})
 }
 
-// Recipients returns at most a page of recipients of a company by their IDs, in the order of the IDs.
+// Recipients returns the recipients of a company with the given IDs, at most a page of them, in the order of the IDs.
 func Recipients(ctx context.Context, tx *db.Tx, companyID string, ids []string) ([]Recipient, error) {
 	return selectRecipients(ctx, tx, companyID, ids)
 }
@@ -352,7 +354,7 @@ func selectWorkers(ctx context.Context, tx *db.Tx, companyID string, ids []strin
 		})
 }
 
-// inOrder reads at most a page of recipients by their IDs, in the order of the IDs.
+// inOrder reads at most one page of recipients by their IDs, in the order of the IDs.
 func inOrder[T any](ctx context.Context, tx *db.Tx, columns, companyID string, ids []string,
 	scan func(*db.Rows) (string, T, error)) ([]T, error) {
 	items := make([]T, len(ids))
@@ -379,8 +381,8 @@ func scanInvitation(scan func(...any) error) (v Invitation, err error) {
 	return v, err
 }
 
-// insertInvitation inserts an invitation. The unique index of open invitations decides between concurrent ones to the
-// same address.
+// insertInvitation inserts an invitation. If transactions insert open invitations to the same address concurrently,
+// the unique index lets only one succeed.
 func insertInvitation(ctx context.Context, tx *db.Tx, v Invitation, digest string) error {
 	n, err := tx.Exec(ctx, `INSERT INTO invitations (`+invitationColumns+`, email_key, token_digest, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (company_id, email_key)
@@ -407,7 +409,8 @@ func isWorker(ctx context.Context, tx *db.Tx, companyID, emailKey string) (yes b
 		companyID, emailKey).Scan(&yes)
 }
 
-// invitationOf reads the invitation that a statement selected or changed, or returns none if there is no row.
+// invitationOf reads the invitation that a statement selected or changed. It returns the error none if there is no
+// row.
 func invitationOf(row db.Row, none error) (Invitation, error) {
 	v, err := scanInvitation(row.Scan)
 	if errors.Is(err, db.ErrNoRows) {
@@ -416,13 +419,13 @@ func invitationOf(row db.Row, none error) (Invitation, error) {
 	return v, err
 }
 
-// lastInvitation returns the newest invitation to an address, nil if it was never invited.
+// lastInvitation returns the newest invitation to an address, or nil if the address was never invited.
 func lastInvitation(ctx context.Context, tx *db.Tx, companyID, emailKey string) (*Invitation, error) {
 	v, err := scanInvitation(tx.QueryRow(ctx, "SELECT "+invitationColumns+` FROM invitations
 		WHERE company_id = $1 AND email_key = $2 ORDER BY created_at DESC, invitation_id DESC LIMIT 1`, companyID,
 		emailKey).Scan)
 	if errors.Is(err, db.ErrNoRows) {
-		return nil, nil //nolint:nilnil // none is an answer
+		return nil, nil //nolint:nilnil // the address was never invited
 	}
 	return &v, err
 }
@@ -446,7 +449,8 @@ func invitationByToken(ctx context.Context, tx *db.Tx, digest string) (Invitatio
 	return v, err
 }
 
-// resend updates an invitation that is sent again. Its condition compares the counter that it raises.
+// resend stores an invitation that is sent again. The statement compares the resend count before it increments the
+// count, so that concurrent resends cannot exceed the limit.
 func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invitation, error) {
 	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'sent', token_digest = $3, sent_at = $4,
 		expires_at = $5, updated_at = $4,
@@ -465,7 +469,7 @@ func resend(ctx context.Context, tx *db.Tx, v Invitation, digest string) (Invita
 	return Invitation{}, ErrResendLimit
 }
 
-// endInvitation ends an invitation early, if it is still open.
+// endInvitation ends an invitation before its time, if it is still open.
 func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, userID string) (Invitation, error) {
 	return invitationOf(tx.QueryRow(ctx, `UPDATE invitations SET state = $3, reason = $4, user_id = $5, updated_at = $6,
 			version = version + 1
@@ -473,14 +477,14 @@ func endInvitation(ctx context.Context, tx *db.Tx, v Invitation, state, reason, 
 		RETURNING `+invitationColumns, v.CompanyID, v.ID, state, reason, userID, db.Micros(tx.Now())), ErrNotOpen)
 }
 
-// expireInvitation ends an invitation at its time. It returns nil if a concurrent transaction ended or renewed it.
+// expireInvitation expires an invitation. It returns nil if a concurrent transaction ended or renewed the invitation.
 func expireInvitation(ctx context.Context, tx *db.Tx, v Invitation) (*Invitation, error) {
 	w, err := scanInvitation(tx.QueryRow(ctx, `UPDATE invitations SET state = 'expired', updated_at = $3,
 		version = version + 1
 		WHERE company_id = $1 AND invitation_id = $2 AND state = 'sent' AND expires_at <= $3
 		RETURNING `+invitationColumns, v.CompanyID, v.ID, db.Micros(tx.Now())).Scan)
 	if errors.Is(err, db.ErrNoRows) {
-		return nil, nil //nolint:nilnil // nothing to do is an answer
+		return nil, nil //nolint:nilnil // there is nothing to expire
 	}
 	return &w, err
 }
@@ -507,8 +511,8 @@ func selectInvitations(ctx context.Context, tx *db.Tx, p InvitationsParams) (Sli
 	return Slice[Invitation]{append([]Invitation{}, found...), int(total), p.Page}, err
 }
 
-// Unanswered returns the email addresses of a company's newest open or expired invitations that were last sent before a
-// time and can be sent again, oldest first.
+// Unanswered returns the email addresses of a company's invitations, oldest first, that are open or expired, were
+// last sent before a given time, can be sent again, and are the newest invitation to their address.
 func Unanswered(ctx context.Context, tx *db.Tx, companyID string, before time.Time, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT v.email FROM invitations v
 		WHERE v.company_id = $1 AND v.state IN ('sent', 'expired') AND v.resend_count < $2 AND v.sent_at <= $3
@@ -518,9 +522,9 @@ func Unanswered(ctx context.Context, tx *db.Tx, companyID string, before time.Ti
 	return db.Collect(rows, err, func(r *db.Rows) (email string, err error) { return email, r.Scan(&email) })
 }
 
-// Erase removes a user's personal data from every company that pays the user or invited them, and makes the user
-// inactive there. email is the address that the user had. It returns the companies, and the IDs and addresses under
-// which they knew the user.
+// Erase removes a user's personal data from every company that pays the user, and makes the user inactive there.
+// email is the user's former address; ended invitations to it are erased, too. Erase returns the companies, and the
+// IDs and addresses under which they knew the user.
 func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, known []string, err error) {
 	if companies, err = companiesOf(ctx, tx, userID, ""); err != nil {
 		return nil, nil, err
@@ -541,9 +545,9 @@ func Erase(ctx context.Context, tx *db.Tx, userID, email string) (companies, kno
 	return companies, known, nil
 }
 
-// Ended returns payees whose relationships to all companies ended until a time and who were not erased, by ID from the
-// one after an ID on: recipients, and users without a sign-in of their own, whom every company made inactive or whose
-// companies closed their accounts.
+// Ended returns the IDs of payees who were not erased and whose relationships to all companies ended by a given time,
+// because the companies made them inactive or closed their accounts. It returns recipients, and users without a
+// separate sign-in, sorted by ID, starting after the ID after.
 func Ended(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
 	const ended = `(%[1]s.status = 'inactive' AND %[1]s.updated_at <= $1 OR %[1]s.company_id IN
 		(SELECT c.company_id FROM companies c WHERE c.closed_at > 0 AND c.closed_at <= $1))`
@@ -556,8 +560,7 @@ func Ended(ctx context.Context, tx *db.Tx, until time.Time, after string, limit 
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// HasActive reports whether a company still pays a user: one whose account is open, and that did not make the user
-// inactive.
+// HasActive reports whether a company still pays a user: its account is open, and the user is not inactive there.
 func HasActive(ctx context.Context, tx *db.Tx, userID string) (has bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM recipients r JOIN companies c ON c.company_id = r.company_id
 		WHERE r.user_id = $1 AND r.user_id <> '' AND r.status <> 'inactive' AND c.closed_at = 0)`, userID).Scan(&has)
@@ -565,8 +568,7 @@ func HasActive(ctx context.Context, tx *db.Tx, userID string) (has bool, err err
 }
 
 // EraseRecipient removes the personal data of a recipient without an account, and makes the recipient inactive. It
-// returns the company that has the recipient and the address that the recipient had. It returns apierr.NotFoundErr for
-// an unknown recipient.
+// returns the recipient's company and former email address. It returns apierr.NotFoundErr for an unknown recipient.
 func EraseRecipient(ctx context.Context, tx *db.Tx, recipientID string) (companyID, address string, err error) {
 	companyID, err = CompanyOfRecipient(ctx, tx, recipientID)
 	if err != nil {
@@ -576,7 +578,7 @@ func EraseRecipient(ctx context.Context, tx *db.Tx, recipientID string) (company
 	return companyID, old.Email, err
 }
 
-// CompanyOfRecipient returns the company that has a recipient without an account, or apierr.NotFoundErr.
+// CompanyOfRecipient returns the company of a recipient without an account, or apierr.NotFoundErr.
 func CompanyOfRecipient(ctx context.Context, tx *db.Tx, recipientID string) (companyID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT company_id FROM recipients WHERE recipient_id = $1 AND user_id = ''",
 		recipientID).Scan(&companyID)
@@ -586,7 +588,7 @@ func CompanyOfRecipient(ctx context.Context, tx *db.Tx, recipientID string) (com
 	return companyID, err
 }
 
-// eraseIn erases a payee's personal data in one company and returns the row as it was.
+// eraseIn erases a payee's personal data in one company and returns the row as it was before.
 func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipient, error) {
 	for {
 		old, err := selectOne(ctx, tx, companyID, userID)
@@ -609,8 +611,8 @@ func eraseIn(ctx context.Context, tx *db.Tx, companyID, userID string) (Recipien
 	}
 }
 
-// segment is a set of recipients that no filter distinguishes. recipient_counts has the number of recipients in each
-// segment of a company.
+// segment is a set of recipients who do not differ in any column that lists are filtered by. The table
+// recipient_counts contains the number of recipients in each segment.
 type segment struct {
 	companyID, country, role, recipientType, status string
 	hasLogin                                        bool
@@ -629,8 +631,8 @@ type countChange struct {
 // countNew adds one to the segment of a new recipient.
 func countNew(tx *db.Tx, r Recipient) { counts.Add(tx, countChange{r.segment(), 1}) }
 
-// countChangeOf moves a recipient from one segment to another. The caller's statement must have been guarded by the old
-// values.
+// countChangeOf counts a recipient's change from one segment to another. The caller's statement must have been
+// guarded by the old values.
 func countChangeOf(tx *db.Tx, from, to segment) {
 	if from != to {
 		counts.Add(tx, countChange{from, -1})
@@ -638,7 +640,7 @@ func countChangeOf(tx *db.Tx, from, to segment) {
 	}
 }
 
-// counts applies the changes in the order of their keys, so that concurrent commits cannot deadlock.
+// counts applies changes in the order of their keys, so that concurrent commits cannot deadlock.
 var counts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []countChange) error {
 	changes := map[segment]int64{}
 	for _, c := range items {

@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/metadata"
 )
 
-// filter is a WHERE clause under construction; every value is bound.
+// filter is a WHERE clause that is being built. Every value is a bound argument.
 type filter struct {
 	where []string
 	args  []any
@@ -31,26 +31,26 @@ func (f *filter) equal(column, value string) {
 
 func (f *filter) String() string { return " WHERE " + strings.Join(f.where, " AND ") }
 
-// query selects one page of a company's recipients. Empty filters do not filter.
+// query selects one page of a company's recipients. Empty fields do not filter.
 type query struct {
 	companyID                   string
-	search                      string // part of a name or email, as [key] writes it
+	search                      string // part of a name or email address, in the form that key returns
 	country, role, kind, status string
 	metadata                    map[string]string
-	sortBy                      string // one of the columns that the indexes recipients_by_… are on
+	sortBy                      string // column of one of the indexes recipients_by_…
 	descending                  bool
 	page                        db.Page
 }
 
-// fewMatches is the number of rows up to which matches are collected and sorted. More are read in the order of an
-// index, which is as fast for a page at the start or end of a list, and faster everywhere else. Tests lower it.
+// fewMatches is the largest number of matches that are collected and sorted. If there are more, rows are read in the
+// order of an index instead, which is then at least as fast for every page. Tests lower the number.
 var fewMatches = 20_000
 
-// find returns the IDs of one page in their order, and the number of matches on all pages.
+// find returns the IDs of one page in order, and the number of matches on all pages.
 //
 // Without a search or metadata, the total is a sum of recipient_counts. A search first collects up to fewMatches+1
-// matches through the trigram index. If that is all of them, they are counted and sorted at once; otherwise they are
-// counted in one index and read in the order of another.
+// matches through the trigram index. If these are all matches, the same statement counts and sorts them; otherwise
+// they are counted with one index and read in the order of another.
 func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err error) {
 	switch {
 	case len(q.metadata) > 0:
@@ -86,7 +86,7 @@ func find(ctx context.Context, tx *db.Tx, q query) (ids []string, total int, err
 
 func (q query) filtered() bool { return q.country+q.role+q.kind+q.status != "" }
 
-// equal adds the conditions of q on country, role, type and status to f. prefix qualifies the columns, such as "r.".
+// equal adds q's conditions on country, role, type and status to f. The prefix, such as "r.", qualifies the columns.
 func (q query) equal(f *filter, prefix string) {
 	f.equal(prefix+"country", q.country)
 	f.equal(prefix+"role", q.role)
@@ -94,8 +94,8 @@ func (q query) equal(f *filter, prefix string) {
 	f.equal(prefix+"status", q.status)
 }
 
-// equalInOrder adds the filters in a form that SQLite checks on each row of the order's index. With plain filters it
-// would use the index of segments, and sort.
+// equalInOrder adds the same conditions in a form that SQLite checks on each row of the index that gives the order.
+// For plain conditions SQLite would use the index of segments, and then have to sort.
 func (q query) equalInOrder(f *filter) {
 	f.equal("CAST(country AS TEXT)", q.country)
 	f.equal("CAST(role AS TEXT)", q.role)
@@ -103,7 +103,7 @@ func (q query) equalInOrder(f *filter) {
 	f.equal("CAST(status AS TEXT)", q.status)
 }
 
-// has adds the conditions on metadata. prefix qualifies the columns, such as "r.".
+// has adds the conditions on metadata. The prefix, such as "r.", qualifies the columns.
 func (q query) has(f *filter, prefix string) {
 	metadata.Conditions(prefix+"recipient_id", q.companyID, q.metadata, func(condition string, values ...any) {
 		for _, value := range values {
@@ -113,7 +113,7 @@ func (q query) has(f *filter, prefix string) {
 	})
 }
 
-// contains adds the search as a condition without the trigram index.
+// contains adds the search as a condition that does not use the trigram index.
 func (q query) contains(f *filter, engine db.Engine, prefix string) {
 	if q.search == "" {
 		return
@@ -127,8 +127,8 @@ func (q query) contains(f *filter, engine db.Engine, prefix string) {
 		position, prefix, text))
 }
 
-// byTrigram returns the source of recipients r that match the search, and its conditions. Searches shorter than three
-// characters have no trigram.
+// byTrigram returns the source of the recipients r that match the search, for a FROM clause, and a function that adds
+// the conditions. It uses the trigram index, except for searches shorter than three characters.
 func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter)) {
 	trigrams := trigramsOf(q.search)
 	if len(trigrams) == 0 {
@@ -144,8 +144,8 @@ func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter
 			f.where = append(f.where, fmt.Sprintf("(r.name_key LIKE %[1]s OR r.email_key LIKE %[1]s)", pattern))
 		}
 	}
-	// The joins are read in this order: matches first, then their recipients. The index has which texts have a
-	// trigram, not where; contains then checks the texts themselves.
+	// CROSS JOIN makes SQLite read the tables in this order: first matches, then their recipients. The index shows which
+	// texts contain a trigram, but not where, so contains also checks the texts themselves.
 	return `recipient_trigrams x CROSS JOIN recipient_texts t CROSS JOIN recipients r WHERE t.text_id = x.rowid
 		AND t.company_id = $1
 			AND r.company_id = t.company_id AND r.recipient_id = t.recipient_id`, func(f *filter) {
@@ -159,7 +159,7 @@ func (q query) byTrigram(engine db.Engine) (from string, conditions func(*filter
 		}
 }
 
-// trigramsOf returns the sequences of three characters in a text, each once.
+// trigramsOf returns the distinct sequences of three characters in a text.
 func trigramsOf(text string) []string {
 	runes := []rune(text)
 	var all []string
@@ -171,7 +171,8 @@ func trigramsOf(text string) []string {
 	return all
 }
 
-// gather selects up to fewMatches+1 recipients r from a source, counts them, and returns a page in their order.
+// gather selects up to fewMatches+1 recipients r from a source. It returns their number and one page of their IDs in
+// order.
 func (q query) gather(ctx context.Context, tx *db.Tx, from string,
 	conditions func(*filter)) (ids []string, total int, err error) {
 	f := filter{args: []any{q.companyID}}
@@ -189,13 +190,13 @@ func (q query) gather(ctx context.Context, tx *db.Tx, from string,
 		ORDER BY `+q.order("p.sort_key", q.descending), f.args...)
 	ids, err = db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&total, &id) })
 	if len(ids) == 1 && ids[0] == "" {
-		ids = nil // the query returns one row with an empty ID for a page past the end
+		ids = nil // for a page past the end, the query returns one row with an empty ID
 	}
 	return ids, total, err
 }
 
-// order returns the ORDER BY terms of the list. Recipients with the same key are ordered by ID, so the order is
-// total.
+// order returns the ORDER BY terms of the list. Recipients with the same sort key are ordered by ID, so the order is
+// always the same.
 func (q query) order(sortKey string, descending bool) string {
 	id := "recipient_id"
 	if prefix, _, ok := strings.Cut(sortKey, "."); ok {
@@ -207,7 +208,7 @@ func (q query) order(sortKey string, descending bool) string {
 	return sortKey + ", " + id
 }
 
-// seek limits rows to those after the one with the ID page.After. column is the sort key in the rows.
+// seek limits the rows to those after the row with the ID page.After. column contains the sort key.
 func (q query) seek(ctx context.Context, tx *db.Tx, f *filter, column string) error {
 	if q.page.After == "" {
 		return nil
@@ -256,7 +257,8 @@ func (q query) count(ctx context.Context, tx *db.Tx) (total int, err error) {
 	return total, tx.QueryRow(ctx, "SELECT COUNT(*) FROM recipients"+f.String(), f.args...).Scan(&total)
 }
 
-// scan returns the IDs of one page out of total rows, in the order of an index, read from the nearer end.
+// scan returns the IDs of one page of a list of total rows. It reads an index in order, from whichever end is nearer
+// to the page.
 func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error) {
 	skip := q.page.Offset()
 	limit := min(int64(q.page.PerPage), int64(total)-skip)
@@ -285,7 +287,7 @@ func (q query) scan(ctx context.Context, tx *db.Tx, total int) ([]string, error)
 }
 
 // findWorkers returns the IDs of one page of a company's workers with a login, oldest first, and the number of
-// matches.
+// matches on all pages.
 func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string, total int, err error) {
 	f := filter{}
 	f.equal("company_id", p.CompanyID)
@@ -313,8 +315,8 @@ func findWorkers(ctx context.Context, tx *db.Tx, p WorkersParams) (ids []string,
 	return ids, total, err
 }
 
-// SearchIsIndexed reports whether the database has the index by which recipients are searched. PostgreSQL lacks it
-// where the extension pg_trgm could not be created.
+// SearchIsIndexed reports whether the database has the index for searching recipients. A PostgreSQL database lacks it
+// if the extension pg_trgm could not be created.
 func SearchIsIndexed(ctx context.Context, tx *db.Tx) (indexed bool, err error) {
 	if tx.Engine() != db.Postgres {
 		return true, nil

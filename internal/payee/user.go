@@ -10,9 +10,10 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// CreateUser creates a user of the principal's company and makes them a worker of it, pending until there is a
-// destination. The company may act for the user; see [identity.ActingUser]. It returns identity.ErrUserExists if the
-// company has a user with the email address already. Users of other companies with the same address are independent.
+// CreateUser creates a user of the principal's company and makes them a worker of the company, who is pending until
+// they have a destination. The company may act for the user; see [identity.ActingUser]. CreateUser returns
+// identity.ErrUserExists if the company already has a user with the email address. Users of other companies with the
+// same address are independent of this one.
 func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal,
 	p identity.Profile) (identity.User, error) {
 	company, err := by.Company("")
@@ -45,8 +46,8 @@ func CreateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 	return u, err
 }
 
-// UpdateUser changes the profile of a user that the principal may act for, and updates the copies of every company that
-// pays the user.
+// UpdateUser changes the profile of a user for whom the principal may act, and updates the copies in every company
+// that pays the user.
 func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, id string,
 	c identity.ProfileChanges) (identity.User, error) {
 	u, err := identity.UpdateUser(ctx, tx, s, by, id, c)
@@ -59,17 +60,17 @@ func UpdateUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.
 		}
 		Screen(tx, by.CompanyID, u.ID)
 	}
-	Payable(tx, u.ID, u.ID) // an income that waits for the user's address
+	Payable(tx, u.ID, u.ID) // an income may wait for the user's address
 	return u, refreshElsewhere(ctx, tx, u.ID, by.CompanyID)
 }
 
-// RefreshWorkers updates the copies of a user's profile in every company that pays the user, in jobs.
+// RefreshWorkers enqueues jobs that update the copies of a user's profile in every company that pays the user.
 func RefreshWorkers(ctx context.Context, tx *db.Tx, userID string) error {
 	return refreshElsewhere(ctx, tx, userID, "")
 }
 
-// refreshElsewhere enqueues a job for each company that pays a user, except for one: a transaction changes rows of one
-// company only.
+// refreshElsewhere enqueues such a job for each company that pays a user, except the company except. Jobs are used
+// because a transaction changes rows of only one company.
 func refreshElsewhere(ctx context.Context, tx *db.Tx, userID, except string) error {
 	companies, err := companiesOf(ctx, tx, userID, "")
 	for _, company := range companies {
@@ -80,10 +81,11 @@ func refreshElsewhere(ctx context.Context, tx *db.Tx, userID, except string) err
 	return err
 }
 
-// JobRefresh is the job that copies a user's profile to a worker's row; its payload is a [JobPayload].
+// JobRefresh is the kind of job that copies a user's profile to the user's row in one company. Its payload is a
+// [JobPayload].
 const JobRefresh = "recipient.refresh"
 
-// HandleRefresh copies the parts of a user's profile that a company stores.
+// HandleRefresh is the handler of [JobRefresh]. It copies the parts of a user's profile that companies store.
 func HandleRefresh(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload JobPayload
 	if err := j.Decode(&payload); err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// insertSession inserts a session with a new token and returns the token. factorAt is the time of a second factor in
-// microseconds, or 0. waits reports whether the session waits for one. sso is the company whose OpenID provider
-// authenticated the user, or "". It returns ErrSSORequired if the user must sign in by such a provider and did not.
+// insertSession inserts a session with a new token and returns the token. sso is the company whose OpenID provider
+// authenticated the user, or "". factorAt is the time of a second factor in microseconds, or 0. waits reports whether
+// the session waits for a second factor. insertSession returns ErrSSORequired if the user must sign in through a
+// company's provider and did not.
 func insertSession(ctx context.Context, tx *db.Tx, userID, sso string, factorAt int64, waits bool) (token string,
 	err error) {
 	if sso == "" {
@@ -30,7 +31,7 @@ func insertSession(ctx context.Context, tx *db.Tx, userID, sso string, factorAt 
 		[][]any{{identity.SessionDigest(token), tx.NewID("ses"), userID, sso, now, now, factorAt, waits, sso}})
 }
 
-// selectEnforced reports whether a company enforces, for its member, single sign-on for a domain.
+// selectEnforced reports whether a company that has the user as a member enforces single sign-on for a domain.
 func selectEnforced(ctx context.Context, tx *db.Tx, userID, domain string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM members m
@@ -42,7 +43,7 @@ func selectEnforced(ctx context.Context, tx *db.Tx, userID, domain string) (bool
 	return n > 0, err
 }
 
-// selectSSO returns the user and the company of [Session.SSO] of a session, also of one that waits for a second factor.
+// selectSSO returns the user and [Session.SSO] of a session, which may still wait for a second factor.
 func selectSSO(ctx context.Context, tx *db.Tx, digest string) (userID, sso string, err error) {
 	err = tx.QueryRow(ctx, `SELECT user_id, sso_company_id FROM sessions
 		WHERE digest = $1 AND created_at > $2 AND last_used_at > $3`, digest, db.Micros(tx.Now().Add(-Life)),
@@ -91,28 +92,28 @@ func missing(err error) error {
 	return err
 }
 
-// prove advances the time of the second factor. It never goes back.
+// prove stores the current time as the time of the second factor, unless a later time is stored.
 func prove(ctx context.Context, tx *db.Tx, digest string) error {
 	_, err := tx.Exec(ctx, "UPDATE sessions SET factor_at = $1 WHERE digest = $2 AND factor_at < $1", db.Micros(tx.Now()),
 		digest)
 	return err
 }
 
-// touch advances the last use. It never goes back.
+// touch stores the current time as the time of the last use, unless a later time is stored.
 func touch(ctx context.Context, tx *db.Tx, digest string) error {
 	_, err := tx.Exec(ctx, "UPDATE sessions SET last_used_at = $1 WHERE digest = $2 AND last_used_at < $1",
 		db.Micros(tx.Now()), digest)
 	return err
 }
 
-// keepForm stores an encrypted form.
+// keepForm stores an encrypted form with the session.
 func keepForm(ctx context.Context, tx *db.Tx, digest, sealed string) error {
 	_, err := tx.Exec(ctx, "UPDATE sessions SET kept_form = $1, kept_at = $2 WHERE digest = $3", sealed,
 		db.Micros(tx.Now()), digest)
 	return err
 }
 
-// selectKeptForm returns the stored form, or "" if there is none that was stored after since.
+// selectKeptForm returns the encrypted form if it was stored after since, or "".
 func selectKeptForm(ctx context.Context, tx *db.Tx, digest string, since int64) (sealed string, err error) {
 	err = tx.QueryRow(ctx, "SELECT kept_form FROM sessions WHERE digest = $1 AND kept_at > $2", digest, since).
 		Scan(&sealed)
@@ -149,8 +150,8 @@ func deleteEnded(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// countAttempt counts an attempt and returns the number within the window. The first one after a window starts a
-// new one.
+// countAttempt counts an attempt and returns the number of attempts within the window. The first attempt after a
+// window has ended starts a new window.
 func countAttempt(ctx context.Context, tx *db.Tx, throttle string) (n int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO sign_in_attempts (throttle, since_at, attempts) VALUES ($1, $2, 1)
 		ON CONFLICT (throttle) DO UPDATE SET
@@ -160,7 +161,7 @@ func countAttempt(ctx context.Context, tx *db.Tx, throttle string) (n int64, err
 	return n, err
 }
 
-// returnAttempt takes back the count of one attempt.
+// returnAttempt subtracts one attempt.
 func returnAttempt(ctx context.Context, tx *db.Tx, throttle string) error {
 	_, err := tx.Exec(ctx, "UPDATE sign_in_attempts SET attempts = attempts - 1 WHERE throttle = $1 AND attempts > 0",
 		throttle)

@@ -17,31 +17,31 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// maxAge is the time for which a sign-in at the provider counts. A provider asks people who signed in longer ago to
-// sign in again.
+// maxAge is the maximum age of a sign-in at the provider. The provider asks a person who signed in earlier to sign in
+// again.
 const maxAge = session.FreshSignIn
 
-// leeway is the permitted difference between the clocks of the provider and of this service.
+// leeway is the permitted difference between the clocks of the provider and this service.
 const leeway = time.Minute
 
-// Provider is the registration of this service at an OpenID provider.
+// Provider contains this service's registration as a client of an OpenID provider.
 type Provider struct{ Issuer, ClientID, ClientSecret string }
 
-// Identity is a person as a provider has authenticated them. The provider says that the email address is verified.
+// Identity is a person whom a provider has authenticated. The provider has stated that the email address is verified.
 type Identity struct{ Issuer, Subject, Email, GivenName, FamilyName string }
 
-// Client sends people to OpenID providers and reads the answers. It implements the authorization code flow of OpenID
-// Connect Core with PKCE.
+// Client sends people to OpenID providers and processes the responses. It implements the authorization code flow of
+// OpenID Connect Core with PKCE.
 type Client struct {
-	// HTTP sends the requests to providers. It must not follow redirects, and must refuse addresses inside the
-	// operator's network if the providers are not the operator's own.
+	// HTTP sends requests to providers. It must not follow redirects. Unless the operator runs the providers, it must
+	// refuse addresses inside the operator's network.
 	HTTP *http.Client
 	// Now returns the real time.
 	Now func() time.Time
 }
 
-// attempt is the secrets of one sign-in. They are derived from the token in the browser's cookie; only its
-// digest is stored.
+// attempt contains the secrets of one sign-in. They are derived from the token in the browser's cookie; only the
+// token's digest is stored.
 type attempt struct{ state, nonce, verifier string }
 
 func attemptOf(token string) attempt {
@@ -49,7 +49,7 @@ func attemptOf(token string) attempt {
 	return attempt{derive("state"), derive("nonce"), derive("verifier")}
 }
 
-// connect reads the provider's metadata. It refuses metadata of another issuer.
+// connect reads the provider's metadata. It returns an error if the metadata names another issuer.
 func (c *Client) connect(ctx context.Context, p Provider, redirectURL string) (context.Context, *oidc.Provider,
 	oauth2.Config, error) {
 	ctx = oidc.ClientContext(ctx, c.HTTP)
@@ -78,7 +78,7 @@ func (c *Client) Check(ctx context.Context, p Provider) error {
 	return nil
 }
 
-// AuthURL returns the URL at the provider at which a person signs in for an attempt.
+// AuthURL returns the provider's URL at which a person signs in. The token identifies the attempt.
 func (c *Client) AuthURL(ctx context.Context, p Provider, redirectURL, token string) (string, error) {
 	_, _, config, err := c.connect(ctx, p, redirectURL)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Client) AuthURL(ctx context.Context, p Provider, redirectURL, token str
 		oauth2.SetAuthURLParam("max_age", fmt.Sprint(int(maxAge.Seconds())))), nil
 }
 
-// claims are what this service reads of an ID token or of the answer of the UserInfo endpoint.
+// claims are the claims that this service reads in an ID token or in the response of the UserInfo endpoint.
 type claims struct {
 	Email      string   `json:"email"`
 	Verified   verified `json:"email_verified"`
@@ -99,18 +99,18 @@ type claims struct {
 	Authorized string   `json:"azp"`
 }
 
-// verified is a claim that some providers send as a string.
+// verified is a boolean claim, which some providers send as a string.
 type verified bool
 
-// UnmarshalJSON accepts true and "true"; everything else is false.
+// UnmarshalJSON stores true for true and "true", and false for everything else.
 func (v *verified) UnmarshalJSON(text []byte) error {
 	*v = string(text) == "true" || string(text) == `"true"`
 	return nil
 }
 
-// Finish checks the provider's answer to an attempt and returns the person. It verifies the state, the issuer of the
-// answer if it names one, the code with the PKCE verifier, and the ID token: signature, issuer, audience, authorized
-// party, expiry, nonce, access token hash and time of authentication.
+// Finish checks the provider's response to a sign-in and returns the person. It verifies the state, the issuer if the
+// response names it, and the code with the PKCE verifier. In the ID token it verifies the signature, issuer,
+// audience, authorized party, expiry, nonce, access token hash and time of authentication.
 func (c *Client) Finish(ctx context.Context, p Provider, redirectURL, token string, answer url.Values) (Identity,
 	error) {
 	a := attemptOf(token)
@@ -144,7 +144,7 @@ func (c *Client) Finish(ctx context.Context, p Provider, redirectURL, token stri
 	if err := c.checkToken(id, found, p, a, tokens.AccessToken, claimsSupported(provider)); err != nil {
 		return Identity{}, err
 	}
-	if found.Email == "" { // it may be available from the UserInfo endpoint only
+	if found.Email == "" { // only the UserInfo endpoint may return it
 		info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 		if err != nil {
 			return Identity{}, fmt.Errorf("sso: read the UserInfo endpoint: %w", err)
@@ -165,7 +165,7 @@ func (c *Client) Finish(ctx context.Context, p Provider, redirectURL, token stri
 	return Identity{p.Issuer, id.Subject, found.Email, found.GivenName, found.FamilyName}, nil
 }
 
-// checkToken checks what the library leaves to its callers.
+// checkToken makes the checks of an ID token that the library leaves to its callers.
 func (c *Client) checkToken(id *oidc.IDToken, found claims, p Provider, a attempt, access string,
 	supported []string) error {
 	now := c.Now()
@@ -189,7 +189,7 @@ func (c *Client) checkToken(id *oidc.IDToken, found claims, p Provider, a attemp
 	return nil
 }
 
-// claimsSupported returns the names of the claims that the provider publishes, or nothing if it publishes none.
+// claimsSupported returns the names of the claims that the provider's metadata lists, or nil if it lists none.
 func claimsSupported(provider *oidc.Provider) []string {
 	var metadata struct {
 		Claims []string `json:"claims_supported"`

@@ -1,17 +1,17 @@
-// Package sso signs people in by OpenID Connect: members of companies that set up their provider, and the operator's
-// staff.
+// Package sso signs people in with OpenID Connect: members of companies that registered their provider, and the
+// operator's staff.
 //
-// A company registers its provider and proves by a DNS record that an email domain is its own. A person whom the
-// provider authenticates signs in if the provider says that their email address is verified, the address is in such a
-// domain, and they are a member of the company or were invited to it. The provider's ID of the account is stored at the
-// first sign-in, so another account with the same address is refused later.
+// A company registers its provider, and proves with a DNS record that it owns an email domain. A person whom the
+// provider authenticates can sign in if the provider states that their email address is verified, the address is in
+// such a domain, and the person is a member of the company or was invited to it. The first sign-in stores the
+// provider's ID of the account, so that another account with the same address is rejected later.
 //
-// The provider replaces the password only. A person with a second factor presents it afterwards as after a password,
-// whatever the provider asked for, because this service cannot check that.
+// The provider replaces only the password. A person with a second factor must still present it, whatever the provider
+// required, because this service cannot check that.
 //
-// If the company enforces it, its members with an address in one of its domains can sign in no other way: package
-// session refuses to start such a session. The operator can end that on the command line, for a company whose provider
-// is gone.
+// If a company enforces single sign-on, its members with an address in one of its domains cannot sign in in another
+// way: package session refuses to start such a session. If the company's provider is no longer available, the
+// operator can end the enforcement with a command.
 //
 // Requests to providers are made outside transactions. The package does not depend on pages or cookies.
 package sso
@@ -34,14 +34,14 @@ import (
 	"github.com/stipend/stipend/internal/mail"
 )
 
-// AttemptLife is the time within which the provider must answer.
+// AttemptLife is the time within which a person must return from the provider.
 const AttemptLife = 10 * time.Minute
 
-// MaxDomains is the maximum number of domains per company.
+// MaxDomains is the maximum number of email domains of a company.
 const MaxDomains = 20
 
-// RecordPrefix is the first label of the name of the DNS record (TXT) that proves a domain. Its value is the company's
-// ID.
+// RecordPrefix precedes the domain in the name of the DNS TXT record with which a company proves that it owns the
+// domain. The record's value is the company's ID.
 const RecordPrefix = "_stipend."
 
 // Errors that people see.
@@ -67,7 +67,7 @@ var (
 		"Sign in with single sign-on first. This shows that it works before passwords are refused.")
 )
 
-// Connection is the OpenID provider of a company.
+// Connection is a company's registration of its OpenID provider.
 type Connection struct {
 	CompanyID, Issuer, ClientID string
 	Enforced                    bool
@@ -82,15 +82,15 @@ type Domain struct {
 	Verified bool
 }
 
-// Service signs in members of companies. All fields but Reserved are required.
+// Service signs in members of companies. All fields except Reserved are required.
 type Service struct {
 	Client *Client
 	Sealer *identity.Sealer
-	// CheckIssuer returns an error for a URL that must not be called.
+	// CheckIssuer returns an error for a URL that the service must not call.
 	CheckIssuer func(text string) error
-	// LookupTXT returns the TXT records of a name.
+	// LookupTXT returns the DNS TXT records of a name.
 	LookupTXT func(ctx context.Context, name string) ([]string, error)
-	// Reserved accepts domains that are reserved for tests (RFC 2606) without a record. It is for the sandbox.
+	// Reserved allows domains that are reserved for tests (RFC 2606) without a DNS record. It is for the sandbox.
 	Reserved bool
 }
 
@@ -107,13 +107,13 @@ func secretContext(companyID string) identity.SealContext {
 	return identity.SealContext{Table: "sso_connections", Column: "client_secret", Row: companyID}
 }
 
-// provider returns the registration with its secret.
+// provider returns the registration with its decrypted client secret.
 func (s *Service) provider(n Connection) (Provider, error) {
 	secret, err := s.Sealer.Open(secretContext(n.CompanyID), n.sealed)
 	return Provider{n.Issuer, n.ClientID, string(secret)}, err
 }
 
-// administer locks the members and returns an error unless the actor administers the company.
+// administer locks the company's members. It returns an error unless the actor administers the company.
 func administer(ctx context.Context, tx *db.Tx, by auth.Actor) (version int64, members auth.Team, err error) {
 	version, members, err = auth.Lock(ctx, tx, by.CompanyID)
 	if err == nil && !identity.Administers(members.Role(by.UserID)) {
@@ -122,14 +122,14 @@ func administer(ctx context.Context, tx *db.Tx, by auth.Actor) (version int64, m
 	return version, members, err
 }
 
-// changed adds a change to the company's history and mails its administrators.
+// changed adds an entry to the company's history and mails its administrators.
 func changed(ctx context.Context, tx *db.Tx, by auth.Actor, version int64, what string) error {
 	db.History(tx, by.CompanyID, by.CompanyID, version, "", "", "single sign-on: "+what+" by "+by.UserID)
 	return auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), by.CompanyID, mail.SSOChanged, what)
 }
 
-// Validate normalizes a registration and checks it, also by a request to the provider. kept reports whether the stored
-// secret remains. Call it outside a transaction.
+// Validate normalizes and checks a registration, including with a request to the provider. kept reports whether the
+// stored client secret is kept. Call Validate outside a transaction.
 func (s *Service) Validate(ctx context.Context, p Provider, kept bool) (Provider, error) {
 	var problems apierr.List
 	p.Issuer, p.ClientSecret = strings.TrimSpace(p.Issuer), strings.TrimSpace(p.ClientSecret)
@@ -151,8 +151,9 @@ func (s *Service) Validate(ctx context.Context, p Provider, kept bool) (Provider
 	return p, nil
 }
 
-// Connect stores a registration that [Service.Validate] has checked. Another issuer or client ends the sessions that
-// the old one started, forgets its accounts, and ends the enforcement. An empty secret keeps the stored one.
+// Connect stores a registration that [Service.Validate] has checked. If the issuer or the client changes, it ends the
+// sessions that were started through the old provider, deletes the stored account IDs, and ends the enforcement. An
+// empty client secret keeps the stored one.
 func (s *Service) Connect(ctx context.Context, tx *db.Tx, by auth.Actor, p Provider) error {
 	version, _, err := administer(ctx, tx, by)
 	if err != nil {
@@ -182,12 +183,12 @@ func (s *Service) Connect(ctx context.Context, tx *db.Tx, by auth.Actor, p Provi
 	return changed(ctx, tx, by, version, "provider "+n.Issuer)
 }
 
-// forget ends the sessions that the company's provider started, and forgets the accounts at the provider.
+// forget ends the sessions that were started through the company's provider, and deletes the stored account IDs.
 func forget(ctx context.Context, tx *db.Tx, companyID string) error {
 	return errors.Join(session.EndSSO(ctx, tx, companyID), deleteIdentities(ctx, tx, companyID))
 }
 
-// Disconnect removes a company's provider and its domains, and ends the sessions that the provider started.
+// Disconnect deletes a company's provider and domains, and ends the sessions that were started through the provider.
 func (s *Service) Disconnect(ctx context.Context, tx *db.Tx, by auth.Actor) error {
 	version, _, err := administer(ctx, tx, by)
 	if err != nil {
@@ -199,7 +200,7 @@ func (s *Service) Disconnect(ctx context.Context, tx *db.Tx, by auth.Actor) erro
 	return changed(ctx, tx, by, version, "removed")
 }
 
-// Find returns the provider of a company. It has no issuer if there is none.
+// Find returns the provider of a company. The result has no issuer if the company has no provider.
 func Find(ctx context.Context, tx *db.Tx, companyID string) (Connection, error) {
 	n, err := find(ctx, tx, companyID)
 	if err != nil {
@@ -209,10 +210,10 @@ func Find(ctx context.Context, tx *db.Tx, companyID string) (Connection, error) 
 	return n, err
 }
 
-// domainName matches a domain name in lower case with at least two labels.
+// domainName matches a lowercase domain name with at least two labels.
 var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
 
-// AddDomain adds an email domain. It has no effect until [Service.VerifyDomain].
+// AddDomain adds an email domain, which has no effect until [Service.VerifyDomain].
 func (s *Service) AddDomain(ctx context.Context, tx *db.Tx, by auth.Actor, name string) error {
 	version, _, err := administer(ctx, tx, by)
 	if err != nil {
@@ -238,8 +239,8 @@ func (s *Service) AddDomain(ctx context.Context, tx *db.Tx, by auth.Actor, name 
 	return changed(ctx, tx, by, version, "domain "+name+" added")
 }
 
-// RemoveDomain removes an email domain: people with such an address can no longer sign in by the provider, and need
-// not.
+// RemoveDomain deletes an email domain. People with an address in the domain can no longer sign in through the
+// provider, and are no longer required to.
 func (s *Service) RemoveDomain(ctx context.Context, tx *db.Tx, by auth.Actor, name string) error {
 	version, _, err := administer(ctx, tx, by)
 	if err != nil {
@@ -251,11 +252,11 @@ func (s *Service) RemoveDomain(ctx context.Context, tx *db.Tx, by auth.Actor, na
 	return changed(ctx, tx, by, version, "domain "+name+" removed")
 }
 
-// reserved are domains that nobody can own (RFC 2606).
+// reserved matches domains that nobody can own (RFC 2606).
 var reserved = regexp.MustCompile(`(^|\.)(example(\.com|\.net|\.org)?|test|invalid)$`)
 
-// Proven returns an error unless the DNS has the record by which a company proves that a domain is its own. Call it
-// outside a transaction, before [Service.VerifyDomain].
+// Proven returns an error unless the DNS contains the record with which a company proves that it owns a domain. Call
+// it outside a transaction, before [Service.VerifyDomain].
 func (s *Service) Proven(ctx context.Context, companyID, name string) error {
 	if s.Reserved && reserved.MatchString(name) {
 		return nil
@@ -272,7 +273,7 @@ func (s *Service) Proven(ctx context.Context, companyID, name string) error {
 	return nil
 }
 
-// VerifyDomain stores that a company has proved that a domain is its own.
+// VerifyDomain stores that a company has proved that it owns a domain.
 func (s *Service) VerifyDomain(ctx context.Context, tx *db.Tx, by auth.Actor, name string) error {
 	version, members, err := administer(ctx, tx, by)
 	if err != nil {
@@ -294,8 +295,9 @@ func (s *Service) VerifyDomain(ctx context.Context, tx *db.Tx, by auth.Actor, na
 	return changed(ctx, tx, by, version, "domain "+name+" verified")
 }
 
-// Enforce requires single sign-on of the members with an address in a verified domain, and ends their other sessions,
-// or no longer requires it. To require it, the actor must have signed in by it in the session in.
+// Enforce starts or stops requiring single sign-on from members with an address in a verified domain. When it starts,
+// it ends their sessions that were started in another way. The actor must then have started the session in through
+// the provider.
 func (s *Service) Enforce(ctx context.Context, tx *db.Tx, by auth.Actor, in session.Session, enforced bool) error {
 	version, members, err := administer(ctx, tx, by)
 	if err != nil {
@@ -317,7 +319,8 @@ func (s *Service) Enforce(ctx context.Context, tx *db.Tx, by auth.Actor, in sess
 	return changed(ctx, tx, by, version, what)
 }
 
-// Unrequire ends the enforcement of a company. It is for the operator, if the company's provider is gone.
+// Unrequire ends a company's enforcement of single sign-on. The operator calls it if the company's provider is no
+// longer available.
 func Unrequire(ctx context.Context, tx *db.Tx, companyID string) error {
 	n, err := find(ctx, tx, companyID)
 	if err == nil && !n.Enforced {
@@ -332,7 +335,7 @@ func Unrequire(ctx context.Context, tx *db.Tx, companyID string) error {
 	return auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), companyID, mail.SSOChanged, "not required")
 }
 
-// endOthers ends the sessions of the members who must sign in by the company's provider and did not.
+// endOthers ends the sessions of members who must sign in through the company's provider but did not.
 func endOthers(ctx context.Context, tx *db.Tx, companyID string, members auth.Team) error {
 	n, err := Find(ctx, tx, companyID)
 	if err != nil || !n.Enforced {
@@ -348,19 +351,19 @@ func endOthers(ctx context.Context, tx *db.Tx, companyID string, members auth.Te
 	return nil
 }
 
-// has reports whether an address is in a verified domain.
+// has reports whether an address is in one of the company's verified domains.
 func (n Connection) has(email string) bool {
 	domain := identity.EmailDomain(email)
 	return slices.ContainsFunc(n.Domains, func(d Domain) bool { return d.Verified && d.Name == domain })
 }
 
-// Ready is what a page needs to send a person to the provider.
+// Ready contains the data that a page needs to send a person to the provider.
 type Ready struct {
 	CompanyID string
 	Provider  Provider
 }
 
-// For returns the provider with which people with an address sign in, or ErrUnknownDomain.
+// For returns the provider through which people with an email address sign in, or ErrUnknownDomain.
 func (s *Service) For(ctx context.Context, tx *db.Tx, email string) (Ready, error) {
 	companyID, err := companyOf(ctx, tx, identity.EmailDomain(email))
 	if err != nil {
@@ -377,14 +380,15 @@ func (s *Service) For(ctx context.Context, tx *db.Tx, email string) (Ready, erro
 	return Ready{companyID, p}, err
 }
 
-// Begin stores a sign-in of a new token, which continues at the path next. companyID is "" for staff.
+// Begin stores the start of a sign-in and returns its token. The sign-in later continues at the path next. companyID
+// is "" for staff.
 func Begin(ctx context.Context, tx *db.Tx, companyID, next string) (token string, err error) {
 	token = identity.NewLinkToken()
 	return token, insertAttempt(ctx, tx, identity.LinkDigest(token), companyID, "", next)
 }
 
-// Take uses up a sign-in and returns the page to continue with and the company's provider. It returns ErrFailed for a
-// token that is unknown, used, expired or of another company.
+// Take deletes the sign-in with a token, so that it works once. It returns the path at which to continue, and the
+// company's provider. It returns ErrFailed for a token that is unknown, used, expired or belongs to another company.
 func (s *Service) Take(ctx context.Context, tx *db.Tx, companyID, token string) (next string, r Ready, err error) {
 	if companyID == "" {
 		return "", Ready{}, ErrFailed
@@ -403,7 +407,7 @@ func (s *Service) Take(ctx context.Context, tx *db.Tx, companyID, token string) 
 	return next, Ready{companyID, p}, err
 }
 
-// SignIn returns the user of a person whom the company's provider has authenticated. It makes an invited person a
+// SignIn returns the user for a person whom the company's provider has authenticated. It makes an invited person a
 // member.
 func (s *Service) SignIn(ctx context.Context, tx *db.Tx, companyID string, who Identity) (u identity.User, err error) {
 	n, err := Find(ctx, tx, companyID)
@@ -430,7 +434,7 @@ func (s *Service) SignIn(ctx context.Context, tx *db.Tx, companyID string, who I
 		return u, err
 	}
 	if u.ID != "" && !n.has(u.Email) {
-		return u, errNoMember // the account has meanwhile an address of another domain
+		return u, errNoMember // the account now has an address in another domain
 	}
 	members, err := identity.Memberships(ctx, tx, u.ID)
 	if err != nil {
@@ -455,7 +459,7 @@ func (s *Service) SignIn(ctx context.Context, tx *db.Tx, companyID string, who I
 	return u, err
 }
 
-// Unlink forgets the account at the provider with which a member signed in, so that another one can.
+// Unlink deletes the stored provider account of a member, so that the member can sign in with another one.
 func (s *Service) Unlink(ctx context.Context, tx *db.Tx, by auth.Actor, userID string) error {
 	version, _, err := administer(ctx, tx, by)
 	if err != nil {
@@ -467,12 +471,12 @@ func (s *Service) Unlink(ctx context.Context, tx *db.Tx, by auth.Actor, userID s
 	return changed(ctx, tx, by, version, userID+" unlinked")
 }
 
-// Erase forgets the accounts at providers with which a person signed in.
+// Erase deletes the stored provider accounts of a person.
 func Erase(ctx context.Context, tx *db.Tx, userID string) error {
 	return deleteIdentitiesOf(ctx, tx, userID)
 }
 
-// Forget deletes sign-ins to which no provider has answered.
+// Forget deletes sign-ins that were not completed in time.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return deleteEnded(ctx, tx) })
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Staff signs in the operator's staff by the operator's provider. A member of staff then enters the code of their
-// authenticator, as after a password.
+// Staff signs in the operator's staff through the operator's provider. A member of staff then enters an authenticator
+// code, as after a password.
 type Staff struct {
 	Client   *Client
 	Provider Provider
-	Domains  []string // of email addresses, in lower case; at least one
-	Only     bool     // refuses passwords
+	Domains  []string // lowercase domains of email addresses; at least one
+	Only     bool     // reports whether passwords are rejected
 }
 
 // NewStaff returns s, or an error if it is incomplete.
@@ -28,27 +28,27 @@ func NewStaff(s Staff) (*Staff, error) {
 	return &s, nil
 }
 
-// Accepts reports whether an address is in one of the domains.
+// Accepts reports whether an email address is in one of the domains.
 func (s *Staff) Accepts(email string) bool {
 	return slices.Contains(s.Domains, identity.EmailDomain(email))
 }
 
-// Pending is a member of staff whom the provider has authenticated and who must still enter a code.
+// Pending is a member of staff whom the provider has authenticated, and who must still enter a code.
 type Pending struct {
 	StaffID string `json:"staff_id"`
-	Account string `json:"account"` // issuer and subject at the provider
+	Account string `json:"account"` // issuer and subject of the account at the provider
 }
 
-// TakeStaff uses up a sign-in of staff at the provider, or returns ErrFailed.
+// TakeStaff deletes a staff sign-in, so that it works once. It returns ErrFailed if there is none.
 func TakeStaff(ctx context.Context, tx *db.Tx, token string) error {
 	subject, _, err := takeAttempt(ctx, tx, identity.LinkDigest(token), "")
-	if err == nil && subject != "" { // it waits for a code
+	if err == nil && subject != "" { // this sign-in waits for a code instead
 		err = ErrFailed
 	}
 	return err
 }
 
-// Await stores that a member of staff must enter a code, and returns the token for it.
+// Await stores that a member of staff must still enter a code, and returns a token for that step.
 func Await(ctx context.Context, tx *db.Tx, p Pending) (token string, err error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -58,7 +58,8 @@ func Await(ctx context.Context, tx *db.Tx, p Pending) (token string, err error) 
 	return token, insertAttempt(ctx, tx, identity.LinkDigest(token), "", string(text), "")
 }
 
-// Awaited returns the member of staff of a token of [Await], or ErrFailed. The token remains valid for another code.
+// Awaited returns the member of staff to whom a token from [Await] belongs, or ErrFailed. The token stays valid for
+// another code.
 func Awaited(ctx context.Context, tx *db.Tx, token string) (p Pending, err error) {
 	text, err := selectAttempt(ctx, tx, identity.LinkDigest(token))
 	if err != nil {
@@ -67,7 +68,7 @@ func Awaited(ctx context.Context, tx *db.Tx, token string) (p Pending, err error
 	return p, json.Unmarshal([]byte(text), &p)
 }
 
-// End uses up a token of [Await].
+// End invalidates a token from [Await].
 func End(ctx context.Context, tx *db.Tx, token string) error {
 	_, _, err := takeAttempt(ctx, tx, identity.LinkDigest(token), "")
 	return err

@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// find returns the connection of a company without its domains. It has no issuer if there is none.
+// find returns a company's connection without its domains. The result has no issuer if the company has no provider.
 func find(ctx context.Context, tx *db.Tx, companyID string) (Connection, error) {
 	n := Connection{CompanyID: companyID}
 	err := tx.QueryRow(ctx, `SELECT issuer, client_id, client_secret, enforced FROM sso_connections
@@ -29,7 +29,8 @@ func upsert(ctx context.Context, tx *db.Tx, n Connection) error {
 	return err
 }
 
-// setEnforced returns apierr.NotFoundErr if the company has no provider.
+// setEnforced stores whether single sign-on is enforced. It returns apierr.NotFoundErr if the company has no
+// provider.
 func setEnforced(ctx context.Context, tx *db.Tx, companyID string, enforced bool) error {
 	n, err := tx.Exec(ctx, "UPDATE sso_connections SET enforced = $2, updated_at = $3 WHERE company_id = $1", companyID,
 		enforced, db.Micros(tx.Now()))
@@ -52,7 +53,7 @@ func deleteConnection(ctx context.Context, tx *db.Tx, companyID string) error {
 	return one(tx.Exec(ctx, "DELETE FROM sso_connections WHERE company_id = $1", companyID))
 }
 
-// domains returns the domains of a company, by name.
+// domains returns the domains of a company, sorted by name.
 func domains(ctx context.Context, tx *db.Tx, companyID string) ([]Domain, error) {
 	rows, err := tx.Query(ctx, "SELECT domain, verified_at FROM sso_domains WHERE company_id = $1 ORDER BY domain",
 		companyID)
@@ -73,7 +74,7 @@ func deleteDomain(ctx context.Context, tx *db.Tx, companyID, name string) error 
 	return one(tx.Exec(ctx, "DELETE FROM sso_domains WHERE company_id = $1 AND domain = $2", companyID, name))
 }
 
-// domainFree reports whether no other company has proved that a domain is its own.
+// domainFree reports whether no other company has proved that it owns a domain.
 func domainFree(ctx context.Context, tx *db.Tx, companyID, name string) (bool, error) {
 	var n int64
 	ctx = db.AcrossCompanies(ctx, "a domain belongs to one company; only a number is read")
@@ -87,7 +88,7 @@ func verifyDomain(ctx context.Context, tx *db.Tx, companyID, name string) error 
 		name, db.Micros(tx.Now())))
 }
 
-// companyOf returns the company that proved a domain, or "".
+// companyOf returns the company that has proved that it owns a domain, or "".
 func companyOf(ctx context.Context, tx *db.Tx, domain string) (companyID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT company_id FROM sso_domains WHERE domain = $1 AND verified_at > 0", domain).
 		Scan(&companyID)
@@ -97,7 +98,7 @@ func companyOf(ctx context.Context, tx *db.Tx, domain string) (companyID string,
 	return companyID, err
 }
 
-// selectIdentity returns the user of an account at the provider, or "".
+// selectIdentity returns the user who belongs to an account at the provider, or "".
 func selectIdentity(ctx context.Context, tx *db.Tx, companyID, subject string) (userID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT user_id FROM sso_identities WHERE company_id = $1 AND subject = $2", companyID,
 		subject).Scan(&userID)
@@ -107,7 +108,8 @@ func selectIdentity(ctx context.Context, tx *db.Tx, companyID, subject string) (
 	return userID, err
 }
 
-// insertIdentity reports false if the user or the account has another counterpart.
+// insertIdentity stores the provider account of a user. It returns false if the user has another account, or the
+// account another user.
 func insertIdentity(ctx context.Context, tx *db.Tx, companyID, userID, subject string) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO sso_identities (company_id, user_id, subject, created_at)
 		VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`, companyID, userID, subject, db.Micros(tx.Now()))
@@ -128,7 +130,7 @@ func deleteIdentitiesOf(ctx context.Context, tx *db.Tx, userID string) error {
 	return err
 }
 
-// Linked returns the members of a company who have signed in by its provider.
+// Linked returns the members of a company who have signed in through its provider.
 func Linked(ctx context.Context, tx *db.Tx, companyID string) (userIDs []string, err error) {
 	rows, err := tx.Query(ctx, "SELECT user_id FROM sso_identities WHERE company_id = $1 ORDER BY user_id", companyID)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) {
@@ -142,7 +144,7 @@ func insertAttempt(ctx context.Context, tx *db.Tx, digest, companyID, subject, n
 		[][]any{{digest, companyID, subject, next, db.Micros(tx.Now())}})
 }
 
-// takeAttempt deletes an attempt, or returns ErrFailed if there is none.
+// takeAttempt returns an attempt and deletes it. It returns ErrFailed if there is none.
 func takeAttempt(ctx context.Context, tx *db.Tx, digest, companyID string) (subject, next string, err error) {
 	err = tx.QueryRow(ctx, `DELETE FROM sso_attempts WHERE digest = $1 AND company_id = $2 AND created_at > $3
 		RETURNING subject, next_path`, digest, companyID, db.Micros(tx.Now().Add(-AttemptLife))).Scan(&subject, &next)
@@ -152,7 +154,7 @@ func takeAttempt(ctx context.Context, tx *db.Tx, digest, companyID string) (subj
 	return subject, next, err
 }
 
-// selectAttempt returns the subject of a sign-in of staff, or ErrFailed.
+// selectAttempt returns the subject of a staff sign-in, or ErrFailed.
 func selectAttempt(ctx context.Context, tx *db.Tx, digest string) (subject string, err error) {
 	err = tx.QueryRow(ctx, `SELECT subject FROM sso_attempts WHERE digest = $1 AND company_id = '' AND subject <> ''
 		AND created_at > $2`, digest, db.Micros(tx.Now().Add(-AttemptLife))).Scan(&subject)

@@ -11,10 +11,11 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 )
 
-// The functions below return an address in its normal spelling, or the reason why it is invalid. They verify the
-// network's checksum, or the format where there is no checksum (Ethereum addresses in a single case).
+// Each of the functions below returns an address in its normal form, or the reason why it is invalid. They verify the
+// checksum of the address, or only the format if there is no checksum (Ethereum addresses with letters of a single
+// case).
 
-// bitcoinAddress reads base58check, bech32 and bech32m (BIP 13, 173, 350).
+// bitcoinAddress parses base58check, bech32 and bech32m addresses (BIP 13, 173, 350).
 func bitcoinAddress(text, network string) (addr, why string) {
 	addr, err := bitcoin.NormalizeAddress(text, network)
 	if err == nil {
@@ -26,8 +27,8 @@ func bitcoinAddress(text, network string) (addr, why string) {
 	return "", "This is not an address of the Bitcoin network " + network + "."
 }
 
-// evmAddress reads an address with its checksum in the letters' case (EIP-55). An address in a single case has no
-// checksum and is accepted.
+// evmAddress parses an address whose checksum is encoded in the case of its letters (EIP-55). It also accepts an
+// address with letters of a single case, which has no checksum.
 func evmAddress(text string) (addr, why string) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	raw, err := hex.DecodeString(digits)
@@ -45,7 +46,7 @@ func evmAddress(text string) (addr, why string) {
 	return addr, ""
 }
 
-// eip55 returns an address with the checksum in the letters' case.
+// eip55 formats an address with the checksum encoded in the case of its letters.
 func eip55(raw []byte) string {
 	digits := []byte(hex.EncodeToString(raw))
 	h := sha3.NewLegacyKeccak256()
@@ -63,5 +64,5 @@ func eip55(raw []byte) string {
 	return "0x" + string(digits)
 }
 
-// maxAddress is greater than the length of an address on any network.
+// maxAddress is longer than an address on any network.
 const maxAddress = 120

@@ -15,23 +15,23 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// Share is the requested part of a destination in each payment: exactly one of a percentage, a fixed amount and the
-// remainder. Numbers are texts, so that 33.333 is refused and not rounded.
+// Share is the requested part of each payment that goes to a destination: exactly one of a percentage, a fixed amount
+// and the remainder. Numbers are texts, so that 33.333 is rejected instead of rounded.
 type Share struct {
 	DistributionID string
-	Allocation     json.Number // "" if the part is not a percentage
+	Allocation     json.Number // percentage; "" if the part is not a percentage
 	FixedAmount    string      // decimal; "" if the part is not a fixed amount
 	FixedCurrency  string
-	Remainder      bool // the percentage that the others leave
+	Remainder      bool // the percentage that remains after the other destinations
 }
 
-// part is a checked Share.
+// part is a validated Share.
 type part struct {
 	percent int
-	fixed   money.Amount // the zero Amount for none
+	fixed   money.Amount // the zero Amount if the part is not a fixed amount
 }
 
-// parts checks the rules that need no database and returns the parts by destination ID.
+// parts checks the rules that need no database, and returns the parts by destination ID.
 func parts(shares []Share) (map[string]part, error) {
 	var problems apierr.List
 	if len(shares) == 0 {
@@ -84,13 +84,14 @@ func parts(shares []Share) (map[string]part, error) {
 	return wanted, nil
 }
 
-// CheckShares returns the error that SetAllocations would return for these shares.
+// CheckShares returns an error if the shares violate a rule that needs no database; [SetAllocations] returns the same
+// error.
 func CheckShares(shares []Share) error {
 	_, err := parts(shares)
 	return err
 }
 
-// fixed returns the fixed amount of a share, and adds its problems to the list.
+// fixed returns the fixed amount of a share. It adds problems with the amount to the list.
 func (s Share) fixed(problems *apierr.List, at string) money.Amount {
 	asset, known := money.Lookup(s.FixedCurrency)
 	switch {
@@ -115,7 +116,7 @@ func (s Share) fixed(problems *apierr.List, at string) money.Amount {
 	return amount
 }
 
-// allocated returns the text by which the history describes the part of a destination.
+// allocated describes the part of a destination for the history.
 func allocated(d Destination) string {
 	if d.Fixed.Sign() > 0 {
 		return "fixed " + d.Fixed.String() + " " + string(d.Fixed.Asset())
@@ -123,9 +124,9 @@ func allocated(d Destination) string {
 	return "allocation " + strconv.Itoa(d.Allocation)
 }
 
-// WithShares returns an owner's destinations with the requested parts: those of the named ones, and none for the rest.
-// It returns ErrAllocation, ErrFixed, ErrRemainder or ErrTotal for wrong parts, ErrLimit for more than three, and
-// apierr.NotFoundErr for destinations that are not among own.
+// WithShares returns a copy of an owner's destinations with the requested parts. Destinations that the shares do not
+// name get no part. It returns ErrAllocation, ErrFixed, ErrRemainder or ErrTotal for invalid parts, ErrLimit for more
+// than three shares, and apierr.NotFoundErr if a share names a destination that is not in own.
 func WithShares(own []Destination, shares []Share) ([]Destination, error) {
 	wanted, err := parts(shares)
 	if err != nil {
@@ -145,8 +146,8 @@ func WithShares(own []Destination, shares []Share) ([]Destination, error) {
 	return all, nil
 }
 
-// SetAllocations sets the parts of all destinations of an owner at once, by the rules of [WithShares]. After an error
-// nothing has changed.
+// SetAllocations sets the parts of all destinations of an owner at once, by the rules of [WithShares]. If it returns
+// an error, nothing has changed.
 func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string,
 	shares []Share) ([]Destination, error) {
 	owner, err := changeable(ctx, tx, by, ownerID)
@@ -154,7 +155,7 @@ func SetAllocations(ctx context.Context, tx *db.Tx, by identity.Principal, owner
 		return nil, err
 	}
 	if err := CheckShares(shares); err != nil {
-		return nil, err // also for an owner without destinations
+		return nil, err // checked first, so that an owner without destinations gets these errors, too
 	}
 	version, err := queueUp(ctx, tx, owner.ID)
 	if err != nil {

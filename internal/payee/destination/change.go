@@ -14,8 +14,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Change is one entry in the history of an owner's destinations. Entries are never deleted, not even those of removed
-// destinations.
+// Change is one entry in the history of an owner's destinations. Entries are never deleted, even if the destination
+// is.
 type Change struct {
 	ID             string
 	OwnerID        string
@@ -34,7 +34,7 @@ type Actor struct {
 	UserID       string // "" for an API key
 }
 
-// State is a destination in the history, with masked bank data.
+// State describes a destination in the history. Bank data is masked.
 type State struct {
 	Kind       string          `json:"distribution_type"`
 	Symbol     money.Asset     `json:"symbol"`
@@ -46,7 +46,7 @@ type State struct {
 	FixedCurrency money.Asset `json:"fixed_currency,omitempty"`
 }
 
-// change is a destination before and after a change; nil where it did not exist.
+// change is a destination before and after a change. A side is nil if the destination did not exist.
 type change struct{ before, after *Destination }
 
 func (c change) either() Destination {
@@ -67,8 +67,8 @@ func state(d *Destination) (json.RawMessage, error) {
 	return json.Marshal(s)
 }
 
-// tell records a change of an owner's destinations, and mails the company and the owner, so that the owner notices a
-// change that someone else made. If the change affects payments, tell stores its time; see [ChangedSince].
+// tell records a change of an owner's destinations and mails the company and the owner, so that the owner notices
+// changes made by others. If the change affects payments, tell stores its time; see [ChangedSince].
 func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Payee, version int64, action string,
 	changes ...change) error {
 	e := webhook.DestinationChangeData{RecipientID: owner.ID, UserID: owner.UserID, Change: action}
@@ -84,7 +84,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 		share := webhook.DestinationShare{DistributionID: d.ID, Symbol: d.Symbol}
 		if c.after != nil {
 			share.Allocation, share.FixedAmount, share.FixedCurrency = c.after.Allocation, c.after.Fixed, c.after.Fixed.Asset()
-			moves = moves || c.after.Used() || c.before != nil && c.before.Fixed.Sign() > 0 // then the rest grows
+			moves = moves || c.after.Used() || c.before != nil && c.before.Fixed.Sign() > 0 // the rest grows
 		}
 		e.Distributions = append(e.Distributions, share)
 	}
@@ -116,7 +116,7 @@ func tell(ctx context.Context, tx *db.Tx, by identity.Principal, owner payee.Pay
 	})
 }
 
-// TellCompany notifies a company that one of its own destinations was added or removed.
+// TellCompany emits an event about a destination of the company itself that was added or removed.
 func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Destination) error {
 	return webhook.EmitNext(ctx, tx, webhook.DistributionChanged.Event(companyID, companyID, 0,
 		webhook.DestinationChangeData{
@@ -126,8 +126,8 @@ func TellCompany(ctx context.Context, tx *db.Tx, companyID, action string, d Des
 		}))
 }
 
-// History returns a page of the changes of an owner that the principal may act for, newest first, and their total
-// number.
+// History returns a page of the changes of an owner's destinations, newest first, and the total number of changes.
+// The principal must be allowed to act for the owner.
 func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string, page db.Page) (
 	[]Change, int64, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
@@ -137,8 +137,8 @@ func History(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID stri
 	return selectChanges(ctx, tx, owner.ID, page)
 }
 
-// ChangedSince returns the times at which the destinations used for payments changed, after a time, by owner. Like
-// ForOwners it does not check access.
+// ChangedSince returns, for each owner whose payment destinations changed after a given time, the time of the latest
+// change. Like [ForOwners], it does not check access.
 func ChangedSince(ctx context.Context, tx *db.Tx, owners []string, since time.Time) (map[string]time.Time, error) {
 	return selectMoved(ctx, tx, owners, since)
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Banks check an account before the first payment to it: they compare the payee's name with that of the holder of the
-// account, or receive a prenote, a payment of zero. The newest result is stored with the destination, until its data
-// changes.
+// Banks check an account before the first payment to it: they compare the payee's name with the name of the account
+// holder, or receive a prenote, which is a payment of zero. The newest result is stored with the destination until
+// the destination's data changes.
 
-// JobEntered is the kind of the job after bank data was entered. Its payload is an [Entered].
+// JobEntered is the kind of job that is enqueued after bank data was entered. Its payload is an [Entered].
 const JobEntered = "distribution.entered"
 
 // Entered is the payload of JobEntered.
@@ -31,13 +31,13 @@ type Entered struct {
 	DistributionID string `json:"distribution_id"`
 }
 
-// CheckMethod is how a bank checks an account.
+// CheckMethod is the way in which a bank checks an account.
 type CheckMethod string
 
 // Methods of a check.
 const (
-	CheckName    CheckMethod = "verification_of_payee" // the payee's name is compared with that of the holder
-	CheckPrenote CheckMethod = "prenote"               // ACH entries of zero, which banks return if they cannot post them
+	CheckName    CheckMethod = "verification_of_payee" // the bank compares the payee's and the holder's names
+	CheckPrenote CheckMethod = "prenote"               // ACH entries of zero; a bank returns those that it cannot post
 )
 
 // CheckResult is the result of a check.
@@ -54,27 +54,27 @@ const (
 	CheckReturned    CheckResult = "returned" // the prenote was returned
 )
 
-// AccountCheck is the newest check of the account of a destination.
+// AccountCheck is the newest check of the bank account of a destination.
 type AccountCheck struct {
 	Method CheckMethod `json:"method"`
 	Result CheckResult `json:"result"`
-	Code   string      `json:"code,omitempty"`   // reason of a returned prenote, such as R03
-	Sealed string      `json:"sealed,omitempty"` // name of the holder, for a close match
-	// Until is the time before which nothing may be paid after a prenote, or zero.
+	Code   string      `json:"code,omitempty"`   // reason for the return of a prenote, such as R03
+	Sealed string      `json:"sealed,omitempty"` // encrypted name of the account holder, for a close match
+	// Until is the end of the period after a prenote in which nothing may be paid, or zero.
 	Until     time.Time `json:"until,omitzero"`
-	Checked   time.Time `json:"checked"`    // time of the result, or of the request
-	CompanyID string    `json:"company_id"` // company that keeps the payee's record or made the payment, or ""
-	// Confirmed is when the owner confirmed the account despite the result, or zero. It counts for the owner's income,
-	// and not for payrolls, in which a member of the company confirms each payment.
+	Checked   time.Time `json:"checked"`    // time of the result, or of the request if there is no result yet
+	CompanyID string    `json:"company_id"` // company that has the payee's record or made the payment, or ""
+	// Confirmed is the time at which the owner confirmed the account despite the result, or zero. It applies to the
+	// owner's income, but not to payrolls, in which a member of the company confirms each payment.
 	Confirmed time.Time `json:"confirmed,omitzero"`
 }
 
-// Passed reports whether the bank has no objection to the account.
+// Passed reports whether the bank has confirmed the account.
 func (c *AccountCheck) Passed() bool {
 	return c != nil && (c.Result == CheckMatch || c.Result == CheckAccepted)
 }
 
-// Failed reports whether the bank did not confirm the account.
+// Failed reports whether the bank has answered without confirming the account.
 func (c *AccountCheck) Failed() bool {
 	return c != nil && (c.Result == CheckCloseMatch || c.Result == CheckNoMatch || c.Result == CheckReturned)
 }
@@ -83,7 +83,7 @@ func checkAt(d Destination) identity.SealContext {
 	return identity.SealContext{Table: "destinations", Column: "account_check", Row: d.OwnerID + "/" + d.ID}
 }
 
-// SealHolder encrypts the name of the holder of a destination's account.
+// SealHolder encrypts the name of the holder of a destination's bank account.
 func SealHolder(s *identity.Sealer, d Destination, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -100,14 +100,14 @@ func (d Destination) Holder(s *identity.Sealer) (string, error) {
 	return string(b), err
 }
 
-// entered enqueues the check of new bank data.
+// entered enqueues a [JobEntered] for new bank data.
 func entered(tx *db.Tx, owner payee.Payee, d Destination) {
 	if d.Kind == Fiat {
 		job.Enqueue(tx, job.New{CompanyID: owner.CompanyID, Kind: JobEntered, Payload: Entered{d.OwnerID, d.ID}})
 	}
 }
 
-// FindEntered returns the destination of a JobEntered, or apierr.NotFoundErr.
+// FindEntered returns the destination that a [JobEntered] names, or apierr.NotFoundErr.
 func FindEntered(ctx context.Context, tx *db.Tx, j job.Job) (Destination, error) {
 	var in Entered
 	if err := j.Decode(&in); err != nil {
@@ -116,8 +116,9 @@ func FindEntered(ctx context.Context, tx *db.Tx, j job.Job) (Destination, error)
 	return find(ctx, tx, in.OwnerID, in.DistributionID)
 }
 
-// RecordCheck stores a check of a destination, unless its data has changed since, and reports whether it did. The
-// result is announced (event distribution.checked), and payments that waited for it are released again.
+// RecordCheck stores a check of a destination and reports whether it did; it does not if the destination's data has
+// changed since. It emits the event distribution.checked with the result, and enqueues jobs for payments that waited
+// for it.
 func RecordCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) (bool, error) {
 	c.Checked = tx.Now()
 	text, err := json.Marshal(c)
@@ -142,8 +143,8 @@ func RecordCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) 
 			Checked: c.Checked.Truncate(time.Millisecond)}).And(owner.UserID)...)
 }
 
-// mailCheck mails the payee that a bank did not confirm the account, once for the same account and result. A user whom
-// a company created is not mailed: the company gets the event.
+// mailCheck mails the payee that a bank did not confirm the account, once for the same account and result. It does
+// not mail a user whom a company created, because the company receives the event.
 func mailCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) error {
 	if !c.Failed() {
 		return nil
@@ -178,17 +179,18 @@ func mailCheck(ctx context.Context, tx *db.Tx, d Destination, c AccountCheck) er
 		Key: d.ID + "/" + string(c.Result) + "/" + identity.Digest(identity.SealID(d.Sealed))})
 }
 
-// CheckOf returns the newest check of a destination, or nil if there is none or its data has changed since.
+// CheckOf returns the newest check of a destination. It returns nil if there is none or the destination's data has
+// changed since.
 func CheckOf(ctx context.Context, tx *db.Tx, of Destination) (*AccountCheck, error) {
 	now, err := find(ctx, tx, of.OwnerID, of.ID)
 	if errors.Is(err, apierr.NotFoundErr) || err == nil && !now.SamePlace(of) {
-		return nil, nil //nolint:nilnil // there is no check
+		return nil, nil //nolint:nilnil // the destination has no check
 	}
 	return now.Check, err
 }
 
-// NameChecks returns the destinations whose names banks compared with those of the accounts' holders, newest first:
-// all, or only those without a match.
+// NameChecks returns destinations for which a bank compared the payee's name with that of the account holder, newest
+// first. If all is false, it returns only those without a match.
 func NameChecks(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Destination, error) {
 	owners, err := checked(ctx, tx)
 	if err != nil {
@@ -209,14 +211,15 @@ func NameChecks(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Destinat
 	return found[:min(limit, len(found))], err
 }
 
-// errConfirm is returned for an account that income does not wait for, or that cannot be confirmed.
+// errConfirm is returned for an account that needs no confirmation for income payments, or that cannot be confirmed.
 var errConfirm = apierr.New(apierr.Conflict, "invalid_state", "This account needs no confirmation now, or cannot be "+
 	"confirmed: wait for the bank's answer, or replace the account if the bank returned a prenote.")
 
-// Confirm records that the owner confirms a bank account that has not passed its check, so that their income is paid to
-// it. It ends no check: a later result of one, and new data, need another confirmation. It returns apierr.NotFoundErr
-// for an unknown destination, and an error while the first answer of the bank or the result of a prenote is awaited,
-// for a returned prenote, and for an account that passed or that no bank checks.
+// Confirm records that the owner confirms a bank account that has not passed its check, so that the owner's income is
+// paid to it. The confirmation ends with a later result of a check and with new data. Confirm returns
+// apierr.NotFoundErr for an unknown destination. It also returns an error if the bank's first answer or the result of
+// a prenote is still awaited, if the prenote was returned, if the account has passed its check, and if no bank checks
+// the account.
 func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, checks Checks, ownerID, id string) (Destination,
 	error) {
 	owner, version, d, err := lockOwn(ctx, tx, by, ownerID, id)
@@ -241,7 +244,7 @@ func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, checks Check
 	}
 	if stored, err := changeCheck(ctx, tx, d, was, string(text)); err != nil {
 		return d, err
-	} else if !stored { // a result arrived
+	} else if !stored { // a new result arrived in the meantime
 		return d, db.ErrConflict
 	}
 	d.Check = &c
@@ -249,14 +252,14 @@ func Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, checks Check
 	return d, payee.Moved(ctx, tx, by, owner, false, true)
 }
 
-// Confirmable reports whether a destination is an account that its owner can confirm: its check did not pass, and the
-// bank has answered or not answered in time.
+// Confirmable reports whether the owner can confirm a destination's bank account: the account has not passed its
+// check, and the bank has answered or has not answered in time.
 func (s Checks) Confirmable(now time.Time, d Destination) bool {
 	c := s.Concern(now, Unconfirmed([]Destination{d}))
 	return c != nil && !c.Returned && c.Waits.IsZero() && c.Unanswered.IsZero()
 }
 
-// Unconfirmed returns the destinations that their owner has not confirmed despite the check of the account.
+// Unconfirmed returns the destinations whose bank accounts their owner has not confirmed.
 func Unconfirmed(all []Destination) (some []Destination) {
 	for _, d := range all {
 		if d.Check == nil || d.Check.Confirmed.IsZero() {
@@ -266,37 +269,37 @@ func Unconfirmed(all []Destination) (some []Destination) {
 	return some
 }
 
-// CheckPolicy states what a missing check, or one without a match, means for a payment.
+// CheckPolicy determines the effect on payments of a missing check, or of a check without a match.
 type CheckPolicy string
 
-// Policies.
+// Policies for account checks.
 const (
 	CheckIgnored CheckPolicy = "ignore" // accounts are not checked
-	CheckWarns   CheckPolicy = "warn"   // approvers are warned
-	CheckBlocks  CheckPolicy = "block"  // payments wait until the account passes, or a member confirms it
+	CheckWarns   CheckPolicy = "warn"   // approvers see a warning
+	CheckBlocks  CheckPolicy = "block"  // payments wait until the account passes its check or a member confirms it
 )
 
-// AnswerWait is the time that payments wait for the first answer of a bank about new data. After it they go by the
-// policy, as if the check were not possible.
+// AnswerWait is how long payments wait for a bank's first answer about new data. After that, the policy applies as if
+// the check were not possible.
 const AnswerWait = 10 * time.Minute
 
-// Checks decides what checks of accounts mean for payments.
+// Checks determines the effect of account checks on payments.
 type Checks struct {
 	Policy CheckPolicy // "" means CheckIgnored
-	// Method returns how an account of a kind is checked, or "" if no bank of the operator can check it.
+	// Method returns how a kind of account is checked, or "" if none of the operator's banks can check it.
 	Method func(symbol money.Asset, country, scheme string) CheckMethod
 }
 
-// Concern is the most serious problem of the checks of destinations, for one payment.
+// Concern is the most serious problem with the account checks of a payment's destinations.
 type Concern struct {
 	Destination Destination
 	Result      CheckResult // "" if the account was never checked
-	Waits       time.Time   // a prenote forbids payments until this time, or zero
-	Unanswered  time.Time   // payments wait for the first answer of the bank until this time, or zero
-	Returned    bool        // a prenote was returned: nothing may be paid to the account
+	Waits       time.Time   // nothing may be paid until this time because of a prenote; or zero
+	Unanswered  time.Time   // payments wait until this time for the bank's first answer; or zero
+	Returned    bool        // the prenote was returned: nothing may be paid to the account
 }
 
-// outranks reports whether a concern is more serious than another.
+// outranks reports whether c is more serious than d.
 func (c *Concern) outranks(d *Concern) bool {
 	switch {
 	case d == nil || c.Returned != d.Returned:
@@ -307,8 +310,8 @@ func (c *Concern) outranks(d *Concern) bool {
 	return c.Unanswered.After(d.Unanswered)
 }
 
-// Concern returns the most serious problem of some destinations of a payment, or nil. A returned prenote and its
-// waiting time count under every policy.
+// Concern returns the most serious problem with the account checks of a payment's destinations, or nil. A returned
+// prenote, and the waiting time of a prenote, count under every policy.
 func (s Checks) Concern(now time.Time, used []Destination) (worst *Concern) {
 	for _, d := range used {
 		if d.Kind != Fiat {
@@ -318,7 +321,7 @@ func (s Checks) Concern(now time.Time, used []Destination) (worst *Concern) {
 		if d.Check != nil {
 			c.Result = d.Check.Result
 			c.Returned = d.Check.Method == CheckPrenote && d.Check.Result == CheckReturned
-			if d.Check.Method == CheckPrenote && d.Check.Result == CheckPending { // its result releases the payment
+			if d.Check.Method == CheckPrenote && d.Check.Result == CheckPending { // the result of the prenote ends the wait
 				c.Waits = later(d.Check.Until, now.Add(time.Hour))
 			}
 		}
@@ -335,7 +338,7 @@ func (s Checks) Concern(now time.Time, used []Destination) (worst *Concern) {
 	return worst
 }
 
-// checks reports whether the policy requires a check of a destination.
+// checks reports whether the policy requires that a destination be checked.
 func (s Checks) checks(d Destination) bool {
 	return (s.Policy == CheckWarns || s.Policy == CheckBlocks) && s.Method != nil &&
 		s.Method(d.Symbol, d.Country, d.Scheme) != ""

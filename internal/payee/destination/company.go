@@ -7,9 +7,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Own validates and encrypts a destination that belongs to a company, by the rules of the company's country and with
-// the problem pointers of [Create]. The caller stores it. Own returns ErrCurrency for a currency that no rail pays
-// out.
+// Own validates and encrypts a destination that belongs to a company itself, by the rules of the company's country.
+// The caller must store the destination. Problems have the same pointers as those of [Create]. Own returns
+// ErrCurrency for a currency that cannot be paid out.
 func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol string,
 	data []byte) (Destination, error) {
 	d, clean, err := s.checked(ctx, tx, CreateParams{Symbol: symbol, Data: data, oneAddress: true}, country)
@@ -20,13 +20,14 @@ func (s Setup) Own(ctx context.Context, tx *db.Tx, companyID, country, symbol st
 	return d, s.seal(&d, clean)
 }
 
-// RequiredByCompany returns the required fields of a destination that belongs to a company. It has one address.
+// RequiredByCompany returns the required fields of a destination that belongs to a company itself. Its wallets must
+// be given as one address.
 func (s Setup) RequiredByCompany(currency, country string) (Requirement, error) {
 	return s.required(currency, country, true)
 }
 
-// RequiredIn returns the required fields of a payee's destination in a currency and country, or ErrCurrency for an
-// unknown currency.
+// RequiredIn returns the required fields of a payee's destination in a currency and country. It returns ErrCurrency
+// for an unknown currency.
 func (s Setup) RequiredIn(currency, country string) (Requirement, error) {
 	return s.required(currency, country, false)
 }

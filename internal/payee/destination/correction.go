@@ -17,12 +17,12 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Banks ask for corrections: a payment arrived, and the bank reports that a detail of the destination should be
-// changed before the next one. The destination stays unchanged until someone who may change it accepts the
-// correction, which is a change like any other: it is reported, and payments wait for the cool-down. Any other change
-// of the destination ends the request.
+// A bank can request a correction: a payment arrived, and the bank reports that a detail of the destination should be
+// changed before the next payment. The destination stays unchanged until the correction is accepted by a principal
+// who may change the destination. Accepting it has the effects of any other change: an event is emitted, and payments
+// wait for the cool-down. Any other change of the destination ends the request.
 
-// ErrCorrection is returned for a correction that the bank did not ask for.
+// ErrCorrection is returned for a correction that is not open.
 var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state",
 	"The bank does not ask for this correction of the destination, or not any more.")
 
@@ -30,32 +30,32 @@ var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state",
 type Correction struct {
 	ID      string          `json:"correction_id"`
 	Code    string          `json:"code"`   // the bank's code, such as C01
-	Reason  string          `json:"reason"` // the code's meaning in short, such as account number
+	Reason  string          `json:"reason"` // short meaning of the code, such as account number
 	Members []string        `json:"members"`
-	Data    json.RawMessage `json:"data"` // complete corrected data of the destination, masked
+	Data    json.RawMessage `json:"data"` // complete corrected data of the destination, with bank data masked
 	Asked   time.Time       `json:"asked"`
 	Sealed  string          `json:"sealed"`
-	// Disputed is when the owner said that the correction is wrong, or zero. Nothing is paid to the destination until it
-	// is replaced or the correction is accepted.
+	// Disputed is the time at which the owner stated that the correction is wrong, or zero. While it is set, nothing is
+	// paid to the destination until the destination is replaced or the correction is accepted.
 	Disputed time.Time `json:"disputed,omitzero"`
 }
 
 // Asked is a bank's request to correct a destination.
 type Asked struct {
-	// CompanyID is the company that made the payment, or the user whose income it was.
+	// CompanyID is the company that made the payment, or the user whose income was paid.
 	CompanyID                      string
-	Was                            Destination // destination of the payment, as it was then
+	Was                            Destination // the payment's destination as it was when the payment was made
 	Code, Reason                   string
 	Members                        map[string]string // corrected members of distribution_data
 	PayrollID, PaymentID, OutputID string
 }
 
-// AskCorrection stores a bank's request with the destination and notifies the company and the payee, once. Members
-// that changed since the payment, and removed destinations, are ignored. It returns an error for data that is not
-// valid for the destination.
+// AskCorrection stores a bank's request with the destination and notifies the company and the payee, once. It ignores
+// members that have changed since the payment, and removed destinations. It returns an error if the corrected data is
+// not valid for the destination.
 func AskCorrection(ctx context.Context, tx *db.Tx, setup Setup, a Asked) error {
 	ofUser := identity.IsUser(a.CompanyID)
-	if a.Was.OwnerID == a.CompanyID && !ofUser { // a company cannot change its own destinations, only add and remove
+	if a.Was.OwnerID == a.CompanyID && !ofUser { // a company can only add and remove its own destinations
 		c := Correction{ID: tx.NewID("cor"), Code: a.Code, Reason: a.Reason, Members: a.members(), Asked: tx.Now()}
 		return a.tell(ctx, tx, payee.Payee{ID: a.CompanyID}, c)
 	}
@@ -107,7 +107,8 @@ func (a Asked) members() (names []string) {
 	return names
 }
 
-// correct returns the correction of a destination, added to an earlier open one; nil if nothing is left to correct.
+// correct returns the correction of a destination, combined with an earlier open correction. It returns nil if
+// nothing is left to correct.
 func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 	var now, then, next map[string]any
 	as := d
@@ -127,7 +128,7 @@ func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 		}
 	}
 	for _, name := range []string{"account_number", "routing_number"} {
-		if now[name] != then[name] { // the owner has changed the account since the payment
+		if now[name] != then[name] { // the owner has changed this member since the payment
 			return nil, nil
 		}
 	}
@@ -139,7 +140,7 @@ func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 	}
 	c := &Correction{Code: a.Code, Reason: a.Reason}
 	for name, value := range next {
-		// Accepting this correction also accepts the members of the earlier request.
+		// Accepting this correction also accepts the members of the earlier correction.
 		if text, is := value.(string); is && now[name] != text {
 			c.Members = append(c.Members, name)
 		}
@@ -168,7 +169,7 @@ func (s Setup) correct(d Destination, a Asked) (*Correction, error) {
 	return c, err
 }
 
-// tell emits the event and sends mails to the payee and to everyone who may accept the correction.
+// tell emits the event about a correction, and mails the payee and everyone who may accept it.
 func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correction) error {
 	e := webhook.CorrectionData{
 		RecipientID: owner.ID, UserID: owner.UserID, DistributionID: a.Was.ID, CorrectionID: c.ID,
@@ -185,7 +186,7 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 			return err
 		}
 	}
-	e.PayrollID, e.PayoutID = "", "" // the company's
+	e.PayrollID, e.PayoutID = "", "" // only the company may see these IDs
 	if err := webhook.EmitNext(ctx, tx, webhook.DistributionCorrectionAsked.Event("", owner.ID, 0,
 		e).And(owner.UserID)...); err != nil {
 		return err
@@ -201,7 +202,7 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 		}
 	}
 	if owner.UserID != "" {
-		return nil // only the payee can accept the correction
+		return nil // no company can accept it, only the payee
 	}
 	company, err := identity.CompanyByID(ctx, tx, a.CompanyID)
 	if err != nil {
@@ -224,8 +225,9 @@ func (a Asked) tell(ctx context.Context, tx *db.Tx, owner payee.Payee, c Correct
 	return nil
 }
 
-// Correct accepts a correction that a bank asked for, of a destination of an owner that the principal may act for. It
-// returns apierr.NotFoundErr for an unknown destination, and ErrCorrection for a correction that is not open.
+// Correct accepts a correction that a bank requested. The principal must be allowed to act for the destination's
+// owner. Correct returns apierr.NotFoundErr for an unknown destination, and ErrCorrection for a correction that is
+// not open.
 func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	correctionID string) (Destination, error) {
 	owner, version, old, err := lockOwn(ctx, tx, by, ownerID, id)
@@ -246,9 +248,9 @@ func Correct(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }
 
-// Dispute records that the owner says that a correction is wrong. The details stay as they are, and payments to the
-// destination wait until the owner replaces it or accepts the correction. The company whose payment it was is notified
-// (event distribution.correction_disputed). It returns the errors of Correct.
+// Dispute records that the owner states that a correction is wrong. The destination stays unchanged, and payments to
+// it wait until the owner replaces it or accepts the correction. The company that made the payment is notified by the
+// event distribution.correction_disputed. Dispute returns the same errors as [Correct].
 func Dispute(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 	correctionID string) (Destination, error) {
 	owner, version, d, err := lockOwn(ctx, tx, by, ownerID, id)
@@ -278,15 +280,15 @@ func Dispute(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id,
 			Asked: c.Asked.Truncate(time.Millisecond)}).And(owner.UserID)...)
 }
 
-// Disputed reports whether one of the destinations has a correction that its owner says is wrong.
+// Disputed reports whether any of the destinations has a correction that its owner disputes.
 func Disputed(all []Destination) bool {
 	return slices.ContainsFunc(all, func(d Destination) bool {
 		return d.Correction != nil && !d.Correction.Disputed.IsZero()
 	})
 }
 
-// Corrections returns the first destinations of a company's payees with corrections that wait for the company: those of
-// recipients without a login, and those that the payee says are wrong.
+// Corrections returns destinations with corrections on which a company must act, for at most limit payees:
+// corrections of recipients without a login, and corrections that the payee disputes.
 func Corrections(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]Destination, error) {
 	owners, err := asked(ctx, tx, companyID, limit)
 	if err != nil || len(owners) == 0 {

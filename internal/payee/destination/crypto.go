@@ -17,13 +17,13 @@ import (
 // network is a network on which an asset can be paid.
 type network struct {
 	name string
-	rail string // rail, which determines the format of addresses
+	rail string // determines the format of addresses
 }
 
-// evmExample is a well-formed address, from EIP-55.
+// evmExample is a valid example address, from EIP-55.
 const evmExample = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 
-// bitcoinExamples are example addresses by network. An address of one network is rejected on another.
+// bitcoinExamples are example addresses by network. Each address is valid only on its own network.
 var bitcoinExamples = map[string]string{
 	"bitcoin": "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "regtest": "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
 	"testnet": "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx", "signet": "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx",
@@ -36,7 +36,8 @@ func (n network) example() string {
 	return evmExample
 }
 
-// tokenContracts are the contracts of tokens. Assets sent to them are lost.
+// tokenContracts are the contract addresses of tokens. They are rejected as destinations, because assets sent to them
+// are lost.
 var tokenContracts = func() (all []string) {
 	for _, n := range registry.All(registry.EVM) {
 		for _, t := range n.Tokens {
@@ -46,8 +47,8 @@ var tokenContracts = func() (all []string) {
 	return all
 }()
 
-// Networks returns the names of the networks on which this installation pays an asset. It returns none for a currency
-// that banks pay, and for a coin that is not paid.
+// Networks returns the names of the networks on which this installation pays out an asset. It returns none for a
+// currency that is paid by banks, and for a coin that is not paid out.
 func (s Setup) Networks(symbol money.Asset) []string {
 	var names []string
 	for _, n := range s.networks(symbol) {
@@ -56,9 +57,9 @@ func (s Setup) Networks(symbol money.Asset) []string {
 	return names
 }
 
-// networks returns the networks on which this installation pays an asset. If there are several, the network is part of
-// the destination, because the same address on another network may belong to nobody. The network of bitcoin is the one
-// of the installation.
+// networks returns the networks on which this installation pays out an asset. If there are several, a destination
+// includes the network, because the same address on another network may belong to nobody. Bitcoin is paid on the
+// installation's Bitcoin network.
 func (s Setup) networks(symbol money.Asset) (all []network) {
 	if symbol == money.BTC {
 		return []network{{s.BitcoinNetwork, RailBitcoin}}
@@ -103,7 +104,7 @@ func (s Setup) check(p CreateParams, country string) (d Destination, clean []byt
 	return checkFiat(d, members, country)
 }
 
-// object reads distribution_data. A member that is null is absent.
+// object decodes distribution_data. It omits members that are null.
 func object(data json.RawMessage) (map[string]any, error) {
 	var problems apierr.List
 	var members map[string]any
@@ -123,8 +124,8 @@ func object(data json.RawMessage) (map[string]any, error) {
 	return members, nil
 }
 
-// checkCrypto checks the members of a destination on a chain. If wallets is set, a descriptor can take the place of the
-// address; it is the plaintext to encrypt.
+// checkCrypto checks the members of a destination on a blockchain. If wallets is true, it accepts a descriptor
+// instead of an address; the descriptor is then the plaintext to encrypt.
 func (s Setup) checkCrypto(d Destination, members map[string]any, wallets bool) (Destination, []byte, error) {
 	var problems apierr.List
 	on := s.networks(d.Symbol)
@@ -174,7 +175,7 @@ func (s Setup) checkCrypto(d Destination, members map[string]any, wallets bool) 
 	return d, []byte(descriptor), nil
 }
 
-// address reads an address on a network.
+// address parses an address on a network. It returns the normal form of the address, or the reason why it is invalid.
 func (s Setup) address(text string, on network) (addr, why string) {
 	switch {
 	case len(text) > maxAddress || strings.ContainsFunc(text, func(r rune) bool {
@@ -193,8 +194,8 @@ func (s Setup) address(text string, on network) (addr, why string) {
 	return addr, why
 }
 
-// AddressOn returns the normal form of an address on a chain that this installation pays on. It rejects addresses of
-// the service itself.
+// AddressOn returns the normal form of an address on a chain on which this installation pays. It rejects the
+// service's own addresses.
 func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string) (string, error) {
 	on := network{chainName, RailEVM}
 	if chainName == s.Chain {
@@ -212,7 +213,7 @@ func (s Setup) AddressOn(ctx context.Context, tx *db.Tx, chainName, text string)
 	return addr, err
 }
 
-// cryptoFields are the members of distribution_data for a symbol on chains.
+// cryptoFields returns the members of distribution_data for an asset on blockchains.
 func (s Setup) cryptoFields(symbol money.Asset, oneAddress bool) []Field {
 	on := s.networks(symbol)
 	if len(on) == 0 {

@@ -1,14 +1,14 @@
-// Package destination stores the payment destinations of payees: at most three per owner, crypto addresses or bank
-// accounts, with allocations that total 100 percent.
+// Package destination stores the payment destinations of payees. An owner has at most three destinations. Each is a
+// crypto address or a bank account, and their allocations total 100 percent.
 //
-// An owner is a user (usr_…) or a recipient without a login (rec_…); the destinations belong to the person paid, and
-// not to the companies that pay. The first destination is allocated 100, later ones 0 until all are set together, so
-// allocations always total 100. A destination can have a fixed amount instead: it is paid first, and the allocations
-// divide the rest. A destination can be deleted only if it takes no part of the payments.
+// An owner is a user (usr_…) or a recipient without a login (rec_…). Destinations belong to the person who is paid,
+// not to the companies that pay. The first destination gets the allocation 100, and later ones 0, until all are set
+// together, so allocations always total 100. A destination can instead have a fixed amount, which is paid first; the
+// allocations divide the rest. A destination can be deleted only if it receives no part of payments.
 //
-// The required fields of each currency and country come from package country: they are returned by [Fields], used for
-// validation, and quoted in problems. Bank data is encrypted ([identity.Sealer]) and masked in everything that is
-// read without [Reveal]. Addresses on public chains are not secret.
+// Package country defines the required fields for each currency and country. They are returned by [Fields], used for
+// validation, and quoted in problems. Bank data is encrypted ([identity.Sealer]), and masked in everything that is
+// read without [Reveal]. Addresses on public blockchains are not secret.
 package destination
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// Errors returned to callers.
+// Errors that callers receive.
 var (
 	ErrCurrency = apierr.New(apierr.Invalid, "currency_not_supported",
 		"This service does not pay out this currency in the payee's country. GET /api/currencies lists those that it pays.")
@@ -48,7 +48,7 @@ var (
 		"This destination still takes a part of the payments. Set its allocation to 0 first.")
 )
 
-// Most is the largest number of destinations of an owner.
+// Most is the maximum number of destinations of an owner.
 const Most = 3
 
 // Kinds of destinations.
@@ -57,44 +57,45 @@ const (
 	Fiat   = "fiat"
 )
 
-// Rails that pay destinations.
+// Rails on which destinations are paid.
 const (
 	RailBitcoin   = "bitcoin"
-	RailLightning = "lightning" // also the name of its network
+	RailLightning = "lightning" // also the name of the network
 	RailEVM       = "evm"
 	RailBank      = "bank"
 )
 
-// Destination is one destination. Its JSON form is safe to store as a snapshot: bank data is masked in Data and
-// encrypted in Sealed.
+// Destination is a payment destination. Its JSON form can be stored as a snapshot, because bank data is masked in
+// Data and encrypted in Sealed.
 type Destination struct {
 	ID      string      `json:"distribution_id"`
 	OwnerID string      `json:"owner_id"`
 	Kind    string      `json:"kind"`
 	Symbol  money.Asset `json:"symbol"`
 	Rail    string      `json:"rail"`
-	Scheme  string      `json:"scheme,omitempty"` // a payment scheme of the bank's country, such as "ach" or "pix"
+	Scheme  string      `json:"scheme,omitempty"` // payment scheme of the bank's country, such as "ach" or "pix"
 	Country string      `json:"country,omitempty"`
 	Network string      `json:"network,omitempty"`
-	// Address is the address on a blockchain, the first one if [Destination.Fresh], or over Lightning a Lightning address
-	// or a BOLT 11 invoice.
+	// Address is an address on a blockchain, or for Lightning a Lightning address or BOLT 11 invoice. If
+	// [Destination.Fresh], it is the wallet's first address.
 	Address    string          `json:"address,omitempty"`
 	Data       json.RawMessage `json:"data"` // destination data, with bank data masked
 	Sealed     string          `json:"sealed,omitempty"`
-	Allocation int             `json:"allocation"` // percentage of what the fixed amounts leave of a payment
-	Fixed      money.Amount    `json:"-"`          // paid first, of each payment in its currency; the zero Amount for none
+	Allocation int             `json:"allocation"` // percentage of what remains of a payment after fixed amounts
+	Fixed      money.Amount    `json:"-"`          // paid first from each payment, in its own currency; or the zero Amount
 	Created    time.Time       `json:"created"`
-	Updated    time.Time       `json:"-"` // last change of the data or the allocation; never in a stored snapshot
-	Correction *Correction     `json:"-"` // correction that a bank requested, or nil; never in a stored snapshot
-	Check      *AccountCheck   `json:"-"` // newest check of the bank account, or nil; never in a stored snapshot
+	Updated    time.Time       `json:"-"` // last change of the data or allocation; not in snapshots
+	Correction *Correction     `json:"-"` // correction that a bank requested, or nil; not in snapshots
+	Check      *AccountCheck   `json:"-"` // newest check of the bank account, or nil; not in snapshots
 }
 
-// Used reports whether the destination takes a part of payments.
+// Used reports whether the destination receives a part of payments.
 func (d Destination) Used() bool { return d.Allocation > 0 || d.Fixed.Sign() > 0 }
 
-// Payable reports whether this installation pays out an asset on a network, or on any network for "": bank
-// currencies, Bitcoin, also over Lightning if a node pays, and the assets of the configured EVM networks. Other
-// destinations are refused; one becomes unpayable if the operator removes its network.
+// Payable reports whether this installation pays out an asset on a network, or on any network if network is "". It
+// pays out bank currencies, bitcoin (over Lightning only if a Lightning node is configured for payments), and the
+// assets of the configured EVM networks. Other destinations are rejected. A stored destination becomes unpayable if
+// the operator removes its network.
 func (s Setup) Payable(symbol money.Asset, network string) bool {
 	on := s.Accounts.Carrying(symbol)
 	return !symbol.IsCrypto() || symbol == money.BTC && (network != RailLightning || s.Lightning) ||
@@ -104,13 +105,13 @@ func (s Setup) Payable(symbol money.Asset, network string) bool {
 // Setup is the configuration that destinations depend on.
 type Setup struct {
 	Sealer *identity.Sealer
-	// BitcoinNetwork is the network that this installation pays on: bitcoin in production; regtest, signet or testnet
-	// in a sandbox. Addresses of other networks are refused.
+	// BitcoinNetwork is the Bitcoin network on which this installation pays: bitcoin in production; regtest, signet or
+	// testnet in a sandbox. Addresses of other networks are rejected.
 	BitcoinNetwork string
-	// Chain is the name under which the service's own addresses on that network are stored. They are refused as
+	// Chain is the name under which the service's own addresses on the Bitcoin network are stored. They are rejected as
 	// destinations.
 	Chain string
-	// Accounts are the EVM networks that this installation pays on.
+	// Accounts are the EVM networks on which this installation pays.
 	Accounts chain.EVMNetworks
 	// Lightning reports whether this installation pays over Lightning.
 	Lightning bool
@@ -120,15 +121,15 @@ type Setup struct {
 type CreateParams struct {
 	OwnerID string
 	Symbol  string
-	Kind    string          // "" or what the symbol is: crypto or fiat
-	Data    json.RawMessage // an object with exactly the members that the symbol requires
+	Kind    string          // crypto or fiat, matching the symbol; may be ""
+	Data    json.RawMessage // object with exactly the members that the symbol requires
 
-	oneAddress bool // only an address is accepted
+	oneAddress bool // reports whether descriptors of wallets are rejected
 }
 
-// Create adds a destination to a user or recipient that the principal may act for. It returns all problems of the
-// data at once, with pointers below /distribution_data; ErrLimit for a fourth destination; ErrCurrency for a currency
-// that cannot be paid in the owner's country; and apierr.NotFoundErr for other companies' payees.
+// Create adds a destination to a user or recipient for whom the principal may act. It returns all problems of the
+// data at once, with pointers below /distribution_data. It returns ErrLimit for a fourth destination, ErrCurrency for
+// a currency that cannot be paid in the owner's country, and apierr.NotFoundErr for another company's payee.
 func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) (Destination, error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
@@ -159,16 +160,16 @@ func Create(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	return d, payee.ActivateEverywhere(ctx, tx, by, owner)
 }
 
-// UpdateParams describes a changed destination: its full data. ID and allocation stay.
+// UpdateParams describes the complete new data of a destination, whose ID and allocation do not change.
 type UpdateParams struct {
 	OwnerID, ID string
 	Symbol      string          // "" keeps the symbol
-	Kind        string          // "" or what the symbol is
-	Data        json.RawMessage // data of the destination, as for Create
+	Kind        string          // crypto or fiat, matching the symbol; may be ""
+	Data        json.RawMessage // data of the destination, as in CreateParams
 }
 
-// Update replaces the data of a destination, by the rules of Create. Payments that are being sent keep the
-// destination they were released with. It returns apierr.NotFoundErr for an unknown destination.
+// Update replaces the data of a destination, by the rules of [Create]. Payments that are already released keep their
+// destination. Update returns apierr.NotFoundErr for an unknown destination.
 func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p UpdateParams) (Destination, error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
 	if err != nil {
@@ -200,7 +201,7 @@ func Update(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, 
 	return d, tell(ctx, tx, by, owner, version, mail.Replaced, change{&old, &d})
 }
 
-// Preview returns a destination before and after an Update, masked, without changing it.
+// Preview returns a destination as it is and as it would be after an [Update], both masked. It changes nothing.
 func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 	p UpdateParams) (old, changed Destination, err error) {
 	owner, err := changeable(ctx, tx, by, p.OwnerID)
@@ -215,7 +216,7 @@ func Preview(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal,
 	return old, changed, err
 }
 
-// Check returns the error that Create would return for the data of a destination, without storing it.
+// Check returns the error that [Create] would return for the data of a destination. It stores nothing.
 func Check(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p CreateParams) error {
 	owner, err := payee.Owner(ctx, tx, by, p.OwnerID)
 	if err != nil {
@@ -225,8 +226,8 @@ func Check(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, p
 	return err
 }
 
-// checked is check with the rule that needs the database: addresses of the service itself are rejected, because a
-// payment to one would look like a deposit.
+// checked is like check, but also applies the rule that needs the database: it rejects the service's own addresses,
+// because a payment to one would look like a deposit.
 func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country string) (Destination, []byte, error) {
 	d, clean, err := s.check(p, country)
 	if err != nil {
@@ -240,7 +241,7 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 		}
 	case RailBitcoin:
 		chains = []string{s.Chain}
-	case RailEVM: // one key has the same address on every EVM network, including those that the installation does not use
+	case RailEVM: // a key has the same address on every EVM network, so unconfigured networks count, too
 		for _, n := range s.Accounts.Networks {
 			chains = append(chains, n.Name)
 		}
@@ -257,11 +258,11 @@ func (s Setup) checked(ctx context.Context, tx *db.Tx, p CreateParams, country s
 	return d, clean, nil
 }
 
-// changeable returns an owner whose destinations the principal may change.
+// changeable returns the owner with the given ID if the principal may change the owner's destinations.
 func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (payee.Payee, error) {
 	owner, err := payee.Owner(ctx, tx, by, id)
 	if err != nil || by.CompanyID == "" || owner.UserID != "" && owner.UserID == by.UserID {
-		return owner, err // a person may change their own destinations even if the company is frozen
+		return owner, err // a user may change their own destinations even if the company is frozen
 	}
 	company, err := identity.CompanyByID(ctx, tx, by.CompanyID)
 	if err != nil {
@@ -270,8 +271,8 @@ func changeable(ctx context.Context, tx *db.Tx, by identity.Principal, id string
 	return owner, company.Active()
 }
 
-// lockOwn returns a destination of an owner that the principal may change, and the next version of the owner's
-// destinations. Other changes of them wait until the transaction ends.
+// lockOwn returns an owner's destination, which the principal must be allowed to change, and the next version of the
+// owner's destinations. Other changes of the owner's destinations wait until the transaction ends.
 func lockOwn(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (owner payee.Payee,
 	version int64, d Destination, err error) {
 	if owner, err = changeable(ctx, tx, by, ownerID); err != nil {
@@ -284,8 +285,8 @@ func lockOwn(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id 
 	return owner, version, d, err
 }
 
-// Delete removes a destination whose share of the payments is 0. It returns ErrNotZero if the share is not 0, and
-// apierr.NotFoundErr if the destination is unknown.
+// Delete deletes a destination that receives no part of payments. It returns ErrNotZero if the destination receives a
+// part, and apierr.NotFoundErr if it is unknown.
 func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) error {
 	owner, err := changeable(ctx, tx, by, ownerID)
 	if err != nil {
@@ -309,19 +310,19 @@ func Delete(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id s
 	return tell(ctx, tx, by, owner, version, mail.Removed, change{before: &d})
 }
 
-// SamePlace reports whether two destinations are the same account as entered. Bank data that was entered again counts
-// as different, even if nothing in it changed.
+// SamePlace reports whether two destinations are the same account, as it was entered. Bank data that was entered
+// again counts as another account, even if it is identical.
 func (d Destination) SamePlace(e Destination) bool { return d.Place() == e.Place() }
 
-// Place returns what identifies the account of a destination.
+// Place returns the values that identify a destination's account.
 func (d Destination) Place() [7]string {
 	if d.Fresh() {
-		d.Address = "" // that of one payment, or the first one
+		d.Address = "" // the address is that of one payment, or the first one
 	}
 	return [7]string{d.Kind, string(d.Symbol), d.Rail, d.Scheme, d.Network, d.Address, identity.SealID(d.Sealed)}
 }
 
-// find reads one destination of an owner.
+// find returns one destination of an owner.
 func find(ctx context.Context, tx *db.Tx, ownerID, id string) (Destination, error) {
 	all, err := selectFor(ctx, tx, []string{ownerID})
 	if err != nil {
@@ -342,12 +343,12 @@ func (d Destination) label() string {
 	return string(d.Symbol)
 }
 
-// identifying has the members that identify an account, most specific first.
+// identifying contains the names of members that identify an account, from most to least specific.
 var identifying = []string{"iban", "account_number", "clabe", "cbu_cvu", "cci", "rib", "card_number", "pix_key",
 	"alias", "phone_number", "email"}
 
-// Hint returns a text by which someone who knows the destination recognizes it, without revealing it, such as
-// "bc1q9h…k3d2" or "••••3000"; "" if there is none.
+// Hint returns an abbreviated form by which people who know the destination can recognize it, such as "bc1q9h…k3d2"
+// or "••••3000". It returns "" if there is none.
 func (d Destination) Hint() string {
 	if d.Kind == Crypto {
 		if lightning.IsAddress(d.Address) {
@@ -370,13 +371,13 @@ func (d Destination) Hint() string {
 	return ""
 }
 
-// ForOwners returns the destinations of many owners, oldest first, with bank data masked. Owners without destinations
-// are missing. It does not check access, so callers must have resolved the owners.
+// ForOwners returns the destinations of several owners by owner, oldest first, with bank data masked. Owners without
+// destinations are not in the map. It does not check access: callers must have checked that they may read the owners.
 func ForOwners(ctx context.Context, tx *db.Tx, owners []string) (map[string][]Destination, error) {
 	return selectFor(ctx, tx, owners)
 }
 
-// List returns the destinations of an owner that the principal may act for, masked.
+// List returns the destinations of an owner for whom the principal may act, with bank data masked.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string) ([]Destination, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)
 	if err != nil {
@@ -386,7 +387,8 @@ func List(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID string)
 	return all[owner.ID], err
 }
 
-// Get returns one destination of an owner that the principal may act for, masked, or apierr.NotFoundErr.
+// Get returns one destination of an owner for whom the principal may act, with bank data masked, or
+// apierr.NotFoundErr.
 func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id string) (Destination, error) {
 	own, err := List(ctx, tx, by, ownerID)
 	if err != nil {
@@ -400,8 +402,8 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, ownerID, id stri
 	return Destination{}, apierr.NotFoundErr
 }
 
-// Reveal decrypts the bank data of a destination, for a payment or for its owner. d may be a stored snapshot. The
-// descriptor of a wallet stays masked.
+// Reveal decrypts the bank data of a destination, for a payment or for the destination's owner. d may be a stored
+// snapshot. The descriptor of a wallet stays masked.
 func Reveal(s *identity.Sealer, d Destination) (json.RawMessage, error) {
 	if d.Kind == Crypto {
 		return d.Data, nil
@@ -409,8 +411,8 @@ func Reveal(s *identity.Sealer, d Destination) (json.RawMessage, error) {
 	return s.Open(sealedAt(d), d.Sealed)
 }
 
-// Required returns the required fields of a destination in a currency, for an owner that the principal may act for:
-// the same rules that Create and Update apply. It returns ErrCurrency for an unknown currency.
+// Required returns the required fields of a destination in a currency, for an owner for whom the principal may act.
+// [Create] and [Update] apply the same rules. Required returns ErrCurrency for an unknown currency.
 func Required(ctx context.Context, tx *db.Tx, setup Setup, by identity.Principal, ownerID,
 	currency string) (Requirement, error) {
 	owner, err := payee.Owner(ctx, tx, by, ownerID)

@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Requirement has the required fields of a destination in a currency and country.
+// Requirement lists the required fields of a destination in a currency and country.
 type Requirement struct {
 	Currency string  `json:"currency"`
 	Country  string  `json:"country"`
@@ -34,45 +34,45 @@ type Field struct {
 	Type      string      `json:"type"` // text, select, email, phone, group
 	Required  bool        `json:"required"`
 	MinLength int         `json:"min_length,omitempty"`
-	MaxLength int         `json:"max_length,omitempty"` // maximum length; 0 if the pattern alone limits it
+	MaxLength int         `json:"max_length,omitempty"` // 0 if only the pattern limits the length
 	Pattern   string      `json:"pattern,omitempty"`
 	Example   string      `json:"example,omitempty"`
 	Options   []Option    `json:"options,omitempty"`    // choices of a select field
-	DependsOn *Dependency `json:"depends_on,omitempty"` // the field is required only if another member has this value
-	OneOf     string      `json:"one_of,omitempty"`     // exactly one of the fields with this value is required
+	DependsOn *Dependency `json:"depends_on,omitempty"` // if set, the field depends on another member's value
+	OneOf     string      `json:"one_of,omitempty"`     // exactly one of the fields with the same value here is required
 	Checksum  string      `json:"checksum,omitempty"`
 	Rail      string      `json:"rail"`
-	Fields    []Field     `json:"fields,omitempty"` // members of a group, which is an object
+	Fields    []Field     `json:"fields,omitempty"` // members of a group, whose value is an object
 }
 
-// Option is one choice of a select field.
+// Option is one of the choices of a select field.
 type Option struct {
 	Value string `json:"value"`
 	Label string `json:"label"`
 }
 
-// Dependency names the member and its value that make a field apply.
+// Dependency names a member, and the value of it for which a field is required.
 type Dependency struct {
 	Field string `json:"field"`
 	Value string `json:"value"`
 }
 
-// account is one format of bank accounts, with the compiled checks of its fields.
+// account is a format of bank accounts, with the compiled checks of its fields.
 type account struct {
 	*country.BankAccount
-	scheme string // first word of the rail's name, which selects one of several rails
+	scheme string // first word of the rail's name; selects one of several rails
 	fields []field
 }
 
-// field is a Field with its compiled checks.
+// field is a [Field] with its compiled checks.
 type field struct {
 	Field
 	source country.Field
-	code   string // error code for a wrong value
+	code   string // error code for an invalid value
 	group  []field
 }
 
-// accounts has the bank accounts of all countries, by their entry in the registry.
+// accounts returns the compiled bank account formats of all countries, by their entry in package country.
 var accounts = sync.OnceValue(func() map[*country.BankAccount]*account {
 	all := map[*country.BankAccount]*account{}
 	for _, code := range append(country.Codes(), country.EuroArea) {
@@ -100,8 +100,8 @@ func newAccount(b *country.BankAccount) *account {
 	return a
 }
 
-// SchemeName returns the name of the scheme by which a bank account is paid, such as "ACH" or "SEPA CT". A scheme that
-// the country's entry does not have is returned as it is.
+// SchemeName returns the name of the payment scheme of a bank account, such as "ACH" or "SEPA CT". If the country's
+// entry does not list the scheme, SchemeName returns the scheme's code.
 func SchemeName(d Destination) string {
 	for _, code := range []string{d.Country, country.EuroArea} {
 		entry := country.Entry(code)
@@ -118,13 +118,13 @@ func SchemeName(d Destination) string {
 	return d.Scheme
 }
 
-// text is a required field without check digits, which every country has.
+// text returns a required text field without check digits, as every country has.
 func (a *account) text(key, label, pattern, example string) field {
 	return a.field(country.Field{Key: key, Label: label, Required: true, Example: example,
 		Pattern: &country.Pattern{Regexp: regexp.MustCompile(pattern)}})
 }
 
-// address returns the account holder's address field, which some countries require.
+// address returns the field for the account holder's address, which some countries require.
 func (a *account) address(key string, required bool) field {
 	f := field{Field: Field{Key: key, Label: "Address of the account holder", Type: "group", Required: required,
 		Rail: a.Rail}}
@@ -176,7 +176,8 @@ func (a *account) field(source country.Field) field {
 	return field{Field: f, source: source, code: code}
 }
 
-// lengths returns the least and most characters that a pattern matches; most is 0 without an upper limit.
+// lengths returns the minimum and maximum number of characters that a pattern matches. most is 0 if there is no
+// maximum.
 func lengths(pattern string) (least, most int) {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -232,7 +233,7 @@ func span(re *syntax.Regexp) (least, most int) {
 	}
 }
 
-// lookup returns the kinds of bank accounts in a currency: the country's own, or those of the euro area.
+// lookup returns the formats of bank accounts for a currency: those of the country itself, or those of the euro area.
 func lookup(currency, code string) ([]*account, error) {
 	if code == "" {
 		return nil, ErrProfile
@@ -247,7 +248,7 @@ func lookup(currency, code string) ([]*account, error) {
 	return found, nil
 }
 
-// Countries returns the countries, sorted, in which a payee can have a bank account in a currency.
+// Countries returns a sorted list of the countries in which a payee can have a bank account in a currency.
 func Countries(currency money.Asset) []string {
 	return slices.DeleteFunc(country.Codes(), func(code string) bool {
 		return len(country.BankAccounts(string(currency),
@@ -256,8 +257,8 @@ func Countries(currency money.Asset) []string {
 }
 
 // Fields returns the members of distribution_data for a currency in a country. In a country with several rails, the
-// member "rail" selects one (the first by default), and the members of each depend on it. It returns ErrCurrency for
-// an unknown pair and ErrProfile for an empty country.
+// member "rail" selects one (by default the first), and the other members depend on it. Fields returns ErrCurrency
+// for an unsupported pair, and ErrProfile if the country is empty.
 func Fields(currency, code string) (Requirement, error) {
 	rows, err := lookup(currency, code)
 	if err != nil {
@@ -278,7 +279,7 @@ func Fields(currency, code string) (Requirement, error) {
 	for i, r := range rows {
 		for j, f := range r.fields {
 			if j < 2 && i > 0 {
-				continue // all rails share the account holder
+				continue // all rails have the same field for the account holder
 			}
 			if j >= 2 {
 				f.DependsOn = &Dependency{"rail", r.scheme}
@@ -289,11 +290,11 @@ func Fields(currency, code string) (Requirement, error) {
 	return answer, nil
 }
 
-// base is the JSON pointer of distribution_data in a body.
+// base is the JSON pointer of distribution_data in a request body.
 const base = "/distribution_data"
 
-// checkFiat validates bank details by the rules of the owner's country. It returns the destination with masked data,
-// and the normalized details to encrypt.
+// checkFiat validates bank data by the rules of the owner's country. It returns the destination with masked data, and
+// the normalized data to encrypt.
 func checkFiat(d Destination, members map[string]any, code string) (Destination, []byte, error) {
 	rows, err := lookup(string(d.Symbol), code)
 	if errors.Is(err, ErrCurrency) {
@@ -335,12 +336,12 @@ func checkFiat(d Destination, members map[string]any, code string) (Destination,
 	return d, full, err
 }
 
-// quote returns the beginning of a problem's message: the country, the currency and the name of the field.
+// quote returns the beginning of a problem's message, which names the country, the currency and the field.
 func (a *account) quote(f Field) string {
 	return fmt.Sprintf("%s %s (%s): %s", a.Country.Code, a.Currency, a.Rail, f.Label)
 }
 
-// validate checks each field separately and returns the values in normal spelling.
+// validate checks each field separately and returns the values in their normal form.
 func (a *account) validate(problems *apierr.List, at string, fields []field, members map[string]any) map[string]any {
 	clean := make(map[string]any, len(fields))
 	for _, f := range fields {
@@ -425,7 +426,7 @@ func (a *account) mismatch(f Field) string {
 	return b.String()
 }
 
-// maxValue is the longest value that is matched.
+// maxValue is the maximum length of a value that is matched against a pattern.
 const maxValue = 512
 
 var (
@@ -433,8 +434,8 @@ var (
 	noMarks = strings.NewReplacer(" ", "", "-", "", ".", "", "/", "", "\u00a0", "", "\u2011", "", "\u2013", "")
 )
 
-// spell returns the value in the spelling that the field requires: unchanged, in capitals without spaces, or
-// completed by a rule of the country.
+// spell returns a value in the form that the field requires: unchanged, in capitals without spaces, or completed by a
+// rule of the country. It also reports whether the value is valid.
 func (a *account) spell(f field, value string) (string, bool) {
 	value = strings.TrimSpace(norm.NFC.String(value))
 	if len(value) > maxValue || !utf8.ValidString(value) || strings.ContainsFunc(value, identity.Unprintable) {
@@ -453,8 +454,8 @@ func (a *account) spell(f field, value string) (string, bool) {
 	return "", false
 }
 
-// checkAll verifies check digits, which may depend on other fields. While other problems exist, it omits the checks
-// that need a field without a valid value.
+// checkAll verifies check digits, which may depend on several fields. If there are already problems, it omits checks
+// that depend on a field without a valid value.
 func (a *account) checkAll(problems *apierr.List, clean map[string]any) {
 	complete, absent := problems.Empty(), false
 	get := func(key string) string {
@@ -474,7 +475,7 @@ func (a *account) checkAll(problems *apierr.List, clean map[string]any) {
 	}
 }
 
-// checkExactlyOne reports a problem at the last of some fields unless exactly one of them has a value.
+// checkExactlyOne adds a problem, at the last of a group of fields, unless exactly one of them has a value.
 func (a *account) checkExactlyOne(problems *apierr.List, last Field, get func(string) string) {
 	given := 0
 	others := []string{}
@@ -494,7 +495,7 @@ func (a *account) checkExactlyOne(problems *apierr.List, last Field, get func(st
 	}
 }
 
-// wrong describes why an algorithm refuses a value.
+// wrong describes why a check-digit algorithm rejects a value.
 func wrong(check, value string) string {
 	switch check {
 	case "pix_key":
@@ -511,7 +512,7 @@ func wrong(check, value string) string {
 	return "has a wrong check digit. Check it for a mistyped character."
 }
 
-// text returns a member that is a string.
+// text returns a member that must be a string.
 func text(problems *apierr.List, members map[string]any, key string, required bool) string {
 	value, there := members[key]
 	s, ok := value.(string)
@@ -530,7 +531,7 @@ func text(problems *apierr.List, members map[string]any, key string, required bo
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// refuseUnknown adds a problem for each unknown member, so that a misspelled one is not ignored.
+// refuseUnknown adds a problem for each unknown member, so that misspelled names are not ignored.
 func refuseUnknown(problems *apierr.List, at string, members map[string]any, known ...string) {
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, key) && members[key] != nil {
@@ -544,11 +545,12 @@ func refuseUnknown(problems *apierr.List, at string, members map[string]any, kno
 	}
 }
 
-// open has the names of members that are not masked, because they do not identify an account.
+// open contains the names of members that are not masked because they do not identify an account.
 const open = " account_holder_name account_holder_type account_type bic bank_code bank_name branch_code sort_code " +
 	"routing_number bsb ifsc institution_number transit_number pix_key_type id_type purpose_code channel "
 
-// mask returns the members with only the last four characters of identifying values, and nothing of addresses.
+// mask returns a copy of the members in which identifying values show only their last four characters, and addresses
+// show nothing.
 func mask(clean map[string]any) map[string]any {
 	masked := make(map[string]any, len(clean))
 	for key, value := range clean {

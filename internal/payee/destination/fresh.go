@@ -11,27 +11,29 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// A payee can give an extended public key or an output descriptor of their Bitcoin wallet instead of an address. Each
-// payment then goes to the next address of the wallet, so that nobody can read one payment's history from another's
-// address. The text is encrypted. The first address is shown, so that the payee can compare it with the wallet.
+// A payee can give an extended public key or an output descriptor of a Bitcoin wallet instead of an address. Each
+// payment then goes to the next address of the wallet, so that one payment's address does not reveal other payments.
+// The key or descriptor is encrypted. The wallet's first address is shown, so that the payee can compare it with the
+// wallet.
 
-// GapLimit is the number of addresses without a confirmed payment that may follow the last one with a payment. Wallets
-// do not look further.
+// GapLimit is the maximum number of addresses that may follow a wallet's last address with a confirmed payment.
+// Wallets do not search for payments beyond it.
 const GapLimit = 20
 
-// ErrGap reports that a payment must wait until another payment to the same wallet is confirmed.
+// ErrGap means that a payment must wait until another payment to the same wallet is confirmed.
 var ErrGap = errors.New("destination: too many addresses of this wallet have not received a payment yet")
 
-// DescriptorKey is the member of distribution_data with an extended public key or an output descriptor.
+// DescriptorKey is the member of distribution_data that contains an extended public key or an output descriptor.
 const DescriptorKey = "descriptor"
 
-// maxDescriptor is greater than the length of a descriptor with one key.
+// maxDescriptor is longer than any descriptor with one key.
 const maxDescriptor = 400
 
-// Fresh reports whether each payment goes to an address of its own. The destination's address is then the first one.
+// Fresh reports whether each payment to the destination goes to a new address of a wallet. The Address field is then
+// the wallet's first address.
 func (d Destination) Fresh() bool { return d.Kind == Crypto && d.Sealed != "" }
 
-// AddressOwner identifies the payment that an address is for, as its output does.
+// AddressOwner identifies the payment for which an address is used.
 type AddressOwner struct{ CompanyID, PayrollID, PaymentID string }
 
 // FirstAddress returns the first address of the wallet of an extended public key or output descriptor. Payees compare
@@ -44,10 +46,10 @@ func (s Setup) FirstAddress(descriptor string) (string, error) {
 	return r.Address(0)
 }
 
-// ForPayment returns destinations with the addresses that one payment uses. A destination that is fresh gets the next
-// address of its wallet; the same payment always gets the same one, however often it is tried. It returns ErrGap if
-// GapLimit does not allow another address now. Transactions that take an address concurrently fail but one, and run
-// again.
+// ForPayment returns destinations with the addresses to use for one payment. A destination for which
+// [Destination.Fresh] is true gets the next address of its wallet; repeated calls for the same payment return the
+// same address. ForPayment returns ErrGap if GapLimit does not permit another address now. If transactions take an
+// address of a wallet concurrently, all but one fail and run again.
 func (s Setup) ForPayment(ctx context.Context, tx *db.Tx, of AddressOwner, to []Destination) ([]Destination, error) {
 	to = slices.Clone(to)
 	for i := range to {
@@ -66,13 +68,13 @@ func (s Setup) ForPayment(ctx context.Context, tx *db.Tx, of AddressOwner, to []
 	return to, nil
 }
 
-// ReturnAddresses makes the addresses of a payment available again that no output of it was paid to, so that payments
-// that never leave do not use up GapLimit.
+// ReturnAddresses frees the addresses of a payment that none of its outputs used, so that payments that are never
+// sent do not use up GapLimit.
 func ReturnAddresses(ctx context.Context, tx *db.Tx, of AddressOwner) error {
 	return deleteUnusedAddresses(ctx, tx, of)
 }
 
-// receiver returns the wallet of a fresh destination.
+// receiver returns the wallet of a destination for which [Destination.Fresh] is true.
 func (s Setup) receiver(d Destination) (*bitcoin.Receiver, error) {
 	if s.Sealer == nil {
 		return nil, errors.New("destination: Setup.Sealer is required")
@@ -84,7 +86,8 @@ func (s Setup) receiver(d Destination) (*bitcoin.Receiver, error) {
 	return bitcoin.ParseReceiver(string(text), s.BitcoinNetwork)
 }
 
-// assign returns the address of a payment at a destination, and assigns the wallet's next one if it has none.
+// assign returns the address of a payment at a destination. If the payment has none, assign assigns the next address
+// of the wallet.
 func (s Setup) assign(ctx context.Context, tx *db.Tx, of AddressOwner, id string, r *bitcoin.Receiver) (string, error) {
 	address, err := selectAddress(ctx, tx, of, id, r.ID())
 	if err != nil || address != "" {
@@ -110,7 +113,8 @@ func (s Setup) assign(ctx context.Context, tx *db.Tx, of AddressOwner, id string
 	return address, insertAddress(ctx, tx, of, id, r.ID(), next, address)
 }
 
-// seal encrypts the plaintext of a destination: bank data, or the descriptor of a wallet; nil is nothing.
+// seal encrypts the plaintext of a destination: bank data, or the descriptor of a wallet. If clean is nil, nothing is
+// stored.
 func (s Setup) seal(d *Destination, clean []byte) (err error) {
 	if d.Sealed = ""; clean != nil {
 		d.Sealed, err = s.Sealer.Seal(sealedAt(*d), clean)

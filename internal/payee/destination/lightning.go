@@ -8,19 +8,20 @@ import (
 	"github.com/stipend/stipend/internal/lightning"
 )
 
-// A payee can be paid over Lightning: at a Lightning address, whose server is asked for an invoice for each payment, or
-// by one BOLT 11 invoice, which is paid once. The invoice has no amount, or exactly the one of the payment.
+// A payee can be paid over Lightning in two ways: at a Lightning address, whose server is asked for an invoice for
+// each payment, or by a BOLT 11 invoice, which is paid once. Such an invoice has no amount, or exactly that of the
+// payment.
 
 var errExpired = apierr.New(apierr.Invalid, "address_invalid",
 	"This invoice has expired. Create one in the wallet that is valid until the payment, or give a Lightning address.")
 
-// Members of distribution_data of a destination over Lightning.
+// Members of distribution_data for a destination over Lightning.
 const (
 	lightningAddressKey = "lightning_address"
 	lightningInvoiceKey = "lightning_invoice"
 )
 
-// maxInvoice is greater than the length of an invoice of any wallet.
+// maxInvoice is longer than the invoices of any wallet.
 const maxInvoice = 2000
 
 var lightningFields = []Field{
@@ -30,7 +31,7 @@ var lightningFields = []Field{
 		MaxLength: maxInvoice, Rail: RailLightning},
 }
 
-// overLightning reports whether data names a destination over Lightning.
+// overLightning reports whether distribution_data describes a destination over Lightning.
 func overLightning(members map[string]any) bool {
 	return members[lightningAddressKey] != nil || members[lightningInvoiceKey] != nil
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// A company can ask a payee where to be paid, at most once a day. A payee with an account gets a reminder. A payee
-// without one gets a link by mail. What is entered at the link is stored once the payee has entered a code from a
-// second mail to the same address, and then the link no longer works. The change follows the rules of any other:
-// events, mails and cool-down.
+// A company can ask a payee for a destination at most once a day. A payee with an account gets a reminder. A payee
+// without an account gets a link by mail. A destination entered at the link is stored after the payee enters a code
+// from a second mail to the same address; after that, the link no longer works. The change has the effects of any
+// other change: events, mails and the cool-down.
 
-// The lifetimes of a link and of a code, the time between two requests, and the numbers of codes that a link sends and
-// of attempts to enter one.
+// Lifetimes of a link and of a code, the minimum time between two requests, and the maximum numbers of codes that a
+// link sends and of attempts to enter a code.
 const (
 	RequestLife   = 7 * 24 * time.Hour
 	CodeLife      = 15 * time.Minute
 	requestPeriod = 24 * time.Hour
-	resultLife    = time.Hour // a used link shows the check of the account for this time
+	resultLife    = time.Hour // how long a used link shows the check of the account
 	maxCodes      = 5
 	maxAttempts   = 5
 )
 
-// Errors returned to callers.
+// Errors that callers receive.
 var (
 	ErrAsked = apierr.New(apierr.Conflict, "already_asked",
 		"This payee was asked within the last 24 hours. Try again tomorrow.")
@@ -43,13 +43,13 @@ var (
 		"Too many codes were requested or entered. Ask the company for a new link.")
 )
 
-// Request is a request to a payee without an account, found by its link.
+// Request is a request to a payee without an account, as found by its link.
 type Request struct {
 	CompanyID, CompanyName string
 	Owner                  payee.Payee
 	Expires                time.Time
-	Now                    *Destination // the destination that the entered one replaces; nil if there is none
-	Entered                bool         // details were entered and wait for the code
+	Now                    *Destination // the destination that the entered one will replace; nil if there is none
+	Entered                bool         // the payee has entered a destination that waits for the code
 
 	draft, code  string
 	codeExpires  time.Time
@@ -57,14 +57,14 @@ type Request struct {
 	digest       string
 }
 
-// principal returns the credential that a used link is recorded as.
+// principal returns the principal under which a change through the link is recorded.
 func (r Request) principal() identity.Principal {
 	return identity.Principal{Kind: identity.KindLink, CompanyID: r.CompanyID}
 }
 
-// Ask mails a payee of the principal's company that a destination, or another one, is needed. It returns ErrAsked for a
-// payee who was asked within a day, ErrNoEmail for one without an email address, and ErrManaged for a user of the
-// company.
+// Ask mails a payee of the principal's company that a destination, or another one, is needed. It returns ErrAsked for
+// a payee who was already asked within a day, ErrNoEmail for a payee without an email address, and ErrManaged for a
+// user whom the company manages.
 func Ask(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Principal, recipientID string) error {
 	companyID, err := by.Company("")
 	if err != nil {
@@ -113,8 +113,8 @@ func Ask(ctx context.Context, tx *db.Tx, s *identity.Sealer, by identity.Princip
 	return mail.Enqueue(ctx, tx, m)
 }
 
-// FindRequest returns the request of a link. It returns apierr.NotFoundErr for a link that is unknown, used, replaced
-// or expired.
+// FindRequest returns the request that belongs to a link. It returns apierr.NotFoundErr for a link that is unknown,
+// used, replaced or expired.
 func FindRequest(ctx context.Context, tx *db.Tx, token string) (Request, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -144,13 +144,13 @@ func FindRequest(ctx context.Context, tx *db.Tx, token string) (Request, error) 
 	return r, err
 }
 
-// Check returns the error that Create would return for a destination of the payee.
+// Check returns the error that [Create] would return for a destination of the payee. It stores nothing.
 func (r Request) Check(ctx context.Context, tx *db.Tx, setup Setup, symbol string, data []byte) error {
 	return Check(ctx, tx, setup, r.principal(), CreateParams{OwnerID: r.Owner.ID, Symbol: symbol, Data: data})
 }
 
-// Enter checks the destination that a payee entered at their link, stores it sealed, and mails a code. It returns the
-// errors of Create, and ErrCodes after too many codes.
+// Enter checks the destination that a payee entered at the link, stores it encrypted, and mails a code. It returns
+// the errors of [Create], and ErrCodes if too many codes were sent.
 func (r Request) Enter(ctx context.Context, tx *db.Tx, setup Setup, symbol string, data []byte) error {
 	if err := r.Check(ctx, tx, setup, symbol, data); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (r Request) draftAt() identity.SealContext {
 
 func (r Request) codeDigest(code string) string { return identity.Digest(r.digest + "/" + code) }
 
-// Confirm stores the entered destination if the code is right, and uses up the link. It returns ok false for a wrong or
+// Confirm stores the entered destination and ends the link if the code is right. It returns false for a wrong or
 // expired code, which counts as an attempt, and ErrCodes after too many attempts.
 func (r Request) Confirm(ctx context.Context, tx *db.Tx, setup Setup, code string) (ok bool, err error) {
 	if err := countAttempt(ctx, tx, r); err != nil {
@@ -209,8 +209,8 @@ func (r Request) Confirm(ctx context.Context, tx *db.Tx, setup Setup, code strin
 	return err == nil, err
 }
 
-// FindSaved returns the destination that a payee entered at a link, for an hour after its use, with the check of the
-// account. It returns apierr.NotFoundErr for another link.
+// FindSaved returns the destination that a payee entered at a link, with the check of the account, for an hour after
+// the link was used. It returns apierr.NotFoundErr for any other link.
 func FindSaved(ctx context.Context, tx *db.Tx, token string) (Destination, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -223,7 +223,7 @@ func FindSaved(ctx context.Context, tx *db.Tx, token string) (Destination, error
 	return find(ctx, tx, owner, id)
 }
 
-// Checked reports whether a check of a destination's account is expected or was made.
+// Checked reports whether a destination's account was checked or will be.
 func (s Checks) Checked(d Destination) bool { return d.Check != nil || d.Kind == Fiat && s.checks(d) }
 
 // splitDraft returns the currency and the data of a stored draft.
@@ -241,5 +241,5 @@ func (r Request) Required(setup Setup, currency string) (Requirement, error) {
 	return setup.RequiredIn(currency, r.Owner.Country)
 }
 
-// ForgetRequests deletes entered details that were not confirmed in time. It runs periodically.
+// ForgetRequests deletes entered destinations that were not confirmed in time. It runs periodically.
 func ForgetRequests(ctx context.Context, d *db.DB) error { return d.Write(ctx, deleteDrafts) }

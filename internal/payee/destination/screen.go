@@ -19,7 +19,8 @@ type Screening struct {
 	sealer *identity.Sealer
 }
 
-// NewScreening returns a Screening. It returns an error if a dependency is missing: without lists nobody can be paid.
+// NewScreening returns a Screening. It returns an error if an argument is nil, because nobody may be paid without
+// screening.
 func NewScreening(lists *screening.Screener, sealer *identity.Sealer) (Screening, error) {
 	if lists == nil || sealer == nil {
 		return Screening{}, errors.New("screening of payees needs sanctions lists and the sealer of bank data")
@@ -33,12 +34,12 @@ type ScreeningSubject struct {
 	To []Destination
 }
 
-// screenLater is the delay of a screening while there is no current list.
+// screenLater is the time after which a screening is retried if there is no current list.
 const screenLater = 10 * time.Minute
 
-// Screen returns the IDs that are blocked: payees who must not be paid, and the company itself if it must not pay. A
-// payee is blocked if their name, the holder of their bank account or their address matches a list and staff has not
-// cleared the match. Without a current list it returns screening.ErrUnavailable.
+// Screen returns the IDs that are blocked: payees who must not be paid, and the company's own ID if the company must
+// not pay. A payee is blocked if their name, the holder of their bank account or their address matches a list and
+// staff have not cleared the match. Screen returns screening.ErrUnavailable if there is no current list.
 func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string,
 	all []ScreeningSubject) (held map[string]bool, err error) {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
@@ -57,8 +58,8 @@ func (s Screening) Screen(ctx context.Context, tx *db.Tx, companyID string,
 	return s.lists.Screen(ctx, tx, companyID, subjects)
 }
 
-// ScreenPerson reports whether a person must not be paid on their own account, outside of any company's payroll. Their
-// matches are stored under their own ID as the company.
+// ScreenPerson reports whether nothing may be paid to a person's own account, outside of any company's payroll.
+// Matches are stored with the person's ID in place of a company's.
 func (s Screening) ScreenPerson(ctx context.Context, tx *db.Tx, who ScreeningSubject) (bool, error) {
 	subject, err := s.subject(who)
 	if err != nil {
@@ -96,7 +97,7 @@ func (s Screening) subject(w ScreeningSubject) (screening.Subject, error) {
 	return out, nil
 }
 
-// HandleScreen screens one payee (job recipient.screen) and suspends them on a hit.
+// HandleScreen is the handler of [payee.JobScreen]. It screens one payee, and suspends the payee if a list matches.
 func (s Screening) HandleScreen(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var payload payee.JobPayload
 	if err := j.Decode(&payload); err != nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// countIn adds one to the owner's number of destinations and locks the owner's row until the commit, so that
-// concurrent creations see each other. It returns ErrLimit if the number is at its maximum.
+// countIn adds one to the owner's number of destinations. It locks the owner's row until the commit, so that
+// concurrent transactions cannot exceed the limit together. It returns ErrLimit if the owner already has the maximum
+// number.
 func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int64, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO destination_owners (owner_id, destinations, version) VALUES ($1, 1, 1)
 		ON CONFLICT (owner_id) DO UPDATE SET destinations = destination_owners.destinations + 1,
@@ -28,15 +29,14 @@ func countIn(ctx context.Context, tx *db.Tx, ownerID string) (count, version int
 	return count, version, err
 }
 
-// queueUp locks the owner's row until the commit. Every change locks it before any destination, so changes cannot
-// deadlock.
+// queueUp locks the owner's row until the commit and returns the next version. Every change locks this row before it
+// locks any destination, so changes cannot deadlock.
 func queueUp(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
 	return own(tx.QueryRow(ctx,
 		"UPDATE destination_owners SET version = version + 1 WHERE owner_id = $1 RETURNING version", ownerID))
 }
 
-// countOut subtracts a removed destination from the owner's number of destinations and locks the owner's row, as
-// queueUp does.
+// countOut subtracts one from the owner's number of destinations. It locks the owner's row, as queueUp does.
 func countOut(ctx context.Context, tx *db.Tx, ownerID string) (version int64, err error) {
 	return own(tx.QueryRow(ctx, `UPDATE destination_owners SET destinations = destinations - 1, version = version + 1
 		WHERE owner_id = $1 AND destinations > 0 RETURNING version`, ownerID))
@@ -59,7 +59,7 @@ func insert(ctx context.Context, tx *db.Tx, d Destination) error {
 			d.Address, d.Sealed, string(d.Data), int64(d.Allocation), at, at}})
 }
 
-// setAllocation stores the part of a destination that was read, as old, after queueUp.
+// setAllocation stores the new part of a destination. The destination must have been read, as old, after queueUp.
 func setAllocation(ctx context.Context, tx *db.Tx, old, d Destination) error {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET allocation = $3, updated_at = $4, fixed_amount = $6,
 			fixed_currency = $7
@@ -72,7 +72,7 @@ func setAllocation(ctx context.Context, tx *db.Tx, old, d Destination) error {
 	return err
 }
 
-// replace stores the new data of a destination that was read after queueUp.
+// replace stores the new data of a destination, which must have been read after queueUp.
 func replace(ctx context.Context, tx *db.Tx, d Destination) error {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET kind = $3, symbol = $4, rail = $5, scheme = $6, country = $7,
 		network = $8,
@@ -87,7 +87,7 @@ func replace(ctx context.Context, tx *db.Tx, d Destination) error {
 	return err
 }
 
-// setCorrection stores the correction of a destination that was read after queueUp.
+// setCorrection stores a correction with a destination, which must have been read after queueUp.
 func setCorrection(ctx context.Context, tx *db.Tx, d Destination, c Correction, companyID string) error {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -102,13 +102,13 @@ func setCorrection(ctx context.Context, tx *db.Tx, d Destination, c Correction, 
 	return err
 }
 
-// correctionFor returns the company whose payment led to a destination's correction, or the user whose income it was.
+// correctionFor returns the company whose payment led to a destination's correction, or the user whose income did.
 func correctionFor(ctx context.Context, tx *db.Tx, d Destination) (id string, err error) {
 	return id, tx.QueryRow(ctx, "SELECT correction_for FROM destinations WHERE owner_id = $1 AND destination_id = $2",
 		d.OwnerID, d.ID).Scan(&id)
 }
 
-// setCheck stores the check of a destination, unless its data has changed, and reports whether it did.
+// setCheck stores the check of a destination, unless the destination's data has changed, and reports whether it did.
 func setCheck(ctx context.Context, tx *db.Tx, d Destination, check string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $4
 		WHERE owner_id = $1 AND destination_id = $2 AND SUBSTR(sealed, 13, 16) = $3`, d.OwnerID, d.ID,
@@ -116,7 +116,8 @@ func setCheck(ctx context.Context, tx *db.Tx, d Destination, check string) (bool
 	return n == 1, err
 }
 
-// changeCheck stores the check of a destination, unless its data or its check has changed, and reports whether it did.
+// changeCheck stores the check of a destination, unless the destination's data or check has changed, and reports
+// whether it did.
 func changeCheck(ctx context.Context, tx *db.Tx, d Destination, was, check string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE destinations SET account_check = $5
 		WHERE owner_id = $1 AND destination_id = $2 AND SUBSTR(sealed, 13, 16) = $3 AND account_check = $4`, d.OwnerID,
@@ -124,15 +125,16 @@ func changeCheck(ctx context.Context, tx *db.Tx, d Destination, was, check strin
 	return n == 1, err
 }
 
-// checked returns the owners of destinations whose names were compared with those of the accounts' holders.
+// checked returns the owners of destinations for which a bank compared the payee's name with that of the account
+// holder.
 func checked(ctx context.Context, tx *db.Tx) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations
 		WHERE account_check LIKE '%"verification_of_payee"%' ORDER BY owner_id`)
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// asked returns the IDs of payees with corrections after payments of a company that wait for the company: those of
-// recipients without a login, and those that a payee rejected.
+// asked returns the IDs of payees with corrections on which a company must act after its own payments: corrections of
+// recipients without a login, and corrections that the payee disputes.
 func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT DISTINCT owner_id FROM destinations WHERE correction_for = $1
 		AND correction_for <> '' AND (owner_id LIKE 'rec%' OR correction LIKE '%"disputed":%')
@@ -140,7 +142,7 @@ func asked(ctx context.Context, tx *db.Tx, companyID string, limit int) ([]strin
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// remove deletes a destination, if it takes no part of the payments.
+// remove deletes a destination unless it receives a part of payments.
 func remove(ctx context.Context, tx *db.Tx, ownerID, id string) error {
 	n, err := tx.Exec(ctx, `DELETE FROM destinations WHERE owner_id = $1 AND destination_id = $2 AND allocation = 0
 		AND fixed_amount = 0`, ownerID, id)
@@ -183,7 +185,7 @@ func selectChanges(ctx context.Context, tx *db.Tx, ownerID string, page db.Page)
 	})
 }
 
-// markMoved stores the present time as that of the latest change of the destinations used for payments. The caller
+// markMoved stores the current time as the time at which the destinations used for payments last changed. The caller
 // must hold the owner's lock.
 func markMoved(ctx context.Context, tx *db.Tx, ownerID string) error {
 	_, err := tx.Exec(ctx, "UPDATE destination_owners SET destination_changed_at = $2 WHERE owner_id = $1", ownerID,
@@ -230,11 +232,11 @@ func selectFor(ctx context.Context, tx *db.Tx, owners []string) (map[string][]De
 	})
 }
 
-// Shared is another payee of a company whose destination has the same address.
+// Shared describes another payee of a company who has a destination with the same address.
 type Shared struct{ DestinationID, RecipientID, Name string }
 
-// SharedAddresses returns the payees without an account of a company, other than the owner, that are paid at an address
-// of the owner. The company must be allowed to see the owner's destinations.
+// SharedAddresses returns a company's payees without an account, other than the owner, who are paid at an address of
+// the owner. The company must be allowed to see the owner's destinations.
 func SharedAddresses(ctx context.Context, tx *db.Tx, companyID, ownerID string) ([]Shared, error) {
 	rows, err := tx.Query(ctx, `SELECT d.destination_id, r.recipient_id, r.name FROM destinations d
 		JOIN destinations o ON o.address = d.address AND o.owner_id <> d.owner_id
@@ -246,7 +248,7 @@ func SharedAddresses(ctx context.Context, tx *db.Tx, companyID, ownerID string) 
 	})
 }
 
-// selectAddress returns the address of a payment at a destination, or "".
+// selectAddress returns the address that a payment uses at a destination, or "" if there is none.
 func selectAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet string) (address string, err error) {
 	err = tx.QueryRow(ctx, `SELECT address FROM destination_addresses WHERE company_id = $1 AND payment_id = $2
 		AND destination_id = $3 AND wallet_id = $4`, of.CompanyID, of.PaymentID, id, wallet).Scan(&address)
@@ -256,8 +258,8 @@ func selectAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet s
 	return address, err
 }
 
-// lastPositions returns the position of the last assigned address of a wallet, and of the last one with a confirmed
-// payment; -1 for none.
+// lastPositions returns the position of a wallet's last assigned address, and of its last address with a confirmed
+// payment. A position is -1 if there is no such address.
 func lastPositions(ctx context.Context, tx *db.Tx, wallet string) (last, paid int64, err error) {
 	if err = tx.QueryRow(ctx, "SELECT COALESCE(MAX(position), -1) FROM destination_addresses WHERE wallet_id = $1",
 		wallet).Scan(&last); err != nil {
@@ -274,8 +276,8 @@ func lastPositions(ctx context.Context, tx *db.Tx, wallet string) (last, paid in
 	return last, paid, err
 }
 
-// insertAddress assigns an address to a payment. The primary key lets only one of two concurrent transactions take a
-// position.
+// insertAddress assigns an address to a payment. The primary key ensures that of two concurrent transactions only one
+// takes a position.
 func insertAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet string, position int64,
 	address string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO destination_addresses (wallet_id, position, company_id, payroll_id, payment_id,
@@ -285,7 +287,7 @@ func insertAddress(ctx context.Context, tx *db.Tx, of AddressOwner, id, wallet s
 	return err
 }
 
-// deleteUnusedAddresses deletes the addresses of a payment to which it has no output.
+// deleteUnusedAddresses deletes the addresses assigned to a payment that none of its outputs uses.
 func deleteUnusedAddresses(ctx context.Context, tx *db.Tx, of AddressOwner) error {
 	_, err := tx.Exec(ctx, `DELETE FROM destination_addresses WHERE company_id = $1 AND payment_id = $2 AND payroll_id = $3
 		AND NOT EXISTS (SELECT 1 FROM outputs o WHERE o.company_id = destination_addresses.company_id
@@ -294,7 +296,7 @@ func deleteUnusedAddresses(ctx context.Context, tx *db.Tx, of AddressOwner) erro
 	return err
 }
 
-// Erase deletes an owner's destinations. Payouts and the history keep them masked, under the owner's ID.
+// Erase deletes an owner's destinations. Payouts and the history keep masked copies under the owner's ID.
 func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
 	if _, err := tx.Exec(ctx, "UPDATE destination_owners SET destinations = 0, version = version + 1 WHERE owner_id = $1",
 		ownerID); err != nil {
@@ -304,14 +306,14 @@ func Erase(ctx context.Context, tx *db.Tx, ownerID string) error {
 	return err
 }
 
-// EraseRequest deletes a company's request to a payee, with the data that the payee entered.
+// EraseRequest deletes a company's request to a payee, including the data that the payee entered.
 func EraseRequest(ctx context.Context, tx *db.Tx, companyID, recipientID string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM destination_requests WHERE company_id = $1 AND recipient_id = $2", companyID,
 		recipientID)
 	return err
 }
 
-// upsertRequest stores a request to a payee. It returns ErrAsked if the last one is less than requestPeriod ago.
+// upsertRequest stores a request to a payee. It returns ErrAsked if the last request is less than requestPeriod ago.
 func upsertRequest(ctx context.Context, tx *db.Tx, companyID, recipientID, digest string, expires time.Time) error {
 	n, err := tx.Exec(ctx, `INSERT INTO destination_requests (company_id, recipient_id, token_digest, sent_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5)
@@ -340,7 +342,7 @@ func selectRequest(ctx context.Context, tx *db.Tx, digest string) (r Request, re
 	return r, recipientID, err
 }
 
-// setDraft stores entered details and the digest of their code.
+// setDraft stores an entered destination and the digest of its code.
 func setDraft(ctx context.Context, tx *db.Tx, r Request, draft, code string, expires time.Time) error {
 	n, err := tx.Exec(ctx, `UPDATE destination_requests SET draft = $4, code_digest = $5, code_expires_at = $6,
 			codes = codes + 1
@@ -363,7 +365,7 @@ func countAttempt(ctx context.Context, tx *db.Tx, r Request) error {
 	return err
 }
 
-// useRequest ends a link whose code was entered. It shows the check of the account for resultLife.
+// useRequest ends a link whose code was entered. The link shows the check of the account for resultLife.
 func useRequest(ctx context.Context, tx *db.Tx, r Request) error {
 	n, err := tx.Exec(ctx, `UPDATE destination_requests SET token_digest = '', draft = '', code_digest = '',
 			used_digest = token_digest, expires_at = $5
@@ -375,7 +377,7 @@ func useRequest(ctx context.Context, tx *db.Tx, r Request) error {
 	return err
 }
 
-// setUsed stores the destination that was entered at a used link.
+// setUsed stores the ID of the destination that was entered at a used link.
 func setUsed(ctx context.Context, tx *db.Tx, r Request, id string) error {
 	return tx.ExecOne(ctx, `UPDATE destination_requests SET used_id = $4
 		WHERE company_id = $1 AND recipient_id = $2 AND used_digest = $3`, r.CompanyID, r.Owner.ID, r.digest, id)
@@ -397,7 +399,7 @@ func deleteDrafts(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// AskedAt returns when payees of a company were last asked where to be paid.
+// AskedAt returns the times at which payees of a company were last asked for a destination, by payee.
 func AskedAt(ctx context.Context, tx *db.Tx, companyID string, ids []string) (map[string]time.Time, error) {
 	asked := map[string]time.Time{}
 	return asked, db.EachIn(ctx, tx, ids, `SELECT recipient_id, sent_at FROM destination_requests
@@ -410,7 +412,7 @@ func AskedAt(ctx context.Context, tx *db.Tx, companyID string, ids []string) (ma
 	})
 }
 
-// ReplacedByLink reports whether a destination of an owner was replaced through a link in a mail since a time.
+// ReplacedByLink reports whether a destination of an owner was replaced through a mailed link after a given time.
 func ReplacedByLink(ctx context.Context, tx *db.Tx, ownerID string, since time.Time) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM destination_changes
