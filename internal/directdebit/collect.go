@@ -20,8 +20,8 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// Apply applies what a bank reports about debits, each in its own transaction, and returns problems for staff. Facts
-// that were applied before have no effect.
+// Apply applies the facts that a bank reports about debits, each in its own transaction, and returns problems for
+// staff. A fact that was applied before has no effect.
 func (s *Collector) Apply(ctx context.Context, d *db.DB, facts []bank.DebitFact) (problems []string, err error) {
 	for _, f := range facts {
 		problem := ""
@@ -30,7 +30,7 @@ func (s *Collector) Apply(ctx context.Context, d *db.DB, facts []bank.DebitFact)
 			x, err := lockNumber(ctx, tx, f.Number)
 			if errors.Is(err, ErrNotFound) {
 				problem = bank.DebitReference(f.Number) + " is not a direct debit of this service"
-				if f.Outcome == bank.DebitRejected && f.Code == bank.CodeDay { // perhaps an earlier number of a debit
+				if f.Outcome == bank.DebitRejected && f.Code == bank.CodeDay { // may concern the former number of a debit
 					return nil
 				}
 				return pauseUnknown(ctx, tx, f)
@@ -49,7 +49,7 @@ func (s *Collector) Apply(ctx context.Context, d *db.DB, facts []bank.DebitFact)
 	return problems, nil
 }
 
-// pauseUnknown pauses payouts, and with them the sending of debits, when the bank has a debit that the database does
+// pauseUnknown pauses payouts, and thereby the sending of debits, when the bank has a debit that the database does
 // not contain: the database was restored from an older backup.
 func pauseUnknown(ctx context.Context, tx *db.Tx, f bank.DebitFact) error {
 	if why, err := payout.Paused(ctx, tx); err != nil || why != "" {
@@ -78,7 +78,7 @@ func (s *Service) apply(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFa
 		case f.Amount.Asset() != "" && f.Amount != x.Amount:
 			return fmt.Sprintf("%s: %s %s were credited, but the debit is of %s", x.Reference(), f.Amount, f.Amount.Asset(),
 				x.Amount), nil
-		case sent, x.State == Scheduled: // a bank that refused the day collected the debit nevertheless
+		case sent, x.State == Scheduled: // the bank had refused the due date, but collected nevertheless
 			return "", s.collected(ctx, tx, x)
 		case x.State == Failed || x.State == Cancelled:
 			return contradicts(), nil
@@ -86,7 +86,7 @@ func (s *Service) apply(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFa
 		return "", nil
 	case bank.DebitRejected:
 		if !sent {
-			if x.State == Failed || x.State == Returned || x.State == Scheduled { // refused before
+			if x.State == Failed || x.State == Returned || x.State == Scheduled { // the bank refused it before
 				return "", nil
 			}
 			return contradicts(), nil
@@ -112,8 +112,8 @@ func (s *Service) apply(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFa
 	return "", nil
 }
 
-// refusedDay reports whether a fact says that the bank refuses the file of a debit because of its due date, which the
-// bank can no longer meet: the file reached the bank too late.
+// refusedDay reports whether a fact states that the bank refuses the file of a debit because it can no longer meet
+// the due date: the file reached the bank too late.
 func (s *Service) refusedDay(x Debit, f bank.DebitFact, now time.Time) (bool, error) {
 	a, err := s.accountOf(x)
 	if err != nil || a.ByAPI() || f.Code != bank.CodeDay {
@@ -123,8 +123,8 @@ func (s *Service) refusedDay(x Debit, f bank.DebitFact, now time.Time) (bool, er
 	return due.Before(a.EarliestDue(now)), err
 }
 
-// writeAgain takes a debit out of its file, which the bank refused because of its day. The job that sends it gives it a
-// new number and a later due date, and announces it again.
+// writeAgain removes a debit from its file, which the bank refused because of the due date. The job that sends the
+// debit gives it a new number and a later due date, and announces it again.
 func (d *Debit) writeAgain(ctx context.Context, tx *db.Tx) error {
 	if err := unclaim(ctx, tx, *d); err != nil {
 		return err
@@ -136,13 +136,13 @@ func (d *Debit) writeAgain(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// credit posts the money that a debit brought to the account on hold.
+// credit posts the money of a debit to the account for money on hold.
 func (s *Service) credit(tx *db.Tx, x *Debit) error {
 	return x.post(tx, "collect", ledger.Debit(ledger.Bank, x.account, x.Amount),
 		ledger.Credit(ledger.HeldFunds, x.ID, x.Amount))
 }
 
-// collected credits a debit, and releases the part of it that is within the company's risk limit.
+// collected records that the bank credited a debit, and releases the part that is within the company's risk limit.
 func (s *Service) collected(ctx context.Context, tx *db.Tx, x *Debit) error {
 	a, err := s.accountOf(*x)
 	if err != nil {
@@ -178,8 +178,8 @@ func (s *Service) collected(ctx context.Context, tx *db.Tx, x *Debit) error {
 	return nil
 }
 
-// earlyRelease returns the part of a debit that can be used before its hold ends: what the company's risk limit leaves.
-// Of a debit that funds a payroll it is all or nothing.
+// earlyRelease returns the part of a debit that can be used before its hold ends: the unused part of the company's
+// risk limit. A debit that funds a payroll is released early only as a whole.
 func earlyRelease(ctx context.Context, tx *db.Tx, x *Debit) (money.Amount, error) {
 	zero := money.Zero(x.Amount.Asset())
 	limit, err := lockLimit(ctx, tx, x.CompanyID, x.Amount.Asset())
@@ -236,13 +236,13 @@ func (s *Collector) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	if company.Active() != nil || stopped[x.Amount.Asset()] || x.Reason == ReasonAmount {
 		x.enqueue(tx, jobRelease, tx.Now().Add(waitInterval))
-		return nil //nolint:nilerr // a frozen company waits
+		return nil //nolint:nilerr // waits while the company is frozen
 	}
 	heard, err := s.heard(ctx, tx, x)
 	if err != nil {
 		return err
 	}
-	if !heard { // a return may have come
+	if !heard { // a return may be on its way
 		x.enqueue(tx, jobRelease, tx.Now().Add(waitInterval))
 		if x.transferID != "" { // the bank is asked at once
 			x.checkAt = tx.Now()
@@ -269,8 +269,8 @@ func (s *Collector) release(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return x.informPayroll(ctx, tx, x.progress())
 }
 
-// heard reports whether a return of a debit within its hold would be known: its API answered a question
-// since, or the statements of the hold were read.
+// heard reports whether a return of a debit within its hold would be known: the bank's API has answered a question
+// about the debit since the hold ended, or the statements up to the end of the hold were read.
 func (s *Collector) heard(ctx context.Context, tx *db.Tx, x Debit) (bool, error) {
 	if x.transferID != "" {
 		return !x.checkedAt.Before(x.HeldUntil), nil
@@ -283,8 +283,9 @@ func (s *Collector) heard(ctx context.Context, tx *db.Tx, x Debit) (bool, error)
 	return day >= a.ReturnsStated(x.HeldUntil), err
 }
 
-// returned takes a debit out of the held money, the balance, and the rest as a debt of the company. A fee that the bank
-// took with it is the operator's, up to the fee that the account allows.
+// returned takes the amount of a returned debit from the held money, then from the balance; the rest becomes a debt
+// of the company. The operator pays a fee that the bank charged with the return, up to the fee that the account
+// permits.
 func (s *Service) returned(ctx context.Context, tx *db.Tx, x *Debit, f bank.DebitFact) (problem string, err error) {
 	a, err := s.accountOf(*x)
 	if err != nil {
@@ -300,7 +301,7 @@ func (s *Service) returned(ctx context.Context, tx *db.Tx, x *Debit, f bank.Debi
 			problem = fmt.Sprintf("%s: %s %s were taken back, but the debit is of %s", x.Reference(), f.Amount,
 				f.Amount.Asset(), x.Amount)
 		}
-		if fee.Sign() < 0 { // a part: nothing more is released until staff decide
+		if fee.Sign() < 0 { // only a part came back: nothing more is released until staff decide
 			if x.State == Collected && x.Reason != ReasonAmount {
 				err = x.advance(ctx, tx, Collected, ReasonAmount, f.Info)
 			}
@@ -310,7 +311,7 @@ func (s *Service) returned(ctx context.Context, tx *db.Tx, x *Debit, f bank.Debi
 			fee = money.Zero(x.Amount.Asset())
 		}
 	}
-	if x.State == Submitting || x.State == Submitted { // the bank has not reported the credit, which it takes back
+	if x.State == Submitting || x.State == Submitted { // the bank takes back a credit that it has not reported
 		if err := s.credit(tx, x); err != nil {
 			return "", err
 		}
@@ -346,8 +347,8 @@ func (s *Service) returned(ctx context.Context, tx *db.Tx, x *Debit, f bank.Debi
 	return problem, s.refused(ctx, tx, x, mail.DebitReturned)
 }
 
-// refused ends or suspends the mandates of a company after a debit failed or came back, and informs it. The mandate of
-// the debit ends if no debit under it can succeed.
+// refused ends or suspends the mandates of a company after a debit failed or was returned, and informs the company.
+// The debit's mandate ends if no further debit under it can succeed.
 func (s *Service) refused(ctx context.Context, tx *db.Tx, x *Debit, change string) error {
 	all, err := mandates(ctx, tx, x.CompanyID)
 	if err != nil {
@@ -376,8 +377,8 @@ func (s *Service) refused(ctx context.Context, tx *db.Tx, x *Debit, change strin
 	return x.notify(ctx, tx, change)
 }
 
-// endsMandate reports whether a reason code says that the account or the authorization no longer exists, so that only a
-// new mandate helps.
+// endsMandate reports whether a reason code states that the account or the authorization no longer exists, so that a
+// new mandate is needed.
 func endsMandate(code string) bool {
 	switch code {
 	case "R02", "R03", "R04", "R05", "R07", "R08", "R10", "R11", "R12", "R13", "R15", "R16", "R20", "R29", "R51",
@@ -392,7 +393,7 @@ func Limit(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset) 
 	return findLimit(ctx, tx, companyID, asset)
 }
 
-// SetLimit sets the risk limit of a company in a currency. It does not release money that was collected before.
+// SetLimit sets the risk limit of a company in a currency. It does not release money that was collected earlier.
 func SetLimit(ctx context.Context, tx *db.Tx, companyID string, limit money.Amount) error {
 	if limit.Sign() < 0 {
 		return apierr.New(apierr.Invalid, "invalid_parameter", "Enter an amount of zero or more.")
@@ -400,12 +401,12 @@ func SetLimit(ctx context.Context, tx *db.Tx, companyID string, limit money.Amou
 	return saveLimit(ctx, tx, companyID, limit)
 }
 
-// Exposure returns the amount that a company could use before the holds of its debits ended.
+// Exposure returns the amount that a company was able to use although the holds of its debits have not ended.
 func Exposure(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset) (money.Amount, error) {
 	return releasedEarly(ctx, tx, companyID, asset)
 }
 
-// Held returns the amounts that are on hold, by currency.
+// Held returns the amounts on hold, by currency.
 func Held(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (map[money.Asset]money.Amount,
 	error,
 ) {

@@ -29,7 +29,7 @@ type State string
 // States of a debit.
 const (
 	Scheduled  State = "scheduled"  // announced; not sent yet
-	Submitting State = "submitting" // stored for the bank, which may have it
+	Submitting State = "submitting" // stored; the bank may have it
 	Submitted  State = "submitted"  // the bank has it
 	Collected  State = "collected"  // the bank credited it; the money is on hold
 	Available  State = "available"  // the money is in the balance
@@ -48,42 +48,42 @@ const (
 	ReasonAmount  = "amount_differs"     // collected: the bank took a part back
 	ReasonPaused  = "payouts_paused"     // scheduled: payouts are paused, or the currency is stopped
 	ReasonAddress = "address_missing"    // scheduled: the bank requires the company's address, which is unknown
-	// collected: the hold goes on, because the bank has not answered a question about the debit since it ended
+	// collected: the hold continues, because since its end the bank has not answered a question about the debit
 	ReasonUnanswered = "bank_unanswered"
 	// submitting: the bank may have the debit; staff ask it
 	ReasonUnknown = "outcome_unknown"
 )
 
 const (
-	waitInterval = 10 * time.Minute // time between attempts to send a debit, or to release its money, that has to wait
-	maxRetries   = 2                // of a debit that was returned for lack of funds; Nacha allows two
+	waitInterval = 10 * time.Minute // time between attempts to send a waiting debit, or to release its money
+	maxRetries   = 2                // for a debit that was returned for lack of funds; Nacha allows two
 	retryWithin  = 30 * 24 * time.Hour
 	maxAhead     = 90 * 24 * time.Hour
 )
 
-// Debit is a collection of money from an account of a company.
+// Debit is a collection of money from a company's own bank account.
 type Debit struct {
 	CompanyID, ID        string
 	Mandate              Mandate
 	Amount               money.Amount
-	Released             money.Amount // part of the amount that is or was in the balance
+	Released             money.Amount // part of the amount that was released to the balance
 	DueOn                string       // date, such as 2026-03-16
 	State                State
 	Reason               string // reason code of the bank, or another reason
 	Description          string
 	ExternalID           string
-	RetryOf              string // ID of the returned debit that this one repeats, or ""
+	RetryOf              string // ID of the returned debit that this debit repeats, or ""
 	Final                bool   // the last debit under its mandate
-	PayrollID            string // ID of the payroll that it funds, or ""
-	CreatedBy            string // ID of the member, "" for a program
+	PayrollID            string // ID of the payroll that the debit funds, or ""
+	CreatedBy            string // user ID of the member; "" if an API client created the debit
 	HeldUntil            time.Time
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
 
 	key               string // idempotency key of a form
 	retries           int64  // number of retries before this debit
-	account           string // dimension of account 1020: the operator's account; "" before it is numbered
-	number            int64  // 0 before
+	account           string // the operator's account (dimension of account 1020); "" before the debit is numbered
+	number            int64  // 0 before the debit is numbered
 	name, checksum    string
 	sealed            string // file or order
 	token, transferID string
@@ -92,7 +92,7 @@ type Debit struct {
 	checkedAt         time.Time // time of the last question that the API answered, or zero
 }
 
-// Reference returns the reference that the bank sees, or "" before the debit is numbered.
+// Reference returns the reference that the bank gets, or "" before the debit is numbered.
 func (d Debit) Reference() string {
 	if d.number == 0 {
 		return ""
@@ -113,8 +113,8 @@ type Params struct {
 	AmountText  string
 	DueOn       string // "" for the first possible day
 	Description string
-	ExternalID  string // the company's own identifier, "" for none
-	Key         string // idempotency key of a form, "" for none; a second call with a key returns the first debit
+	ExternalID  string // company's own identifier; "" for none
+	Key         string // idempotency key of a form; "" for none. A repeated key returns the first debit.
 	Final       bool   // the last debit under the mandate, which then ends
 }
 
@@ -122,8 +122,8 @@ type debitPayload struct {
 	DebitID string `json:"debit_id"`
 }
 
-// Create schedules a debit of a company's account and announces it by mail. A member who creates one must be an owner
-// or administrator.
+// Create schedules a debit of a company's bank account and announces it by mail. A member who creates a debit must be
+// an owner or administrator.
 func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, p Params) (Debit, error) {
 	company, err := s.activeCompany(ctx, tx, by, p.CompanyID)
 	if err != nil {
@@ -198,10 +198,10 @@ func (s *Service) schedule(ctx context.Context, tx *db.Tx, d *Debit, a bank.Acco
 	return d.notify(ctx, tx, mail.DebitAnnounced)
 }
 
-// lacksFunds reports whether a reason code says that the account did not have the money. Such a debit can be repeated.
+// lacksFunds reports whether a reason code states that the account lacked the money. Such a debit can be repeated.
 func lacksFunds(code string) bool { return slices.Contains([]string{"R01", "R09", "AM04"}, code) }
 
-// RetryDebit repeats a debit that was returned for lack of funds, and makes its mandate active again. Retrying it again
+// RetryDebit repeats a debit that was returned for lack of funds, and makes its mandate active again. A repeated call
 // returns the same new debit.
 func (s *Service) RetryDebit(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Debit,
 	error,
@@ -245,7 +245,7 @@ func (s *Service) RetryDebit(ctx context.Context, tx *db.Tx, by identity.Princip
 	return d, s.schedule(ctx, tx, &d, a, time.Time{})
 }
 
-// Cancel ends a debit that was not sent. Canceling it again is not an error.
+// Cancel ends a debit that was not sent. Canceling a debit twice has no effect.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Debit, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -272,7 +272,7 @@ func Get(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id st
 	return find(ctx, tx, company, id)
 }
 
-// List returns a page of a company's debits, newest first, and the number of all.
+// List returns a page of a company's debits, newest first, and their total number.
 func List(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, page db.Page) ([]Debit, int64,
 	error,
 ) {
@@ -298,7 +298,8 @@ func (d *Debit) post(tx *db.Tx, purpose string, lines ...ledger.Line) error {
 		Lines: lines})
 }
 
-// advance stores the next state and all other fields of a debit, guarded by its version, and emits an event.
+// advance stores the next state and all other fields of a debit, and emits an event. It fails if the debit has
+// changed since it was read.
 func (d *Debit) advance(ctx context.Context, tx *db.Tx, to State, reason, note string) error {
 	from := d.State
 	d.State, d.Reason = to, reason
@@ -327,7 +328,7 @@ func (d *Debit) emit(tx *db.Tx, event webhook.Type[webhook.DirectDebitData], fro
 	}))
 }
 
-// notify mails the owners and administrators about the debit. The announcement of a new due date is another mail.
+// notify mails the owners and administrators about the debit. A new due date is announced with another mail.
 func (d *Debit) notify(ctx context.Context, tx *db.Tx, change string) error {
 	m := d.Mandate
 	return notify(ctx, tx, d.CompanyID, strings.Join([]string{d.ID, change, d.DueOn}, "/"), mail.DirectDebitData{
@@ -335,7 +336,7 @@ func (d *Debit) notify(ctx context.Context, tx *db.Tx, change string) error {
 		Mandate: m.Reference, Creditor: m.Creditor, CreditorID: m.CreditorID, Reason: d.Reason})
 }
 
-// order returns the order of a debit for the bank.
+// order returns a debit as an order to the bank.
 func (s *Service) order(ctx context.Context, tx *db.Tx, d Debit, due time.Time) (bank.DebitOrder, error) {
 	m := d.Mandate
 	data, err := destination.Reveal(s.c.Setup.Sealer, m.Account)
@@ -355,7 +356,7 @@ func (s *Service) order(ctx context.Context, tx *db.Tx, d Debit, due time.Time) 
 	}, nil
 }
 
-// sequence returns the sequence of a debit among those of its mandate.
+// sequence returns the SEPA sequence type of a debit among the debits of its mandate.
 func (d *Debit) sequence(ctx context.Context, tx *db.Tx) (string, error) {
 	earlier, err := countSent(ctx, tx, *d)
 	switch {
@@ -369,7 +370,7 @@ func (d *Debit) sequence(ctx context.Context, tx *db.Tx) (string, error) {
 	return iso20022.Recurring, err
 }
 
-// Numbers returns the references of all debits that were numbered, by ID.
+// Numbers returns the references of all numbered debits, by debit ID.
 func Numbers(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 	all, err := numbers(ctx, tx)
 	references := make(map[string]string, len(all))

@@ -9,14 +9,15 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// Errors of decisions by staff.
+// Errors of staff's decisions.
 var (
 	ErrOutcomeKnown = errors.New("the outcome of this direct debit is known")
-	// ErrByAPI is returned by ConfirmReceived for a debit that was ordered by an API, which is asked for it.
+	// ErrByAPI is returned by ConfirmReceived for a debit that was ordered through an API. The API itself reports
+	// whether the bank has it.
 	ErrByAPI = errors.New("the bank's API is asked for this direct debit; it can only be sent again")
 )
 
-// ConfirmReceived records that, according to staff, the bank has the file of a debit with unknown outcome.
+// ConfirmReceived records that, according to staff, the bank has the file of a debit whose outcome was unknown.
 func ConfirmReceived(ctx context.Context, tx *db.Tx, number int64) error {
 	x, err := lockUnknown(ctx, tx, number)
 	if err == nil && x.token == claimAPI {
@@ -28,8 +29,9 @@ func ConfirmReceived(ctx context.Context, tx *db.Tx, number int64) error {
 	return x.advance(ctx, tx, Submitted, "", "the bank has it")
 }
 
-// Resend records that, according to staff, the bank does not have a debit with unknown outcome, which is sent again. If
-// the bank can no longer meet its due date, it gets a new number and a later due date, and is announced again.
+// Resend records that, according to staff, the bank does not have a debit whose outcome was unknown, and sends the
+// debit again. If the bank can no longer meet the due date, the debit gets a new number and a later due date, and is
+// announced again.
 func Resend(ctx context.Context, tx *db.Tx, number int64) error {
 	x, err := lockUnknown(ctx, tx, number)
 	if err != nil {

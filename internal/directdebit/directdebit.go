@@ -1,5 +1,5 @@
 // Package directdebit collects money from companies' own bank accounts by SEPA direct debit or ACH debit, under
-// mandates that they accepted, and credits it to their balances after a hold.
+// mandates that the companies accepted. It credits the money to their balances after a hold.
 //
 //	mandate  pending → active ⇄ suspended
 //	         └───────────┴──────────┴→ revoked, ended
@@ -8,28 +8,28 @@
 //	             ↓            └→ failed ←┘  └→ returned ←┴─────────┘
 //	         cancelled
 //
-// A [Mandate] is the permission of a company to debit one of its accounts. A member accepts its text on a page after
-// showing a second factor; the text, the member, the time and the network address are the proof of it. It can be used
-// once the account is known to be the company's ([Guards.Owns], or a member of staff who checked it). A SEPA mandate
-// that is not used for 36 months ends.
+// A [Mandate] is a company's permission to debit one of its accounts. A member accepts the text of the mandate on a
+// page after using a second factor; the text, the member, the time and the network address are the proof. A mandate
+// can be used once it is known that the account belongs to the company ([Guards.Owns], or a check by staff). A SEPA
+// mandate that is not used for 36 months ends.
 //
-// A [Debit] is announced to the company by mail when it is created, as many days before it is due as its scheme
-// requires. On the last day on which the bank can meet the due date it is sent to the bank: as a file of its own
-// through the [bank.Drop], or by the bank's API. Reports of the bank arrive by [Collector.Apply] or by questions to
-// the API.
+// A [Debit] is announced to the company by mail when it is created, as many days before its due date as its scheme
+// requires. It is sent to the bank on the last day on which the bank can meet the due date: as a file of its own
+// through the [bank.Drop], or through the bank's API. The reports of the bank are applied by [Collector.Apply] or are
+// the answers of the API.
 //
 // Invariants:
 //
-//   - Money that was collected can still be taken back. It is in account 2005 until the hold of its scheme ends, and
-//     only then in the balance (2000). Up to the risk limit that the operator set for the company, a part is in the
-//     balance at once.
-//   - A return takes the money out of 2005, then out of the balance; the rest is a debt of the company. It suspends
+//   - Collected money can still be taken back. It is in account 2005 until the hold of its scheme ends, and only then
+//     in the balance (2000). Up to the risk limit that the operator set for the company, a part is in the balance at
+//     once.
+//   - A return takes the money from 2005, then from the balance; the rest becomes a debt of the company. It suspends
 //     all mandates of the company.
-//   - Write ahead: the file or order with its number is stored before the bank can see it. A lost answer never repeats
-//     a debit: a file is released under its staged name only once, and an API is asked for the debit with the same key
-//     before the call is repeated with that key.
-//   - No debit is sent while its company is frozen, its mandate is not active, its currency is stopped, or payouts are
-//     paused: after a restored backup, the bank may already have it.
+//   - Write ahead: the file or order with its number is stored before the bank can see it. A lost answer never
+//     repeats a debit: a file is released under its staged name only once, and an API is asked for the debit with the
+//     same key before the call is repeated with that key.
+//   - No debit is sent while its company is frozen, its mandate is not active, its currency is stopped, or payouts
+//     are paused, because after the restoration of a backup the bank may already have the debit.
 package directdebit
 
 import (
@@ -59,7 +59,7 @@ const (
 	jobRelease = "direct_debit.release"
 )
 
-// Source is the source type of the journals; the source ID is the debit's ID.
+// Source is the source type of debits' journals. The source ID is the debit's ID.
 const Source = "direct_debit"
 
 // Errors that a caller sees.
@@ -89,31 +89,31 @@ var (
 
 // Config configures a Service.
 type Config struct {
-	Accounts []bank.Account    // the operator's; those with rules for debits collect
+	Accounts []bank.Account    // the operator's accounts; accounts with rules for debits collect
 	Setup    destination.Setup // validates and encrypts accounts of companies
-	// Payer returns the name and the address of a company, as far as they are known. SEPA requires the address for
-	// accounts outside of the European Economic Area.
+	// Payer returns the name and the address of a company, as far as they are known. SEPA requires the address if the
+	// debited account is outside of the European Economic Area.
 	Payer func(ctx context.Context, tx *db.Tx, companyID string) (payout.Details, error)
 	// AllowUnverified lets companies without an approved verification debit their accounts, as in a sandbox.
 	AllowUnverified bool
 }
 
-// Guards decide whether an account may be debited. All are required.
+// Guards decide whether an account may be debited and held money released. All of them are required.
 type Guards struct {
-	// Owns reports whether an account is known to belong to the company. If it does not, staff check it.
+	// Owns reports whether it is known that an account belongs to the company. If it is not, staff check the account.
 	Owns func(ctx context.Context, tx *db.Tx, m Mandate) (bool, error)
 	// Stated returns the day, such as 2026-03-02, through which the statements of one of the operator's accounts with
-	// files were read, or "". Held money is not released before the statements of its hold were read.
+	// files were read, or "". Held money is not released before the statements up to the end of its hold were read.
 	Stated func(ctx context.Context, tx *db.Tx, a bank.Account) (string, error)
 }
 
-// Service keeps mandates and debits. A [Collector] sends them to the bank.
+// Service manages mandates and debits. A [Collector] sends the debits to the bank.
 type Service struct {
 	c      Config
 	guards Guards
 }
 
-// New returns a Service. It refuses a missing dependency or guard.
+// New returns a Service. It returns an error if a dependency or a guard is missing.
 func New(c Config, g Guards) (*Service, error) {
 	if c.Setup.Sealer == nil || c.Payer == nil || g.Owns == nil || g.Stated == nil {
 		return nil, errors.New("directdebit: Setup.Sealer, Payer, Guards.Owns or Guards.Stated is missing")
@@ -121,7 +121,7 @@ func New(c Config, g Guards) (*Service, error) {
 	return &Service{c, g}, nil
 }
 
-// Collector sends debits to the bank and applies what the bank reports about them.
+// Collector sends debits to the bank and applies the bank's reports about them.
 type Collector struct {
 	*Service
 
@@ -133,12 +133,13 @@ type Collector struct {
 	sent func(ctx context.Context, d *db.DB) error // set by AfterSend
 }
 
-// AfterSend makes s call f after each file that the bank accepted. A simulated bank processes the file in f. It must be
-// called before s is used.
+// AfterSend makes s call f after each file that the bank accepted; in f, a simulated bank processes the file.
+// AfterSend must be called before s is used.
 func (s *Collector) AfterSend(f func(ctx context.Context, d *db.DB) error) { s.sent = f }
 
-// NewCollector returns a Collector. The drop is required if an account with rules for debits exchanges files, and an
-// API for each other one, by account ID. retry is the delay after the first failed attempt to send a debit.
+// NewCollector returns a Collector. The drop is required if an account with rules for debits exchanges files; apis
+// must have an API for each other such account, by account ID. retry is the delay after the first failed attempt to
+// send a debit.
 func NewCollector(s *Service, drop *bank.Drop, apis map[string]bank.API, log *slog.Logger, retry time.Duration) (
 	*Collector, error,
 ) {
@@ -166,7 +167,7 @@ func (s *Collector) Periodic(d *db.DB) []job.Periodic {
 	}
 }
 
-// Schemes returns the schemes in which the operator collects a currency, or all if it is "".
+// Schemes returns the schemes in which the operator collects a currency, or all schemes if asset is "".
 func (s *Service) Schemes(asset money.Asset) (all []bank.DebitScheme) {
 	for _, scheme := range bank.DebitSchemes {
 		if _, ok := bank.DebitAccount(s.c.Accounts, scheme); ok && (asset == "" || scheme.Asset() == asset) {
@@ -185,7 +186,7 @@ func (s *Service) account(scheme bank.DebitScheme) (bank.Account, error) {
 	return a, nil
 }
 
-// accountOf returns the account from which a debit was numbered.
+// accountOf returns the operator's account with which a debit was numbered.
 func (s *Service) accountOf(d Debit) (bank.Account, error) {
 	i := slices.IndexFunc(s.c.Accounts, func(a bank.Account) bool {
 		return a.ID == d.account && a.Currency == d.Amount.Asset() && a.Debits != nil
@@ -196,7 +197,7 @@ func (s *Service) accountOf(d Debit) (bank.Account, error) {
 	return s.c.Accounts[i], nil
 }
 
-// activeCompany returns the company that a principal acts for, or an error if it cannot be debited.
+// activeCompany returns the company for which a principal acts, or an error if the company cannot be debited.
 func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (
 	identity.Company, error,
 ) {
@@ -220,8 +221,8 @@ func (s *Service) activeCompany(ctx context.Context, tx *db.Tx, by identity.Prin
 	return company, err
 }
 
-// notify sends a mail to everyone who can change the mandates of a company. cause is part of the key: each recipient
-// gets one mail per cause.
+// notify sends a mail to everyone who can change the mandates of a company. cause is part of the mail's key: each
+// recipient gets one mail per cause.
 func notify(ctx context.Context, tx *db.Tx, companyID, cause string, data mail.DirectDebitData) error {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {

@@ -22,11 +22,11 @@ type MandateState string
 
 // States of a mandate.
 const (
-	MandatePending   MandateState = "pending"   // staff check that the account is the company's
+	MandatePending   MandateState = "pending"   // staff check that the account belongs to the company
 	MandateActive    MandateState = "active"    // the account can be debited
-	MandateSuspended MandateState = "suspended" // a debit was returned; staff or a retry end it
+	MandateSuspended MandateState = "suspended" // a debit was returned; staff or a retry can lift the suspension
 	MandateRevoked   MandateState = "revoked"   // the company revoked it
-	MandateEnded     MandateState = "ended"     // it was refused, was not used for 36 months, or cannot be used again
+	MandateEnded     MandateState = "ended"     // the mandate was refused, unused for 36 months, or can no longer be used
 )
 
 // MandateStates lists all states.
@@ -34,10 +34,10 @@ var MandateStates = []MandateState{MandatePending, MandateActive, MandateSuspend
 
 // Reasons of the states of a mandate, in addition to the reason codes of banks.
 const (
-	ReasonOwnership = "ownership_check" // pending: staff check whose account it is
-	ReasonUnused    = "unused"          // ended: not used for 36 months
+	ReasonOwnership = "ownership_check" // pending: staff check the owner of the account
+	ReasonUnused    = "unused"          // ended: the mandate was not used for 36 months
 	ReasonFinal     = "final_debit"     // ended: the last debit was collected
-	ReasonRefused   = "refused"         // ended: the account is not the company's
+	ReasonRefused   = "refused"         // ended: the account does not belong to the company
 	ReasonMember    = "revoked"
 )
 
@@ -47,7 +47,7 @@ const (
 	unusedLife = 36
 )
 
-// Mandate is the permission of a company to debit one of its bank accounts.
+// Mandate is a company's permission to debit one of its bank accounts.
 type Mandate struct {
 	CompanyID, ID string
 	Scheme        bank.DebitScheme
@@ -57,7 +57,7 @@ type Mandate struct {
 	Account       destination.Destination // the account, masked and sealed
 	State         MandateState
 	Reason        string
-	AcceptedBy    string // ID of the member
+	AcceptedBy    string // user ID of the member who accepted the mandate
 	AcceptedAt    time.Time
 	LastUsedAt    time.Time // time of the last debit, or zero
 	Version       int64
@@ -65,20 +65,21 @@ type Mandate struct {
 	text, language, sealedFrom string
 }
 
-// Proof is what proves that a mandate was accepted.
+// Proof is the proof that a mandate was accepted.
 type Proof struct {
-	Text     string // as the member saw it
+	Text     string // text as shown to the member
 	Language string
 	Address  string // network address of the member
 	Browser  string
 }
 
-// Hint describes the account for people who know it.
+// Hint returns a description of the account for people who know it.
 func (m Mandate) Hint() string {
 	return strings.TrimSpace(string(m.Account.Symbol) + " " + m.Account.Hint())
 }
 
-// Text returns the text of a new mandate in a language, which a member accepts. A language without a text gets English.
+// Text returns the text of a new mandate, which a member accepts, in a language. If there is no text in the language,
+// it returns the English text.
 func (s *Service) Text(scheme bank.DebitScheme, language string) (string, error) {
 	a, err := s.account(scheme)
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *Service) Text(scheme bank.DebitScheme, language string) (string, error)
 	return fmt.Sprintf(text.ach, a.Name) + " " + fmt.Sprintf(text.notice, notice), nil
 }
 
-// mandateTexts are the parts of the texts by language. The texts for SEPA are those of the scheme rulebooks.
+// mandateTexts are the parts of the texts by language. The texts for SEPA come from the scheme rulebooks.
 var mandateTexts = map[string]struct{ sepa, core, b2b, ach, notice string }{
 	"en": {
 		"By accepting this mandate form, you authorize (A) %[1]s, creditor identifier %[2]s, to send instructions to your " +
@@ -196,20 +197,20 @@ var mandateTexts = map[string]struct{ sepa, core, b2b, ach, notice string }{
 // MandateParams describes a new mandate.
 type MandateParams struct {
 	Scheme           string
-	Data             []byte // fields of the account, as of a destination
-	Language         string // in which the text was shown
+	Data             []byte // fields of the account, as for a destination
+	Language         string // language of the text that was shown
 	Accepted         bool
-	Address, Browser string // where the member accepted it
+	Address, Browser string // network address and browser of the member who accepted
 }
 
 // AddMandate stores a mandate that a signed-in owner or administrator accepted. The caller must check that the member
-// has just shown a second factor. All owners and administrators get a mail.
+// has just used a second factor. All owners and administrators get a mail.
 func (s *Service) AddMandate(ctx context.Context, tx *db.Tx, by identity.Principal, p MandateParams) (Mandate, error) {
 	company, err := s.activeCompany(ctx, tx, by, "")
 	if err != nil {
 		return Mandate{}, err
 	}
-	// This locks the company, so that concurrent additions wait.
+	// This locks the company, so that concurrent additions wait for each other.
 	if _, err := identity.NextCompanyVersion(ctx, tx, company.ID); err != nil {
 		return Mandate{}, err
 	}
@@ -242,7 +243,7 @@ func (s *Service) AddMandate(ctx context.Context, tx *db.Tx, by identity.Princip
 	if m.text, err = s.Text(scheme, p.Language); err != nil {
 		return Mandate{}, err
 	}
-	// A debit is encoded now, so that an account which no file can contain is refused here.
+	// A debit is encoded now, so that an account that no file can contain is refused here.
 	largest := Debit{CompanyID: company.ID, Mandate: m, Amount: a.MaxDebit()}
 	order, err := s.order(ctx, tx, largest, tx.Now().AddDate(0, 0, 14))
 	if err == nil && order.International() {
@@ -251,7 +252,7 @@ func (s *Service) AddMandate(ctx context.Context, tx *db.Tx, by identity.Princip
 	if err == nil && order.LacksAddress() {
 		return Mandate{}, errAddress.At("body", "/iban")
 	}
-	if err == nil && (scheme == bank.ACHCCD || scheme == bank.SEPAB2B) { // their short holds are for businesses
+	if err == nil && (scheme == bank.ACHCCD || scheme == bank.SEPAB2B) { // short holds are for businesses only
 		var payer bank.Payee
 		if payer, err = order.Receiver(); err == nil && !payer.Business {
 			err = errAccount
@@ -305,7 +306,8 @@ func (m Mandate) notify(ctx context.Context, tx *db.Tx, change string) error {
 		Account: m.Hint(), Mandate: m.Reference, Creditor: m.Creditor, CreditorID: m.CreditorID, Reason: m.Reason})
 }
 
-// advance stores the next state of a mandate, guarded by its version, and emits an event.
+// advance stores the next state of a mandate and emits an event. It fails if the mandate has changed since it was
+// read.
 func (m *Mandate) advance(ctx context.Context, tx *db.Tx, to MandateState, reason, note string) error {
 	from := m.State
 	m.State, m.Reason = to, reason
@@ -322,7 +324,7 @@ func (m *Mandate) emit(tx *db.Tx, from MandateState) error {
 			Status: string(m.State), PreviousStatus: string(from), Reason: m.Reason, Currency: m.Scheme.Asset()}))
 }
 
-// Revoke revokes a mandate and cancels its debits that were not sent. Revoking it again is not an error.
+// Revoke revokes a mandate and cancels its debits that were not sent. Revoking a mandate twice has no effect.
 func (s *Service) Revoke(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, id string) (Mandate, error) {
 	company, err := by.Company(companyID)
 	if err != nil {
@@ -375,7 +377,8 @@ func Mandates(ctx context.Context, tx *db.Tx, by identity.Principal, companyID s
 	return mandates(ctx, tx, company)
 }
 
-// DecideMandate confirms or refuses, for staff, a mandate whose account is being checked, or one that is suspended.
+// DecideMandate records a decision by staff: it confirms or refuses a mandate whose account is being checked, or a
+// suspended mandate.
 func DecideMandate(ctx context.Context, tx *db.Tx, companyID, id string, confirm bool) error {
 	m, err := lockMandate(ctx, tx, companyID, id)
 	switch {
@@ -392,7 +395,7 @@ func DecideMandate(ctx context.Context, tx *db.Tx, companyID, id string, confirm
 	return m.advance(ctx, tx, MandateActive, "", "confirmed by staff")
 }
 
-// expire ends the SEPA mandates that were not used for 36 months.
+// expire ends SEPA mandates that were not used for 36 months.
 func (s *Service) expire(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		unused, err := unusedMandates(ctx, tx, tx.Now().AddDate(0, -unusedLife, 0))

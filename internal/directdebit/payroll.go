@@ -17,8 +17,8 @@ import (
 
 var _ payroll.Debits = (*Service)(nil)
 
-// payrollMandate returns the mandate under which a payroll is collected in a currency, the newest one that is active,
-// and the operator's account that collects.
+// payrollMandate returns the mandate under which a payroll in a currency is collected, which is the newest active
+// mandate, and the operator's account that collects.
 func (s *Service) payrollMandate(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset) (Mandate,
 	bank.Account, error,
 ) {
@@ -47,8 +47,8 @@ var (
 		"This installation collects no direct debits in the payroll's currency.")
 )
 
-// CheckPayroll implements payroll.Debits. Like all direct debits, one for a payroll is ordered only by a
-// member of the company or with its API key, not by a partner's app or a platform.
+// CheckPayroll implements payroll.Debits. A direct debit for a payroll, like all direct debits, can only be ordered
+// by a member of the company or with the company's API key, not by a partner's app or a platform.
 func (s *Service) CheckPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string,
 	total money.Amount,
 ) error {
@@ -69,7 +69,7 @@ func (s *Service) CheckPayroll(ctx context.Context, tx *db.Tx, by identity.Princ
 	return err
 }
 
-// CollectPayroll implements payroll.Debits. The debit is due on the first day that the notice allows.
+// CollectPayroll implements payroll.Debits. The debit is due on the first day that the scheme's notice allows.
 func (s *Service) CollectPayroll(ctx context.Context, tx *db.Tx, by identity.Principal, p *payroll.Payroll) error {
 	m, a, err := s.payrollMandate(ctx, tx, p.CompanyID, p.Total.Asset())
 	if err != nil {
@@ -120,7 +120,8 @@ func (d *Debit) progress() payroll.DebitProgress {
 	return payroll.DebitEnded
 }
 
-// informPayroll applies the progress of a debit to the payroll that it funds, if any.
+// informPayroll applies the progress of a debit to the payroll that it funds. It does nothing if the debit funds no
+// payroll.
 func (d *Debit) informPayroll(ctx context.Context, tx *db.Tx, progress payroll.DebitProgress) error {
 	if d.PayrollID == "" {
 		return nil

@@ -74,7 +74,8 @@ func mandates(ctx context.Context, tx *db.Tx, companyID string) ([]Mandate, erro
 	return db.Collect(rows, err, func(r *db.Rows) (Mandate, error) { return scanMandate(companyID, r.Scan) })
 }
 
-// updateMandate stores the state of a mandate, provided that it has the state and version that were read.
+// updateMandate stores the state of a mandate. It fails if the mandate's state or version has changed since it was
+// read.
 func updateMandate(ctx context.Context, tx *db.Tx, m *Mandate, from MandateState) error {
 	n, err := tx.Exec(ctx, `UPDATE direct_debit_mandates SET status = $4, reason = $5, version = version + 1
 		WHERE company_id = $1 AND mandate_id = $2 AND version = $3 AND status = $6`,
@@ -86,7 +87,7 @@ func updateMandate(ctx context.Context, tx *db.Tx, m *Mandate, from MandateState
 	return err
 }
 
-// setUsed stores the time of the last use of a mandate, which must still be active.
+// setUsed stores the time of the last use of a mandate. It fails if the mandate is no longer active.
 func setUsed(ctx context.Context, tx *db.Tx, m *Mandate, at time.Time) error {
 	n, err := tx.Exec(ctx, `UPDATE direct_debit_mandates SET last_used_at = $3
 		WHERE company_id = $1 AND mandate_id = $2 AND status = 'active'`, m.CompanyID, m.ID, db.Micros(at))
@@ -170,13 +171,13 @@ func lock(ctx context.Context, tx *db.Tx, companyID, id string) (Debit, error) {
 		WHERE company_id = $1 AND debit_id = $2 RETURNING `+columns, companyID, id))
 }
 
-// lockNumber is lock by the number that the bank knows.
+// lockNumber is like [lock], for the number by which the bank knows the debit.
 func lockNumber(ctx context.Context, tx *db.Tx, number int64) (Debit, error) {
 	return one(ctx, tx, "", tx.QueryRow(ctx, `UPDATE direct_debits SET version = version
 		WHERE number = $1 AND number > 0 RETURNING company_id, `+columns, number))
 }
 
-// missing returns a Debit without an ID instead of ErrNotFound.
+// missing turns ErrNotFound into a Debit without an ID.
 func missing(d Debit, err error) (Debit, error) {
 	if errors.Is(err, ErrNotFound) {
 		return Debit{}, nil
@@ -199,15 +200,14 @@ func retryOf(ctx context.Context, tx *db.Tx, companyID, id string) (Debit, error
 		" FROM direct_debits WHERE company_id = $1 AND retry_of = $2 AND retry_of <> ''", companyID, id)))
 }
 
-// OfPayroll returns the newest debit that a payroll waits for, or was funded by, or a Debit without an ID if there is
-// none.
+// OfPayroll returns the newest debit that was created to fund a payroll, or a Debit without an ID if there is none.
 func OfPayroll(ctx context.Context, tx *db.Tx, companyID, payrollID string) (Debit, error) {
 	return missing(one(ctx, tx, companyID, tx.QueryRow(ctx, "SELECT "+columns+` FROM direct_debits
 		WHERE company_id = $1 AND payroll_id = $2 AND payroll_id <> '' ORDER BY created_at DESC, debit_id DESC LIMIT 1`,
 		companyID, payrollID)))
 }
 
-// debitsWhere returns the debits of a company that match a condition, with the IDs of their mandates only.
+// debitsWhere returns the debits of a company that meet a condition. Only the IDs of their mandates are loaded.
 func debitsWhere(ctx context.Context, tx *db.Tx, companyID, where string, args ...any) ([]Debit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+" FROM direct_debits WHERE company_id = $1 AND "+where,
 		append([]any{companyID}, args...)...)
@@ -232,7 +232,8 @@ func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) (some 
 	return some, total, err
 }
 
-// update stores all fields of a debit that change, provided that it has the state and version that were read.
+// update stores all fields of a debit that can change. It fails if the debit's state or version has changed since it
+// was read.
 func update(ctx context.Context, tx *db.Tx, d *Debit, from State) error {
 	n, err := tx.Exec(ctx, `UPDATE direct_debits
 		SET account = $4, number = $5, released = $6, due_on = $7, status = $8, reason = $9, name = $10, checksum = $11,
@@ -250,7 +251,8 @@ func update(ctx context.Context, tx *db.Tx, d *Debit, from State) error {
 	return err
 }
 
-// claim stores the token of the first attempt to send a debit. It reports whether no other process did.
+// claim stores the token of the first attempt to send a debit. It returns false if another process has stored a
+// token.
 func claim(ctx context.Context, tx *db.Tx, d Debit, token string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE direct_debits SET token = $3
 		WHERE company_id = $1 AND debit_id = $2 AND status = 'submitting' AND token = ''`, d.CompanyID, d.ID, token)
@@ -268,13 +270,13 @@ func countAttempt(ctx context.Context, tx *db.Tx, d Debit) error {
 		d.CompanyID, d.ID)
 }
 
-// setCheck stores the bank's ID of a debit, the time of its next check and that of the last answer.
+// setCheck stores the bank's ID of a debit, the time of its next check and the time of the last answer.
 func setCheck(ctx context.Context, tx *db.Tx, d Debit) error {
 	return tx.ExecOne(ctx, `UPDATE direct_debits SET transfer_id = $3, check_at = $4, checked_at = $5
 		WHERE company_id = $1 AND debit_id = $2`, d.CompanyID, d.ID, d.transferID, micros(d.checkAt), micros(d.checkedAt))
 }
 
-// dueForCheck returns the debits of all companies whose next check is due and that can still change.
+// dueForCheck returns the debits of all companies whose next check is due and whose state can still change.
 func dueForCheck(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM direct_debits
 		WHERE check_at > 0 AND check_at <= $1 AND status IN ('submitted', 'collected', 'available')
@@ -282,15 +284,15 @@ func dueForCheck(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 	return collectAll(ctx, tx, rows, err)
 }
 
-// Unconfirmed returns the debits of all companies that the bank has or may have and has not reported as collected, by
-// due date.
+// Unconfirmed returns the debits of all companies that the bank has or may have and has not reported as collected,
+// ordered by due date.
 func Unconfirmed(ctx context.Context, tx *db.Tx) ([]Debit, error) {
 	rows, err := tx.Query(ctx, "SELECT company_id, "+columns+` FROM direct_debits
 		WHERE status = 'submitted' OR status = 'submitting' AND token <> '' ORDER BY due_on, debit_id`)
 	return collectAll(ctx, tx, rows, err)
 }
 
-// collectAll returns the debits of rows that begin with the company, with their mandates.
+// collectAll scans debits from rows whose first column is the company ID, and reads their mandates.
 func collectAll(ctx context.Context, tx *db.Tx, rows *db.Rows, err error) ([]Debit, error) {
 	all, err := db.Collect(rows, err, func(r *db.Rows) (d Debit, err error) {
 		var company string
@@ -306,8 +308,8 @@ func collectAll(ctx context.Context, tx *db.Tx, rows *db.Rows, err error) ([]Deb
 	return all, err
 }
 
-// countSent returns the number of other debits under the mandate of a debit that were sent and not refused. One that is
-// scheduled with a number is written to another file.
+// countSent returns the number of other debits under the same mandate that were sent and not refused. A scheduled
+// debit with a number does not count, because it will be written to another file.
 func countSent(ctx context.Context, tx *db.Tx, d Debit) (n int64, err error) {
 	return n, tx.QueryRow(ctx, `SELECT COUNT(*) FROM direct_debits WHERE company_id = $1 AND mandate_id = $2
 		AND debit_id <> $3 AND number > 0 AND status NOT IN ('failed', 'cancelled', 'scheduled')`,
@@ -340,7 +342,7 @@ func References(ctx context.Context, tx *db.Tx, account string, transfers []stri
 	})
 }
 
-// heldBy returns what a company has on hold, by currency.
+// heldBy returns the amounts that a company has on hold, by currency.
 func heldBy(ctx context.Context, tx *db.Tx, companyID string) (map[money.Asset]money.Amount, error) {
 	rows, err := tx.Query(ctx, `SELECT asset, CAST(SUM(amount - released) AS BIGINT) FROM direct_debits
 		WHERE company_id = $1 AND status = 'collected' GROUP BY asset`, companyID)
@@ -355,7 +357,7 @@ func heldBy(ctx context.Context, tx *db.Tx, companyID string) (map[money.Asset]m
 	return held, err
 }
 
-// releasedEarly returns the total that was already released from a company's debits whose holds have not ended.
+// releasedEarly returns the total amount already released from a company's debits whose holds have not ended.
 func releasedEarly(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset) (money.Amount, error) {
 	var units int64
 	err := tx.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(released), 0) AS BIGINT) FROM direct_debits
@@ -368,7 +370,7 @@ func findLimit(ctx context.Context, tx *db.Tx, companyID string, asset money.Ass
 		WHERE company_id = $1 AND asset = $2`, companyID, string(asset)))
 }
 
-// lockLimit reads a risk limit and locks its row, so that concurrent releases of the company wait.
+// lockLimit reads a risk limit and locks its row, so that concurrent releases for the company wait for each other.
 func lockLimit(ctx context.Context, tx *db.Tx, companyID string, asset money.Asset) (money.Amount, error) {
 	return scanLimit(asset, tx.QueryRow(ctx, `UPDATE direct_debit_limits SET amount = amount
 		WHERE company_id = $1 AND asset = $2 RETURNING amount`, companyID, string(asset)))
@@ -398,7 +400,7 @@ func Recent(ctx context.Context, tx *db.Tx, limit int) ([]Debit, error) {
 	return collectAll(ctx, tx, rows, err)
 }
 
-// Undecided returns the mandates of all companies that are being checked or suspended, oldest first, for staff.
+// Undecided returns the mandates of all companies that are pending or suspended, oldest first, for staff.
 func Undecided(ctx context.Context, tx *db.Tx, limit int) ([]Mandate, error) {
 	rows, err := tx.Query(ctx, `SELECT company_id, mandate_id FROM direct_debit_mandates
 		WHERE status IN ('pending', 'suspended') ORDER BY accepted_at, mandate_id LIMIT $1`, int64(limit))
@@ -414,7 +416,7 @@ func Undecided(ctx context.Context, tx *db.Tx, limit int) ([]Mandate, error) {
 	return all, err
 }
 
-// CompanyLimit is the risk limit of a company, and how much of it is used.
+// CompanyLimit is the risk limit of a company, with the used part.
 type CompanyLimit struct {
 	CompanyID   string
 	Limit, Used money.Amount

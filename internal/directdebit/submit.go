@@ -16,13 +16,13 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// Times for which a debit is checked at a bank with an API: the first interval and the longest. A debit is checked
-// until its hold ends, and then for the time in which a consumer can still dispute it.
+// Times for checks of a debit at a bank with an API: the shortest and the longest interval, and the end. A debit is
+// checked until its hold ends, and then as long as a consumer can still dispute it.
 const (
 	firstCheck   = time.Minute
 	longestCheck = 24 * time.Hour
 	checksEnd    = 65 * 24 * time.Hour
-	// keyLife is the age from which on a call is not repeated: banks keep idempotency keys for 30 days.
+	// keyLife is the age after which a call is not repeated: banks keep idempotency keys for 30 days.
 	keyLife = 25 * 24 * time.Hour
 )
 
@@ -47,7 +47,7 @@ func (s *Collector) submit(ctx context.Context, d *db.DB, j job.Job) error {
 	return s.submitFile(ctx, d, x)
 }
 
-// waits returns the reason for which a debit must not be sent now, or "".
+// waits returns the reason why a debit must not be sent now, or "".
 func (s *Collector) waits(ctx context.Context, tx *db.Tx, x Debit) (string, error) {
 	company, err := identity.CompanyByID(ctx, tx, x.CompanyID)
 	if err != nil {
@@ -63,8 +63,8 @@ func (s *Collector) waits(ctx context.Context, tx *db.Tx, x Debit) (string, erro
 	return "", err
 }
 
-// prepare numbers and encodes a scheduled debit and stores the result, or schedules the next attempt. It reports
-// whether the debit can be sent; one that is being sent already can be.
+// prepare numbers and encodes a scheduled debit and stores the result, or schedules the next attempt. send reports
+// whether the debit can be sent, which is also the case if its sending has begun already.
 func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string) (x Debit, a bank.Account, send bool,
 	err error,
 ) {
@@ -79,7 +79,7 @@ func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string
 		if a, err = s.accountOf(x); err != nil || a.ByAPI() || x.token != "" || !due.Before(a.EarliestDue(tx.Now())) {
 			return x, a, err == nil, err
 		}
-		// Its file was not sent in time: another one is made, which is due later.
+		// The file was not sent in time, so another file with a later due date is made.
 		if err := x.advance(ctx, tx, Scheduled, "", "not sent in time"); err != nil {
 			return x, a, false, err
 		}
@@ -100,7 +100,7 @@ func (s *Collector) prepare(ctx context.Context, tx *db.Tx, companyID, id string
 	if due.Before(a.EarliestDue(tx.Now())) {
 		return x, a, false, s.postpone(ctx, tx, &x, a)
 	}
-	if at := a.SubmitAt(due); tx.Now().Before(at) { // an earlier job, of before it was postponed
+	if at := a.SubmitAt(due); tx.Now().Before(at) { // this job was enqueued before the debit was postponed
 		x.enqueue(tx, jobSubmit, at)
 		return x, a, false, nil
 	}
@@ -143,8 +143,8 @@ func (s *Collector) wait(ctx context.Context, tx *db.Tx, x *Debit, why string) e
 	return x.advance(ctx, tx, Scheduled, why, "")
 }
 
-// postpone gives a debit whose due date the bank can no longer meet another one, announces it with the notice that the
-// mandate promises, and schedules its submission.
+// postpone gives a debit whose due date the bank can no longer meet a new due date. It announces the debit again,
+// with the notice that the mandate promises, and schedules its submission.
 func (s *Collector) postpone(ctx context.Context, tx *db.Tx, x *Debit, a bank.Account) error {
 	due := a.DueDate(x.Mandate.Scheme, tx.Now(), time.Time{})
 	x.DueOn = due.Format(time.DateOnly)
@@ -160,10 +160,11 @@ func checksum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// used records that a mandate is used now.
+// used records that a mandate was used now.
 func (m *Mandate) used(ctx context.Context, tx *db.Tx) error { return setUsed(ctx, tx, m, tx.Now()) }
 
-// submitFile stages and releases the file of a debit. Only the process that stores its token releases its copy.
+// submitFile stages and releases the file of a debit. Only the process that stored the debit's token releases its
+// staged copy.
 func (s *Collector) submitFile(ctx context.Context, d *db.DB, x Debit) error {
 	if x.token == "" {
 		if claimed, err := s.stage(ctx, d, &x); err != nil || !claimed {
@@ -204,8 +205,8 @@ func (s *Collector) again(ctx context.Context, tx *db.Tx, x Debit) error {
 	return countAttempt(ctx, tx, x)
 }
 
-// stage writes a copy of the file to the drop and records its token. It reports false if this process must not release
-// the copy.
+// stage writes a copy of the file to the drop and records its token. It returns false if this process must not
+// release the copy.
 func (s *Collector) stage(ctx context.Context, d *db.DB, x *Debit) (claimed bool, err error) {
 	body, err := s.c.Setup.Sealer.Open(x.sealPlace(), x.sealed)
 	if err != nil {
@@ -246,13 +247,14 @@ func (s *Collector) stage(ctx context.Context, d *db.DB, x *Debit) (claimed bool
 	return claimed, err
 }
 
-// claimAPI is the token of a debit whose first call was made.
+// claimAPI is the token of a debit for which the first call to an API was made.
 const claimAPI = "api"
 
 var errKeyExpired = errors.New(
 	"the outcome has been unknown for too long to repeat the call; ask the bank about the direct debit")
 
-// submitByAPI orders a debit by a call to the bank. If an earlier call may have ordered it, the bank is asked first.
+// submitByAPI orders a debit through the bank's API. If an earlier call may have ordered it, submitByAPI asks the
+// bank first.
 func (s *Collector) submitByAPI(ctx context.Context, d *db.DB, x Debit, a bank.Account) error {
 	order, err := s.readOrder(ctx, d, x)
 	if err != nil {
@@ -319,7 +321,7 @@ func (s *Collector) readOrder(ctx context.Context, d *db.DB, x Debit) (o bank.De
 	return o, err
 }
 
-// pauseOther pauses payouts if an error says that the bank has another payment with the key of a debit.
+// pauseOther pauses payouts if an error states that the bank has another payment with the key of a debit.
 func pauseOther(ctx context.Context, tx *db.Tx, o bank.Order, err error) error {
 	if !errors.Is(err, bank.ErrOther) {
 		return nil
@@ -327,7 +329,7 @@ func pauseOther(ctx context.Context, tx *db.Tx, o bank.Order, err error) error {
 	return bank.PauseOther(ctx, tx, o.Key())
 }
 
-// recordTransfer applies what a bank's API reports about a debit. asked is the time of the question.
+// recordTransfer applies the report of a bank's API about a debit. asked is the time of the question.
 func (s *Collector) recordTransfer(ctx context.Context, tx *db.Tx, x *Debit, t bank.Transfer, asked time.Time) error {
 	x.transferID, x.checkAt, x.checkedAt = t.ID, nextCheck(tx.Now(), x.CreatedAt), asked
 	if x.State == Submitting && t.Status != bank.TransferRejected {
@@ -355,7 +357,8 @@ func (s *Collector) recordTransfer(ctx context.Context, tx *db.Tx, x *Debit, t b
 	return err
 }
 
-// nextCheck returns the time of the next check of a debit, zero if none follows. The interval grows with its age.
+// nextCheck returns the time of the next check of a debit, or the zero time if the checks have ended. The interval
+// grows with the age of the debit.
 func nextCheck(now, created time.Time) time.Time {
 	age := now.Sub(created)
 	if age > checksEnd+maxAhead {

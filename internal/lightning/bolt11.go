@@ -12,7 +12,7 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
 )
 
-// Request is a BOLT 11 payment request, without the fields that only a payer needs.
+// Request is a BOLT 11 payment request, without fields that only a payer needs.
 type Request struct {
 	Network string // "bitcoin", "testnet", "signet" or "regtest"
 	Msat    int64  // millisatoshis; 0 if the payer chooses the amount
@@ -25,11 +25,11 @@ type Request struct {
 	Payee           string // public key of the node that signed the request, in hexadecimal
 }
 
-// Expires returns the time from which the request cannot be paid any more.
+// Expires returns the time after which the request can no longer be paid.
 func (r Request) Expires() time.Time { return r.Created.Add(r.Expiry) }
 
-// prefixes has the first characters of payment requests, by network. Longer prefixes come first: text with "lnbcrt"
-// also begins with "lnbc".
+// prefixes has the first characters of payment requests, by network. Longer prefixes come first, because a text with
+// "lnbcrt" also begins with "lnbc".
 var prefixes = []struct{ prefix, network string }{
 	{"lnbcrt", "regtest"}, {"lntbs", "signet"}, {"lntb", "testnet"}, {"lnbc", "bitcoin"},
 }
@@ -45,7 +45,7 @@ func Prefix(network string) string {
 }
 
 const (
-	maxRequest    = 7089 // largest length in characters: the capacity of the largest QR code
+	maxRequest    = 7089 // largest length in characters, which is the capacity of the largest QR code
 	signatureLen  = 104  // number of groups of five bits: 64 bytes and the recovery id
 	timestampLen  = 7
 	hashLen       = 52

@@ -38,22 +38,22 @@ func ParseHash(text string) (h Hash, err error) {
 var (
 	// ErrUnknown is returned if the node has no such invoice.
 	ErrUnknown = errors.New("lightning: the node has no such invoice")
-	// ErrSettled is returned when a paid invoice is to be canceled.
+	// ErrSettled is returned if an invoice cannot be canceled because it was paid.
 	ErrSettled = errors.New("lightning: the invoice was paid")
-	// ErrWrongNode is returned if the node is on another network than configured, or returned an invoice that does not
-	// match the request. Payers must not get invoices of such a node.
+	// ErrWrongNode is returned if the node is on a network other than the configured one, or returned an invoice that
+	// does not match the request. Invoices of such a node must not be shown to payers.
 	ErrWrongNode = errors.New("lightning: the node is not to be used")
 )
 
 // Options configures a Client. URL, Macaroon and Network are required.
 type Options struct {
 	URL      string // URL of the node's REST interface, https://host:8080
-	Macaroon []byte // the access token, in the binary format of the node's file
-	// Certificate is the only trusted certificate, in PEM: the node's self-signed one, or that of a private authority.
-	// If empty, the system's authorities are trusted.
+	Macaroon []byte // access token, in the binary format of the node's file
+	// Certificate is the only trusted certificate, in PEM: the node's self-signed certificate or the certificate of a
+	// private authority. If it is empty, the system's authorities are trusted.
 	Certificate []byte
 	Network     string // "bitcoin", "testnet", "signet" or "regtest"
-	// Timeout bounds a call, but not a subscription. The default is 20 seconds.
+	// Timeout limits the duration of a call, but not of a subscription. The default is 20 seconds.
 	Timeout time.Duration
 }
 
@@ -71,7 +71,8 @@ type Client struct {
 
 const (
 	maxResponse = 1 << 20
-	// maxSubscription is the duration after which a subscription ends and is renewed, in case a proxy dropped it silently.
+	// maxSubscription is the duration after which a subscription ends, so that it is renewed in case a proxy dropped it
+	// silently.
 	maxSubscription = 10 * time.Minute
 )
 
@@ -119,8 +120,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("lightning: the node returned: %s (code %d, status %d)", e.Message, e.Code, e.Status)
 }
 
-// refusalContains reports whether err is an error of the node whose message contains the text. LND returns most
-// errors with the code "unknown", so that only the message distinguishes them.
+// refusalContains reports whether err is an error of the node whose message contains a text. LND returns most errors
+// with the code "unknown", so that only the message distinguishes them.
 func refusalContains(err error, text string) bool {
 	var refusal *Error
 	return errors.As(err, &refusal) && strings.Contains(refusal.Message, text)
@@ -177,8 +178,8 @@ func (c *Client) call(ctx context.Context, result any, method, path string, body
 	return nil
 }
 
-// refusal decodes an error response. Calls that return a stream have it in a member. One without LND's JSON comes from
-// a proxy, and is not an answer of the node.
+// refusal decodes an error response. Calls that return a stream have the error in a member. A response without LND's
+// JSON comes from a proxy, and is not an answer of the node.
 func refusal(status int, text []byte) error {
 	var body struct {
 		Error
@@ -210,7 +211,7 @@ type Info struct {
 var networks = map[string]string{"mainnet": "bitcoin", "testnet": "testnet", "testnet4": "testnet", "signet": "signet",
 	"regtest": "regtest"}
 
-// Info returns the node's description, or [ErrWrongNode] if it is on a different network.
+// Info returns the node's description, or [ErrWrongNode] if the node is on another network.
 func (c *Client) Info(ctx context.Context) (Info, error) {
 	var a struct {
 		ID      string `json:"identity_pubkey"`
@@ -234,7 +235,7 @@ func (c *Client) Info(ctx context.Context) (Info, error) {
 	return i, nil
 }
 
-// ID returns the node's public key, in hexadecimal. It never changes, so it is requested once.
+// ID returns the node's public key, in hexadecimal. The key never changes, so it is requested only once.
 func (c *Client) ID(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	id := c.id
@@ -252,8 +253,8 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	return i.ID, nil
 }
 
-// Balance returns the node's funds in satoshis: its side of the channels, including those being opened or closed, and
-// its on-chain wallet. The macaroon must permit reading both balances.
+// Balance returns the node's funds in satoshis: its side of the channels, including channels being opened or closed,
+// and its on-chain wallet. The macaroon must permit reading both balances.
 func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 	type part struct {
 		Sats number64 `json:"sat"`
@@ -275,8 +276,8 @@ func (c *Client) Balance(ctx context.Context) (sats int64, err error) {
 	return int64(channels.Local.Sats + channels.Unsettled.Sats + channels.Opening.Sats + wallet.Total), nil
 }
 
-// NewInvoice is an invoice to add. The caller chooses the preimage and stores it before, so that a repeated call
-// after a lost response returns the same invoice.
+// NewInvoice is an invoice to add. The caller chooses the preimage and stores it before the call, so that a repeated
+// call after a lost response returns the same invoice.
 type NewInvoice struct {
 	Preimage [32]byte
 	Amount   int64 // amount in satoshis
@@ -288,8 +289,9 @@ type NewInvoice struct {
 // Hash returns the payment hash.
 func (n NewInvoice) Hash() Hash { return HashOf(n.Preimage) }
 
-// AddInvoice creates an invoice at the node and returns its payment request. If the invoice exists it returns the
-// existing request. It returns [ErrWrongNode] if the network, amount, hash or signer of the request is wrong.
+// AddInvoice creates an invoice at the node and returns its payment request. If the invoice exists already, it
+// returns the existing request. It returns [ErrWrongNode] if the network, amount, hash or signer of the request is
+// wrong.
 func (c *Client) AddInvoice(ctx context.Context, n NewInvoice) (string, error) {
 	id, err := c.ID(ctx)
 	if err != nil {
@@ -354,7 +356,7 @@ type NodeInvoice struct {
 	State          NodeState
 	PaymentRequest string
 	PaidMsat       int64  // may exceed the amount of the invoice
-	SettleIndex    uint64 // position among the node's settled invoices, from 1; 0 until settled
+	SettleIndex    uint64 // position among the node's settled invoices, from 1; 0 before the settlement
 	SettledAt      time.Time
 }
 
@@ -376,8 +378,8 @@ type nodeInvoice struct {
 	SettleDate     number64  `json:"settle_date"`
 }
 
-// errUnknownState is returned for an invoice in a state that this version does not know. The client skips the invoice
-// and processes the others.
+// errUnknownState is returned for an invoice in a state that this version of the program does not know. The client
+// skips the invoice and processes the others.
 var errUnknownState = errors.New("which this version does not know")
 
 func (a nodeInvoice) read() (NodeInvoice, error) {
@@ -415,8 +417,8 @@ func (c *Client) Lookup(ctx context.Context, h Hash) (NodeInvoice, error) {
 	return i, err
 }
 
-// CancelInvoice cancels an invoice, so that it cannot be paid any more. It succeeds if the invoice is already
-// canceled, and returns [ErrSettled] for a paid one and [ErrUnknown] for one that the node does not have.
+// CancelInvoice cancels an invoice, so that it can no longer be paid. It succeeds if the invoice is already canceled.
+// It returns [ErrSettled] if the invoice was paid, and [ErrUnknown] if the node does not have it.
 func (c *Client) CancelInvoice(ctx context.Context, h Hash) error {
 	err := c.call(ctx, &struct{}{}, http.MethodPost, "/v2/invoices/cancel",
 		map[string]string{"payment_hash": base64.StdEncoding.EncodeToString(h[:])})
@@ -429,9 +431,9 @@ func (c *Client) CancelInvoice(ctx context.Context, h Hash) error {
 	return err
 }
 
-// Subscribe calls f for each settled invoice in the order of settlement: first those after the given index, then new
-// ones. With index 0 the node omits those settled before the call. Subscribe returns when f or the connection fails,
-// when ctx is canceled, and, without an error, after ten minutes.
+// Subscribe calls f for each settled invoice in the order of settlement: first the invoices after the given index,
+// then new ones. With index 0, the node omits invoices settled before the call. Subscribe returns when f or the
+// connection fails, when ctx is canceled and, without an error, after maxSubscription.
 //
 // The node sends nothing before the first invoice, not even response headers.
 func (c *Client) Subscribe(ctx context.Context, after uint64, f func(NodeInvoice) error) error {

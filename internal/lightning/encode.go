@@ -11,7 +11,8 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2/ecdsa"
 )
 
-// Encode encodes and signs a payment request (BOLT 11), as a simulated node does. secret is the payment secret.
+// Encode encodes and signs a payment request (BOLT 11), like a real node; simulated nodes use it. secret is the
+// payment secret.
 func Encode(key *btcec.PrivateKey, r Request, secret [32]byte) (string, error) {
 	human := Prefix(r.Network)
 	if r.Msat > 0 {

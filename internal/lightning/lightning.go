@@ -1,5 +1,5 @@
 // Package lightning receives payments over the Lightning Network through an LND node. It creates invoices at the
-// node, cancels them, and records which were paid.
+// node, cancels them, and records which invoices were paid.
 //
 //	wanted → open → ending → ended
 //	   │       │       │       │
@@ -7,18 +7,19 @@
 //
 // Invariants:
 //
-//   - An invoice has the amount of one quote, and expires with it: the node itself cancels it then. So a paid invoice
-//     was paid in time and in full.
+//   - An invoice has the amount of one quote, and expires with the quote: the node itself then cancels the invoice.
+//     So a paid invoice was paid in time and in full.
 //   - The service chooses the preimage, and stores it sealed before it calls the node. The node creates only one
-//     invoice per preimage. If a response is lost, the call is repeated and cannot create a second invoice.
+//     invoice per preimage. So a call that is repeated after a lost response cannot create a second invoice.
 //   - A payment request is shown only after its network, amount, hash and signature were verified.
-//   - An object has at most one invoice that is shown. Others are canceled at the node. If one was paid before, the
-//     payment counts. An invoice becomes ended only after the node has confirmed the cancellation.
+//   - An object has at most one invoice that is shown. The service cancels other invoices at the node. If one of them
+//     was paid before, the payment counts. An invoice becomes ended only after the node has confirmed the
+//     cancellation.
 //   - Payments are read in the order of the node's settle index. The cursor is committed together with the payments,
-//     so that none is lost while the program is down. In addition, each invoice is checked at its expiry.
+//     so that no payment is lost while the program is down. In addition, each invoice is checked at its expiry.
 //
 // [Service.Create] and [CancelAll] run in the caller's transaction. Only the job [JobInvoice] and [Service.Watch]
-// call the node. Payments are reported by the job [JobPaid] to the package that owns the object.
+// call the node. The job [JobPaid] reports payments to the package that owns the object.
 package lightning
 
 import (
@@ -40,7 +41,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Chain is the name of Lightning where payments are listed by chain.
+// Chain is the name that stands in for a blockchain's name in lists of payments over Lightning.
 const Chain = "lightning"
 
 // Kinds of jobs. The payload of both is an [InvoiceRef].
@@ -61,22 +62,22 @@ type State string
 
 // States of an invoice.
 const (
-	Requested State = "wanted" // the node has yet to create the invoice
+	Requested State = "wanted" // the node has not created the invoice yet
 	Open      State = "open"   // the invoice can be paid
-	Ending    State = "ending" // the node has yet to cancel the invoice
+	Ending    State = "ending" // the node has not canceled the invoice yet
 	Ended     State = "ended"  // the invoice was canceled or expired without payment
 	Paid      State = "paid"
 )
 
 const (
-	// minLifetime is the shortest lifetime for which an invoice is created. A payment needs some seconds.
+	// minLifetime is the shortest lifetime for which an invoice is created, because a payment takes some seconds.
 	minLifetime = 30 * time.Second
-	// checkDelay is the time between the expiry of an invoice and its check. The node's clock may differ.
+	// checkDelay is the time between the expiry of an invoice and its check, because the node's clock may differ.
 	checkDelay = 30 * time.Second
 	// sweepEvery is the interval between checks of all open invoices while the node's settle index is unknown.
 	sweepEvery = 5 * time.Second
 	sweepSize  = 500
-	// maxMemo is the maximum length of a memo in bytes. LND accepts 639, but a shorter one makes a simpler QR code.
+	// maxMemo is the maximum length of a memo in bytes. LND accepts 639, but a shorter memo makes a simpler QR code.
 	maxMemo = 300
 )
 
@@ -90,7 +91,7 @@ type Invoice struct {
 	Memo              string       // shown by the payer's wallet
 	ExpiresAt         time.Time
 	Hash              string // payment hash in hexadecimal
-	NodeID            string // the node that created the invoice
+	NodeID            string // ID of the node that created the invoice
 	Request           string // BOLT 11 payment request; "" until the node has created the invoice
 	Paid              money.Amount
 	SettledAt         time.Time // time by the node's clock, in whole seconds; zero until paid
@@ -107,25 +108,26 @@ type InvoiceParams struct {
 	ExpiresAt                    time.Time
 }
 
-// Node is a Lightning node that receives payments: an LND node ([Client]), or the simulated one of a sandbox.
-// lightningtest.RunContract tests the behavior that this package relies on.
+// Node is a Lightning node that receives payments: an LND node ([Client]), or the simulated node of a sandbox.
+// lightningtest.RunContract tests the behavior on which this package relies.
 type Node interface {
-	// Info returns the node's description, or [ErrWrongNode] if it is on a different network.
+	// Info returns the node's description, or [ErrWrongNode] if the node is on another network.
 	Info(ctx context.Context) (Info, error)
 	// ID returns the node's public key, in hexadecimal.
 	ID(ctx context.Context) (string, error)
 	// Balance returns the node's funds in satoshis.
 	Balance(ctx context.Context) (sats int64, err error)
-	// AddInvoice creates an invoice and returns its payment request. There is one for each preimage: a repeated call
-	// returns the same request.
+	// AddInvoice creates an invoice and returns its payment request. There is one invoice for each preimage: a repeated
+	// call returns the same request.
 	AddInvoice(ctx context.Context, n NewInvoice) (string, error)
 	// Lookup returns an invoice, or [ErrUnknown].
 	Lookup(ctx context.Context, h Hash) (NodeInvoice, error)
-	// CancelInvoice cancels an invoice, so that it cannot be paid any more. It succeeds if the invoice is already
-	// canceled, and returns [ErrSettled] for a paid one and [ErrUnknown] for one that the node does not have.
+	// CancelInvoice cancels an invoice, so that it can no longer be paid. It succeeds if the invoice is already
+	// canceled. It returns [ErrSettled] if the invoice was paid, and [ErrUnknown] if the node does not have it.
 	CancelInvoice(ctx context.Context, h Hash) error
-	// Subscribe calls f for each settled invoice in the order of settlement: first those after the given index, then
-	// new ones. With index 0 the node omits those settled before the call. It returns when f fails or ctx ends.
+	// Subscribe calls f for each settled invoice in the order of settlement: first the invoices after the given index,
+	// then new ones. With index 0, the node omits invoices settled before the call. Subscribe returns when f fails or
+	// ctx ends.
 	Subscribe(ctx context.Context, after uint64, f func(NodeInvoice) error) error
 }
 
@@ -143,7 +145,7 @@ func sealContext(id string) identity.SealContext {
 }
 
 // Create stores an invoice, which a job then creates at the node. It does nothing if too little time is left for a
-// payment. Call [CancelAll] first if the object may have an older invoice.
+// payment. If the object may have an older invoice, call [CancelAll] first.
 func (s *Service) Create(tx *db.Tx, o InvoiceParams) error {
 	if o.ExpiresAt.Sub(tx.Now()) < minLifetime {
 		return nil
@@ -168,7 +170,7 @@ func (s *Service) Create(tx *db.Tx, o InvoiceParams) error {
 	return nil
 }
 
-// enqueueCheck enqueues a [JobInvoice], to run now or at the given time.
+// enqueueCheck enqueues a [JobInvoice] that runs at the given time, or at once for the zero time.
 func enqueueCheck(tx *db.Tx, i Invoice, at time.Time) {
 	job.Enqueue(tx, job.New{CompanyID: i.CompanyID, Kind: JobInvoice, Payload: InvoiceRef{i.ID}, RunAt: at})
 }
@@ -207,7 +209,7 @@ func transition(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason s
 	return nil
 }
 
-// Current returns the open invoice of a quote, if there is one.
+// Current returns the open invoice of a quote. ok is false if there is none.
 func Current(all []Invoice, quoteID string) (Invoice, bool) {
 	for _, i := range all {
 		if i.QuoteID == quoteID && i.State == Open {
@@ -217,15 +219,15 @@ func Current(all []Invoice, quoteID string) (Invoice, bool) {
 	return Invoice{}, false
 }
 
-// HandleInvoice handles [JobInvoice]. It creates a requested invoice at the node, and cancels one that is ending or
-// expired.
+// HandleInvoice handles [JobInvoice]. It creates a requested invoice at the node, and cancels an ending or expired
+// invoice.
 func (s *Service) HandleInvoice(ctx context.Context, d *db.DB, j job.Job) error {
 	var ref InvoiceRef
 	if err := j.Decode(&ref); err != nil {
 		return err
 	}
 	for range 5 {
-		// After a conflict the invoice is read again. It may be ending now, and then the node must cancel it.
+		// After a conflict the invoice is read again, because its state may be ending now, so that the node must cancel it.
 		if err := s.checkInvoice(ctx, d, j.CompanyID, ref.InvoiceID); !errors.Is(err, db.ErrConflict) {
 			return err
 		}
@@ -318,8 +320,8 @@ func (s *Service) cancel(ctx context.Context, d *db.DB, i Invoice) error {
 	})
 }
 
-// endForeign ends an invoice of a node that is not configured any more, and so cannot be called. If the invoice was
-// paid, the payment is found when the node is configured again.
+// endForeign ends an invoice of a node that is no longer configured and so cannot be called. If the invoice was paid,
+// the payment is found once the node is configured again.
 func (s *Service) endForeign(ctx context.Context, d *db.DB, i Invoice) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		ended := i
@@ -328,7 +330,8 @@ func (s *Service) endForeign(ctx context.Context, d *db.DB, i Invoice) error {
 	})
 }
 
-// recordPayment stores, once, that an invoice was paid. It ignores invoices that the service did not create.
+// recordPayment stores that an invoice was paid. It ignores invoices that the service did not create, and repeated
+// calls.
 func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 	i, err := byHash(ctx, tx, n.Hash.String())
 	if errors.Is(err, db.ErrNoRows) {
@@ -351,7 +354,7 @@ func recordPayment(ctx context.Context, tx *db.Tx, n NodeInvoice) error {
 // it continues after the last recorded payment.
 //
 // The node returns the invoices settled after an index. But it counts from 1, and with index 0 it returns no past
-// ones. So until a settled invoice of the node is known, Watch also checks each open invoice separately.
+// invoices. So until a settled invoice of the node is known, Watch also checks each open invoice separately.
 func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 	info, err := s.Client.Info(ctx)
 	if err != nil {
@@ -378,7 +381,7 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 			})
 		})
 	})
-	var unknown error // returned last: the group's first error should be the error of the connection
+	var unknown error // returned last: the group's first error should be the connection's error
 	if after == 0 {
 		group.Go(func() error { return s.sweep(ctx, d, info.ID, &unknown) })
 	}
@@ -387,7 +390,7 @@ func (s *Service) Watch(ctx context.Context, d *db.DB) error {
 }
 
 // sweep checks each open invoice repeatedly until the node's cursor is known. An invoice in an unknown state does not
-// stop the others; the first such error is stored in unknown.
+// prevent the checks of the others; the first such error is stored in unknown.
 func (s *Service) sweep(ctx context.Context, d *db.DB, nodeID string, unknown *error) error {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -434,7 +437,7 @@ func (s *Service) sweepOnce(ctx context.Context, d *db.DB, nodeID string, unknow
 }
 
 // findPayment asks the node whether an invoice was paid, and records the payment. It does not advance the cursor,
-// because other invoices may have been settled before.
+// because other invoices may have been settled earlier.
 func (s *Service) findPayment(ctx context.Context, d *db.DB, i Invoice) error {
 	hash, err := hex.DecodeString(i.Hash)
 	if err != nil {

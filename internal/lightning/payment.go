@@ -12,19 +12,20 @@ import (
 	"time"
 )
 
-// Payer is a Lightning node that makes payments: an LND node ([Client]), or the simulated one of a sandbox.
-// lightningtest.RunPayerContract tests the behavior that the payout rail relies on.
+// Payer is a Lightning node that makes payments: an LND node ([Client]), or the simulated node of a sandbox.
+// lightningtest.RunPayerContract tests the behavior on which the payout rail relies.
 type Payer interface {
 	// ID returns the node's public key, in hexadecimal.
 	ID(ctx context.Context) (string, error)
-	// Spendable returns the node's side of its open channels in satoshis, without payments on their way.
+	// Spendable returns the node's side of its open channels in satoshis, without payments in flight.
 	Spendable(ctx context.Context) (sats int64, err error)
-	// Pay starts a payment and returns it when it has succeeded or failed, or is still on its way at the end of ctx. A
-	// node pays each payment hash at most once: it refuses a request that it has paid or is paying. After an error,
-	// TrackPayment tells whether there is a payment. An [Error] that refuses the request proves that it will not start;
-	// after any other error it is not known whether the node got the request.
+	// Pay starts a payment and returns it when it has succeeded or failed, or, if it is still in flight, at the end of
+	// ctx. A node pays each payment hash at most once: it refuses a request that it has paid or is paying. After an
+	// error, TrackPayment reports whether the payment exists. An [Error] that refuses the request proves that the
+	// payment will not start; after any other error it is not known whether the node got the request.
 	Pay(ctx context.Context, p PaymentParams) (Payment, error)
-	// TrackPayment returns a payment as it is now, or [ErrNoPayment]. After [ErrUnclear] the payment may have been made.
+	// TrackPayment returns the present state of a payment, or [ErrNoPayment]. After [ErrUnclear] the payment may have
+	// been made.
 	TrackPayment(ctx context.Context, h Hash) (Payment, error)
 }
 
@@ -37,11 +38,11 @@ var ErrUnclear = errors.New("lightning: the node's description of a payment is n
 // PaymentParams describe a payment.
 type PaymentParams struct {
 	Request string // BOLT 11 payment request
-	Amount  int64  // satoshis; for requests without an amount only, otherwise 0
+	Amount  int64  // satoshis, if the request has no amount; otherwise 0
 	MaxFee  int64  // largest fee in satoshis
 	Timeout time.Duration
-	// MaxBlocks is the largest lock time of a route: so many blocks after the last attempt the outcome is certain on the
-	// chain. 0 is the node's own limit.
+	// MaxBlocks is the largest lock time of a route. The outcome is certain on the chain that many blocks after the last
+	// attempt. 0 means the node's own limit.
 	MaxBlocks int64
 }
 
@@ -52,7 +53,7 @@ type PaymentState string
 const (
 	PaymentInFlight  PaymentState = "IN_FLIGHT"
 	PaymentSucceeded PaymentState = "SUCCEEDED"
-	PaymentFailed    PaymentState = "FAILED" // nothing of it is on its way
+	PaymentFailed    PaymentState = "FAILED" // no part of the payment is in flight
 )
 
 // Reasons of failed payments, as LND names them.
@@ -64,7 +65,7 @@ const (
 	FailureBalance     = "FAILURE_REASON_INSUFFICIENT_BALANCE"
 )
 
-// Payment is a payment of the node.
+// Payment is a payment made by the node.
 type Payment struct {
 	Hash     Hash
 	State    PaymentState
@@ -87,7 +88,7 @@ type paymentMessage struct {
 	Failure  string       `json:"failure_reason"`
 }
 
-// read checks a message. A payment counts as successful only with a preimage of its hash.
+// read checks and converts a message. A payment counts as successful only with a preimage of its hash.
 func (m paymentMessage) read() (Payment, error) {
 	h, err := ParseHash(m.Hash)
 	if err != nil {
@@ -113,7 +114,7 @@ func (m paymentMessage) read() (Payment, error) {
 	return p, nil
 }
 
-// Pay implements [Payer]. Its macaroon must permit offchain:write.
+// Pay implements [Payer]. The client's macaroon must permit offchain:write.
 func (c *Client) Pay(ctx context.Context, in PaymentParams) (Payment, error) {
 	r, err := Decode(in.Request)
 	if err != nil {
@@ -142,7 +143,8 @@ func (c *Client) TrackPayment(ctx context.Context, h Hash) (Payment, error) {
 	return p, err
 }
 
-// firstPayment returns the first message of a stream of payments, which must be the one of a hash.
+// firstPayment returns the first message of a stream of payments. It returns an error if the message is about another
+// payment hash.
 func (c *Client) firstPayment(ctx context.Context, h Hash, method, path string, body any) (Payment, error) {
 	req, err := c.request(ctx, method, path, body)
 	if err != nil {

@@ -22,7 +22,7 @@ func insert(tx *db.Tx, i Invoice) {
 		i.Hash, i.preimage, i.NodeID, i.Request, i.Paid.Units(), int64(0), int64(0), db.Micros(tx.Now())})
 }
 
-// update stores the fields of an invoice that may change, provided that its version is unchanged.
+// update stores the fields of an invoice that may change. It returns false if the invoice's version has changed.
 func update(ctx context.Context, tx *db.Tx, i Invoice) (bool, error) {
 	settled := int64(0)
 	if !i.SettledAt.IsZero() {
@@ -49,7 +49,7 @@ func ForObject(ctx context.Context, tx *db.Tx, companyID, objectID string) ([]In
 	return db.Collect(r, err, func(r *db.Rows) (Invoice, error) { return scan(r) })
 }
 
-// byHash returns an invoice, or db.ErrNoRows if the service did not create it.
+// byHash returns the invoice with a payment hash, or db.ErrNoRows if the service did not create it.
 func byHash(ctx context.Context, tx *db.Tx, hash string) (Invoice, error) {
 	return scan(tx.QueryRow(ctx, "SELECT "+columns+" FROM lightning_invoices WHERE hash = $1", hash))
 }
@@ -63,7 +63,7 @@ func IsOwn(ctx context.Context, tx *db.Tx, h Hash) (bool, error) {
 	return err == nil, err
 }
 
-// payable returns up to limit invoices, with IDs after the given one, for which an unrecorded payment is possible.
+// payable returns invoices whose ID follows after, up to limit, that may have been paid without a record of it.
 func payable(ctx context.Context, tx *db.Tx, after string, limit int) ([]Invoice, error) {
 	r, err := tx.Query(ctx, "SELECT "+columns+` FROM lightning_invoices WHERE state IN ('open', 'ending')
 		AND invoice_id > $1
@@ -81,7 +81,7 @@ func loadCursor(ctx context.Context, tx *db.Tx, nodeID string) (uint64, error) {
 	return uint64(index), err
 }
 
-// advanceCursor increases the cursor. It never decreases it.
+// advanceCursor raises the cursor to an index. It never lowers the cursor.
 func advanceCursor(ctx context.Context, tx *db.Tx, nodeID string, index uint64) error {
 	_, err := tx.Exec(ctx, `INSERT INTO lightning_cursors (node_id, settle_index) VALUES ($1, $2)
 		ON CONFLICT (node_id) DO UPDATE SET settle_index = excluded.settle_index

@@ -7,17 +7,17 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Credited is the state of a transfer that is in its owner's balance.
+// Credited is the state of a transfer that was credited to its owner's balance.
 const Credited = "credited"
 
 // Returned is the state of a transfer that was taken back from its owner.
 const Returned = "returned"
 
-// JobTransfer is the kind of the job that reports a transfer to a user, or its return. Its payload is a
+// JobTransfer is the kind of the job that reports a transfer to a user, or the return of a transfer. Its payload is a
 // [webhook.TransferData].
 const JobTransfer = "transfer.changed"
 
-// Announce reports a transfer received on a funding account or on the operator's account (package bankreceipt): it
+// Announce reports a transfer received on a funding account or on the operator's account (package bankreceipt). It
 // emits the event, and enqueues a JobTransfer if the owner is a user.
 func Announce(tx *db.Tx, ownerID string, version int64, d webhook.TransferData) error {
 	if identity.IsUser(ownerID) {

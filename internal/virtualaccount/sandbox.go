@@ -9,13 +9,13 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// SandboxName is the provider name of simulated accounts. It is not the ID of the operator's accounts at the simulated
-// bank, whose statements do not have the transfers to these accounts.
+// SandboxName is the provider name of simulated accounts. It differs from the IDs of the operator's accounts at the
+// simulated bank, because those accounts' statements do not contain transfers to simulated funding accounts.
 const SandboxName = "sandbox-funding"
 
 // Sandbox is a simulated bank. Its account numbers are well-formed and deterministic for each owner, and belong to no
-// real bank: no German bank code and no American routing number starts with 99. Euro accounts are opened immediately;
-// dollar accounts are opened by a job, as with real banks.
+// real bank: no German bank code and no American routing number starts with 99. Like a real bank, it opens euro
+// accounts immediately and dollar accounts by a job.
 type Sandbox struct{}
 
 var _ Bank = Sandbox{}
@@ -53,8 +53,8 @@ func (Sandbox) open(a Application) Opened {
 	return o
 }
 
-// iban returns the IBAN of a country and a domestic number of digits: the check digits are 98 minus the remainder by
-// 97 of the number followed by the country (letters as 10 to 35) and two zeros (ISO 13616).
+// iban returns the IBAN for a country and a domestic number of digits. The check digits are 98 minus the remainder
+// modulo 97 of the number followed by the country (letters as 10 to 35) and two zeros (ISO 13616).
 func iban(country, number string) string {
 	rest := 0
 	for _, c := range number {

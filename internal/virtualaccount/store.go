@@ -11,7 +11,7 @@ import (
 const columns = `owner_id, account_id, company_id, currency, provider, status, reason, details, number_key,
 	provider_ref, cursor, terms_version, terms_at, version, created_at`
 
-// insert inserts an account. It reports false if the owner has an account in this currency already; a unique index
+// insert inserts an account. It returns false if the owner already has an account in this currency; a unique index
 // decides between concurrent requests.
 func insert(ctx context.Context, tx *db.Tx, a Account) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO funding_accounts (`+columns+`, updated_at)
@@ -52,7 +52,8 @@ func byCurrency(ctx context.Context, tx *db.Tx, ownerID string, c money.Asset) (
 		string(c)))
 }
 
-// byID and byNumber return an account of any owner: a bank reports the number that received money, not the owner.
+// byID and byNumber return an account of any owner, because a bank reports the number that received money, not the
+// owner.
 func byID(ctx context.Context, tx *db.Tx, id string) (Account, error) {
 	return one(tx.QueryRow(ctx, "SELECT "+columns+" FROM funding_accounts WHERE account_id = $1", id))
 }
@@ -68,7 +69,7 @@ func byOwner(ctx context.Context, tx *db.Tx, ownerID string) ([]Account, error) 
 	return db.Collect(rows, err, func(r *db.Rows) (Account, error) { return scan(r.Scan) })
 }
 
-// openAccounts returns up to 100 active or suspended accounts after an ID.
+// openAccounts returns up to 100 active or suspended accounts whose ID follows after.
 func openAccounts(ctx context.Context, tx *db.Tx, after string) ([]Account, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM funding_accounts
 		WHERE account_id > $1 AND status IN ('active', 'suspended')
@@ -77,7 +78,7 @@ func openAccounts(ctx context.Context, tx *db.Tx, after string) ([]Account, erro
 }
 
 // update stores the mutable fields of an account as its next version. It returns db.ErrConflict if the version or
-// state changed.
+// state has changed.
 func update(ctx context.Context, tx *db.Tx, a *Account, from State) error {
 	var terms int64
 	if !a.termsAt.IsZero() {
@@ -104,7 +105,7 @@ func setCursor(ctx context.Context, tx *db.Tx, a Account, cursor string) error {
 	return err
 }
 
-// insertReceipt stores a receipt and reports whether its reference is new.
+// insertReceipt stores a receipt. It returns false if the account already has a receipt with the same reference.
 func insertReceipt(ctx context.Context, tx *db.Tx, a Account, id string, r Receipt) (bool, error) {
 	amount, reversed := r.Amount, r.Amount.Sign() < 0
 	if reversed {

@@ -2,7 +2,7 @@
 // credits the money received on them.
 //
 // A virtual account is a set of account numbers that a bank or its agent (see [Bank]) assigns to one owner in one
-// currency. Money received on it is booked to the owner's available balance, once for each reference of the bank.
+// currency. Money received on it is credited to the owner's available balance, once for each reference of the bank.
 //
 //	requested → terms_pending → pending → active ⇄ suspended
 //	    └──────────────────────────↑ ↓
@@ -10,8 +10,8 @@
 //
 // An owner must be verified and must have accepted the terms: the first response says where the terms are, and the
 // next request names the accepted version. If the bank assigns accounts immediately, the account is opened in the
-// same transaction; otherwise a job requests it. When the owner's verification ends, the account is suspended: money
-// received is still credited, but the account is not shown until the owner is verified again.
+// same transaction; otherwise a job requests the account. When the owner's verification ends, the account is
+// suspended: received money is still credited, but the account is not shown until the owner is verified again.
 package virtualaccount
 
 import (
@@ -87,7 +87,7 @@ type Details struct {
 	AccountNumber string `json:"account_number,omitempty"`
 }
 
-// key returns the digest of the account's number, by which a transfer is matched to the account.
+// key returns a digest of the account's number, by which a transfer is matched to the account.
 func (d Details) key() string {
 	number := d.IBAN
 	if number == "" {
@@ -114,7 +114,7 @@ type Account struct {
 	TermsVersion string // version of the terms that the owner accepted, or ""
 	Version      int64
 	CreatedAt    time.Time
-	Balance      money.Amount // owner's balance in this currency; set by List and Open only
+	Balance      money.Amount // owner's balance in this currency; set only by List and Open
 
 	sealed, numberKey, providerRef, cursor string
 	termsAt                                time.Time
@@ -122,7 +122,7 @@ type Account struct {
 
 // Application is a request to a bank to open an account.
 type Application struct {
-	AccountID string // idempotency key: the bank opens one account for each
+	AccountID string // idempotency key: the bank opens one account for each AccountID
 	OwnerID   string
 	Currency  money.Asset
 	Holder    string
@@ -136,27 +136,27 @@ type Opened struct {
 	Ref string // the bank's reference of the account
 }
 
-// Receipt is a transfer received on an account, or the reversal of one.
+// Receipt is a transfer received on an account, or the reversal of a transfer.
 type Receipt struct {
 	Reference string       // the bank's reference, unique for the account
 	Amount    money.Amount // negative for a reversal
-	Unknown   string       // the bank's name of an unknown transaction type, which is not booked; or ""
+	Unknown   string       // the bank's name of an unknown type of transaction, which is not booked; or ""
 }
 
 // ErrRefused reports that the bank refuses an account permanently.
 var ErrRefused = errors.New("virtualaccount: the bank refuses the account")
 
-// Bank opens accounts and lists the money received on them. Its methods except Name and OpenImmediately may use the
+// Bank opens accounts and lists the money received on them. All methods except Name and OpenImmediately may use the
 // network.
 type Bank interface {
 	// Name returns the name stored with accounts; it never changes.
 	Name() string
-	// OpenImmediately returns an account that is opened without a request. If ok is false, Open must be called.
+	// OpenImmediately returns an account that can be opened without a request. If ok is false, Open must be called.
 	OpenImmediately(a Application) (o Opened, ok bool)
 	// Open requests an account. It is idempotent by AccountID, and returns ErrRefused if the bank refuses permanently.
 	Open(ctx context.Context, a Application) (Opened, error)
-	// Receipts returns the receipts of an account after a cursor ("" for all), oldest first, and the next cursor.
-	// Receipts may be returned repeatedly.
+	// Receipts returns the receipts of an account after a cursor ("" for all), oldest first, and the next cursor. It may
+	// return the same receipt repeatedly.
 	Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]Receipt, string, error)
 }
 
@@ -179,9 +179,9 @@ func verified(o identity.Owner) bool {
 	return o.Company.KYBStatus == identity.KYCApproved
 }
 
-// Open returns the account of the acting user, or of the company for an API key without a user, in a currency. It
-// creates the account if there is none, and accepts the terms if terms is their version. It returns ErrVerify,
-// ErrCurrency or ErrNotOffered.
+// Open returns the account, in a currency, of the acting user or, for an API key without a user, of the key's
+// company. It creates the account if there is none, and accepts the terms if the argument terms is their version. It
+// returns ErrVerify, ErrCurrency or ErrNotOffered.
 func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, userID, currency, terms string) (Account,
 	error,
 ) {
@@ -227,7 +227,8 @@ func (s *Service) Open(ctx context.Context, tx *db.Tx, by identity.Principal, us
 	return s.read(ctx, tx, a)
 }
 
-// advance moves a new account to its next state: it waits for the terms or the bank, or is active.
+// advance changes a new account to its next state: it waits for the acceptance of the terms or for the bank, or is
+// active.
 func (s *Service) advance(ctx context.Context, tx *db.Tx, a *Account, owner identity.Owner, terms string) error {
 	if terms == "" {
 		if a.State == TermsPending {
@@ -317,7 +318,7 @@ func (s *Service) HandleOpen(ctx context.Context, d *db.DB, j job.Job) error {
 	})
 }
 
-// List returns the owner's accounts with numbers and balances, closed ones last.
+// List returns the owner's accounts with numbers and balances, closed accounts last.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) ([]Account, error) {
 	owner, err := identity.ActingOwner(ctx, tx, by, userID)
 	if err != nil {
@@ -352,8 +353,8 @@ func (s *Service) read(ctx context.Context, tx *db.Tx, a Account) (Account, erro
 	return a, json.Unmarshal(text, &a.Details)
 }
 
-// ForPayer returns the details of an owner's active account in a currency, for those who pay the owner. found is false
-// if there is none.
+// ForPayer returns the details of an owner's active account in a currency, for the owner's payers. found is false if
+// there is no such account.
 func ForPayer(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, ownerID string, currency money.Asset) (d Details,
 	found bool, err error) {
 	a, err := byCurrency(ctx, tx, ownerID, currency)
@@ -370,13 +371,13 @@ func ForPayer(ctx context.Context, tx *db.Tx, sealer *identity.Sealer, ownerID s
 	return d, true, json.Unmarshal(text, &d)
 }
 
-// ByNumber returns the account with an IBAN, or a routing number and account number joined by a slash, of any owner.
-// It returns ErrNotFound if there is none.
+// ByNumber returns the account, of any owner, with an IBAN, or with a routing number and an account number joined by
+// a slash. It returns ErrNotFound if there is none.
 func ByNumber(ctx context.Context, tx *db.Tx, number string) (Account, error) {
 	return byNumber(ctx, tx, numberKey(number))
 }
 
-// Terms returns the version of the terms that the owner accepted last, or "", and the time.
+// Terms returns the version of the terms that the owner accepted last, or "", and the time of the acceptance.
 func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (accepted string,
 	at time.Time, err error,
 ) {
@@ -394,7 +395,7 @@ func (s *Service) Terms(ctx context.Context, tx *db.Tx, by identity.Principal, u
 }
 
 // HasOpen reports whether an owner has an account that is not closed. Such an account can still receive money and is
-// held under the owner's name.
+// in the owner's name.
 func HasOpen(ctx context.Context, tx *db.Tx, ownerID string) (bool, error) {
 	all, err := byOwner(ctx, tx, ownerID)
 	return slices.ContainsFunc(all, func(a Account) bool { return a.State != Closed }), err
@@ -413,7 +414,7 @@ type Incoming struct {
 	Reference string
 }
 
-// Deposit simulates a transfer to an account of the sandbox's bank that the principal may act for.
+// Deposit simulates a transfer to an account of the sandbox's bank for whose owner the principal may act.
 func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal, in Incoming) (receiptID string,
 	a Account, err error,
 ) {
@@ -467,8 +468,8 @@ func (s *Service) Deposit(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return receiptID, a, err
 }
 
-// credit books a receipt to the owner's balance, or its reversal, once for each reference, and returns the receipt's
-// ID. It returns ErrReference if the reference was booked with another amount.
+// credit posts a receipt, or its reversal, to the owner's balance once for each reference, and returns the receipt's
+// ID. It returns ErrReference if the reference was posted with another amount.
 func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID string, err error) {
 	id := tx.NewID("dep")
 	first, err := insertReceipt(ctx, tx, a, id, r)
@@ -503,7 +504,7 @@ func credit(ctx context.Context, tx *db.Tx, a Account, r Receipt) (receiptID str
 	return id, ledger.Post(tx, j)
 }
 
-// Collect fetches the receipts of all open accounts from the bank and books them. It is called periodically.
+// Collect fetches the receipts of all open accounts from the bank and credits them. It must be called periodically.
 func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 	if s.Bank == nil {
 		return nil
@@ -539,8 +540,8 @@ func (s *Service) Collect(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// Review suspends accounts of owners whose verification has ended, and reactivates those of owners who are verified
-// again.
+// Review suspends accounts of owners whose verification has ended, and reactivates accounts of owners who are
+// verified again.
 func (s *Service) Review(ctx context.Context, d *db.DB) error {
 	return s.forEachOpen(ctx, d, func(a Account) error {
 		return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -563,7 +564,8 @@ func (s *Service) Review(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// forEachOpen calls visit for each active or suspended account. An error does not stop it; the errors are joined.
+// forEachOpen calls visit for each active or suspended account. It continues after an error, and returns all errors
+// joined.
 func (s *Service) forEachOpen(ctx context.Context, d *db.DB, visit func(Account) error) error {
 	var problems []error
 	for after := ""; ; {
@@ -583,7 +585,8 @@ func (s *Service) forEachOpen(ctx context.Context, d *db.DB, visit func(Account)
 	}
 }
 
-// tenant returns the company ID, or the owner's ID if there is none, for jobs and events.
+// tenant returns the company ID or, if there is none, the owner's ID. It is the tenant of the account's jobs and
+// events.
 func (a Account) tenant() string {
 	if a.CompanyID != "" {
 		return a.CompanyID
@@ -595,7 +598,8 @@ func (a Account) sealPlace() identity.SealContext {
 	return identity.SealContext{Table: "funding_accounts", Column: "details", Row: a.OwnerID + "/" + a.ID}
 }
 
-// advance changes the state of an account, guarded by its version, and adds history and event.
+// advance changes the state of an account, and adds its history and event. It fails if the account has changed since
+// it was read.
 func (a *Account) advance(ctx context.Context, tx *db.Tx, to State, reason string) error {
 	from := a.State
 	a.State, a.Reason = to, reason

@@ -12,7 +12,8 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// Payee is a node that receives payments, together with a payer. It is either [Remote] or a [lightning.Node] itself.
+// Payee is a node that receives payments, together with a payer. It also implements either [Remote] or
+// [lightning.Node].
 type Payee interface {
 	// Pay pays a payment request in full, or returns an error if it cannot be paid.
 	Pay(ctx context.Context, request string) error
@@ -21,7 +22,7 @@ type Payee interface {
 // Remote is a node with LND's API.
 type Remote interface{ Options() lightning.Options }
 
-// RunContract tests a node against the behavior that package lightning relies on. Every node must pass it.
+// RunContract tests a node for the behavior on which package lightning relies. Every node must pass it.
 func RunContract(t *testing.T, p Payee) {
 	remote, isRemote := p.(Remote)
 	c, _ := p.(lightning.Node)
@@ -168,7 +169,7 @@ func RunContract(t *testing.T, p Payee) {
 				return ctx.Err()
 			})
 		}()
-		// The node does not confirm the subscription, so the test pays invoices until one is reported.
+		// The node does not confirm the subscription, so the test pays invoices until the subscription reports one.
 		var reported lightning.NodeInvoice
 		var last lightning.NodeInvoice
 		eventually(t, func() error {

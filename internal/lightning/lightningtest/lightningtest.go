@@ -1,11 +1,11 @@
 // Package lightningtest simulates a Lightning node for tests: the part of LND's REST API that package lightning uses,
 // over TLS with a self-signed certificate.
 //
-// Its responses have the form of LND's: 64-bit integers as strings, bytes as base64, states by name, all fields of a
-// message even if empty, errors as {code, message, details} with LND's texts, and a subscription that sends nothing,
-// not even headers, before the first message. Its payment requests are valid and signed with its key. There is no
-// network: [Node.Pay] is the payer, and payments always arrive. The node pays invoices of other nodes that
-// [Node.Connect] names. [RunContract] and [RunPayerContract] test this node and a real one.
+// Its responses have the form of LND's responses: 64-bit integers as strings, bytes as base64, states by name, all
+// fields of a message even if empty, errors as {code, message, details} with LND's texts, and a subscription that
+// sends nothing, not even headers, before the first message. Its payment requests are valid and signed with its key.
+// There is no network: [Node.Pay] acts as the payer, and its payments always arrive. The node can pay invoices of the
+// nodes given to [Node.Connect]. [RunContract] and [RunPayerContract] test this node and a real node.
 package lightningtest
 
 import (
@@ -64,10 +64,10 @@ type Node struct {
 	redirect      string
 	removed       int64
 
-	funds    int64 // millisatoshis that the node was given
+	funds    int64 // millisatoshis given to the node by Fund
 	peers    []*Node
 	payments map[lightning.Hash]*payment
-	lost     map[lightning.Hash]*payment // payments that the node has forgotten
+	lost     map[lightning.Hash]*payment // payments that Forget removed
 	blocks   int64                       // largest lock time that the latest call to pay permitted
 	nextPay  payFault
 }
@@ -114,7 +114,7 @@ func random(size int) []byte {
 	return b
 }
 
-// makeCertificate makes a certificate as LND does: self-signed, with a P-256 key, for localhost.
+// makeCertificate creates a certificate like LND's: self-signed, with a P-256 key, for localhost.
 func (n *Node) makeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -175,23 +175,23 @@ func (n *Node) Restart() error {
 	return nil
 }
 
-// locked runs f with the lock of the node's state.
+// locked runs f while it holds the lock of the node's state.
 func (n *Node) locked(f func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f()
 }
 
-// SetClock replaces the node's clock, by which invoices expire.
+// SetClock replaces the clock by which the node's invoices expire.
 func (n *Node) SetClock(now func() time.Time) { n.locked(func() { n.now = now }) }
 
-// Lock locks the wallet: until Unlock every call fails, as after the start of a real node.
+// Lock locks the wallet. Until Unlock, every call fails, as after the start of a real node.
 func (n *Node) Lock() { n.locked(func() { n.walletLocked = true }) }
 
 // Unlock unlocks the wallet.
 func (n *Node) Unlock() { n.locked(func() { n.walletLocked = false }) }
 
-// LoseResponses makes the next count calls that add an invoice take effect without a response.
+// LoseResponses makes the next count calls that add an invoice take effect without sending a response.
 func (n *Node) LoseResponses(count int) { n.locked(func() { n.lostResponses = count }) }
 
 // TamperRequests sets a function that changes the content of each new payment request; nil removes it.
@@ -236,7 +236,7 @@ func (n *Node) State(request string) lightning.NodeState {
 	return ""
 }
 
-// SetState sets the state of an invoice, for example to one that only a later version of LND has.
+// SetState sets the state of an invoice, for example to a state that only a later version of LND has.
 func (n *Node) SetState(request string, state lightning.NodeState) error {
 	r, err := lightning.Decode(request)
 	if err != nil {
@@ -381,7 +381,7 @@ func (n *Node) received() (msat int64) {
 	return msat + n.funds - n.removed
 }
 
-// RemoveFunds lowers the node's balance, as if another program had spent from it.
+// RemoveFunds reduces the node's balance, as if another program had spent from it.
 func (n *Node) RemoveFunds(sats int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -476,7 +476,7 @@ func (n *Node) make(preimage []byte, memo string, msat, expiry int64, private bo
 	if n.tamper != nil {
 		n.tamper(&written)
 	}
-	if written.Payee != i.Payee { // another key than the node's signs the request
+	if written.Payee != i.Payee { // a key other than the node's signs the request
 		var err error
 		if key, err = btcec.NewPrivateKey(); err != nil {
 			return nil, err
@@ -556,8 +556,8 @@ func (i *invoice) json() map[string]any {
 	}
 }
 
-// subscribe sends the invoices settled after an index, unless that is 0, and then those that are added and settled.
-// It writes nothing, not even headers, before the first message.
+// subscribe sends the invoices settled after an index, unless the index is 0, and then invoices as they are added and
+// settled. It writes nothing, not even headers, before the first message.
 func (n *Node) subscribe(w http.ResponseWriter, r *http.Request) {
 	query := func(name string) int {
 		v, _ := strconv.Atoi(r.URL.Query().Get(name))

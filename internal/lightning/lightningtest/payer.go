@@ -17,7 +17,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// payment is a payment that the node makes.
+// payment is a payment made by the node.
 type payment struct {
 	hash      lightning.Hash
 	msat, fee int64
@@ -26,9 +26,9 @@ type payment struct {
 	failure   string
 }
 
-// payFault is what happens to the next payments.
+// payFault determines the fate of the next payments.
 type payFault struct {
-	lost    bool   // the payment is made, and the call has no answer
+	lost    bool   // the payment is made, but the call gets no answer
 	held    bool   // the payee holds the payment until ReleasePayments
 	failure string // the payment fails for this reason
 }
@@ -36,19 +36,19 @@ type payFault struct {
 // Fund gives the node a balance in satoshis.
 func (n *Node) Fund(sats int64) { n.locked(func() { n.funds += 1000 * sats }) }
 
-// Connect makes the node able to pay invoices of another one.
+// Connect enables the node to pay invoices of another node.
 func (n *Node) Connect(payee *Node) { n.locked(func() { n.peers = append(n.peers, payee) }) }
 
-// LosePayments makes calls that pay take effect without a response.
+// LosePayments makes calls that pay take effect without sending a response.
 func (n *Node) LosePayments(lose bool) { n.locked(func() { n.nextPay.lost = lose }) }
 
-// HoldPayments keeps new payments on their way until ReleasePayments.
+// HoldPayments keeps new payments in flight until ReleasePayments.
 func (n *Node) HoldPayments() { n.locked(func() { n.nextPay.held = true }) }
 
-// FailPayments makes new payments fail for one of LND's reasons; "" ends this.
+// FailPayments makes new payments fail with one of LND's failure reasons; "" ends this.
 func (n *Node) FailPayments(reason string) { n.locked(func() { n.nextPay.failure = reason }) }
 
-// ReleasePayments ends HoldPayments. Held payments succeed, or fail for a reason that is not "".
+// ReleasePayments ends HoldPayments. Held payments succeed if reason is "", and otherwise fail with the reason.
 func (n *Node) ReleasePayments(reason string) {
 	n.locked(func() {
 		n.nextPay.held = false
@@ -60,7 +60,7 @@ func (n *Node) ReleasePayments(reason string) {
 	})
 }
 
-// Succeeded returns the number of payments that succeeded or are on their way.
+// Succeeded returns the number of payments that succeeded or are in flight.
 func (n *Node) Succeeded() (count int) {
 	n.locked(func() {
 		for _, p := range n.payments {
@@ -72,21 +72,21 @@ func (n *Node) Succeeded() (count int) {
 	return count
 }
 
-// MaxBlocks returns the largest lock time of a route that the latest call to pay permitted, 0 for LND's own limit.
+// MaxBlocks returns the largest lock time of a route that the latest call to pay permitted; 0 means LND's own limit.
 func (n *Node) MaxBlocks() (blocks int64) {
 	n.locked(func() { blocks = n.blocks })
 	return blocks
 }
 
-// Forget makes the node forget its payments, as when its database is lost.
+// Forget removes the node's payments, as if its database had been lost.
 func (n *Node) Forget() {
 	n.locked(func() { n.lost, n.payments = n.payments, map[lightning.Hash]*payment{} })
 }
 
-// Remember ends Forget, as when the database is found again.
+// Remember reverses Forget, as if the database had been found.
 func (n *Node) Remember() { n.locked(func() { n.payments = n.lost }) }
 
-// NewRequest creates an invoice, as the wallet of a payee does. Without an amount the payer chooses it.
+// NewRequest creates an invoice, like a payee's wallet. If sats is 0, the payer chooses the amount.
 func (n *Node) NewRequest(sats int64, expiry time.Duration) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,7 +97,7 @@ func (n *Node) NewRequest(sats int64, expiry time.Duration) (string, error) {
 	return i.text, nil
 }
 
-// NewDescribedRequest creates an invoice with the hash of a description, as the server of a Lightning address does.
+// NewDescribedRequest creates an invoice with the hash of a description, like the server of a Lightning address.
 func (n *Node) NewDescribedRequest(msat int64, description string) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,7 +111,7 @@ func (n *Node) NewDescribedRequest(msat int64, description string) (string, erro
 	return i.text, nil
 }
 
-// PaidFor returns how often an invoice of the node was paid: 0 or 1.
+// PaidFor returns the number of times that an invoice of the node was paid: 0 or 1.
 func (n *Node) PaidFor(request string) int {
 	if n.State(request) == lightning.NodeSettled {
 		return 1
@@ -214,7 +214,7 @@ func (n *Node) send(w http.ResponseWriter, r *http.Request) {
 	held, body := p.state == lightning.PaymentInFlight, p.json()
 	n.mu.Unlock()
 	switch {
-	case lost, held && in.Quiet: // the node answers when the payment has ended, for which no client waits
+	case lost, held && in.Quiet: // the node answers only when the payment has ended, and no client waits that long
 		panic(http.ErrAbortHandler)
 	default:
 		writeJSON(w, http.StatusOK, map[string]any{"result": body})
@@ -262,14 +262,14 @@ func (p *payment) json() map[string]any {
 
 // Wallet is a payee whose invoices a payer can pay.
 type Wallet interface {
-	// NewRequest creates an invoice in satoshis, 0 for one without an amount.
+	// NewRequest creates an invoice for an amount in satoshis; 0 creates an invoice without an amount.
 	NewRequest(sats int64, expiry time.Duration) (string, error)
-	// PaidFor returns how often an invoice was paid.
+	// PaidFor returns the number of times that an invoice was paid.
 	PaidFor(request string) int
 }
 
-// RunPayerContract tests a node that pays against the behavior that the payout rail relies on. Every node must pass it.
-// It can pay invoices of the wallet.
+// RunPayerContract tests a node that pays for the behavior on which the payout rail relies. Every such node must pass
+// it. The node must be able to pay invoices of the wallet.
 func RunPayerContract(t *testing.T, node lightning.Payer, to Wallet) {
 	request := func(t *testing.T, sats int64) (string, lightning.Hash) {
 		t.Helper()
@@ -320,7 +320,7 @@ func RunPayerContract(t *testing.T, node lightning.Payer, to Wallet) {
 		stranger := Start(t)
 		text := testkit.Must(stranger.NewRequest(1_000, time.Hour))
 		h := testkit.Must(lightning.Decode(text)).Hash
-		for range 2 { // a failed payment can be tried again
+		for range 2 { // a failed payment can be repeated
 			p, err := node.Pay(t.Context(), params(text, 0))
 			if err != nil || p.State != lightning.PaymentFailed || p.Failure == "" || p.Preimage != "" {
 				t.Errorf("%+v, %v", p, err)

@@ -53,7 +53,7 @@ type Pair struct {
 	Chain        *btcdtest.Node
 	Payee, Payer *Node
 	macaroon     []byte // macaroon with only the permissions that the service needs
-	paying       []byte // the same at the payer, for a service that pays
+	paying       []byte // macaroon of the payer with the permission to pay
 }
 
 // Start starts both nodes and opens a channel from the payer to the payee. They stop with the test.
@@ -93,7 +93,7 @@ func permission(entity, action string) any {
 	return map[string]string{"entity": entity, "action": action}
 }
 
-// bake returns a macaroon with the permissions to receive payments, and further ones.
+// bake returns a macaroon with the permissions to receive payments, and with further permissions.
 func (n *Node) bake(ctx context.Context, more ...any) ([]byte, error) {
 	var baked struct {
 		Macaroon string `json:"macaroon"`
@@ -155,7 +155,7 @@ func run(t testing.TB, binary, bitcoin, certificate string) (*Node, error) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		force := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-		_ = cmd.Wait() // the test interrupted the process
+		_ = cmd.Wait() // an error is expected: the test interrupted the process
 		force.Stop()
 	})
 	err := retry(t.Context(), func(ctx context.Context) error { return n.open(ctx, dir) })
@@ -218,7 +218,7 @@ func (n *Node) call(ctx context.Context, result any, method, path string, body a
 	return json.Unmarshal(text, result)
 }
 
-// connect funds the payer and opens its channel.
+// connect funds the payer and opens its channel to the payee.
 func (p *Pair) connect(ctx context.Context) error {
 	var address struct {
 		Address string `json:"address"`
@@ -275,13 +275,13 @@ func (p *Pair) Options() lightning.Options {
 		Network: "regtest"}
 }
 
-// PayerOptions returns the options of a client of the payer, which may pay.
+// PayerOptions returns the options of a client of the payer that is permitted to pay.
 func (p *Pair) PayerOptions() lightning.Options {
 	return lightning.Options{URL: "https://" + p.Payer.rest, Macaroon: p.paying, Certificate: p.Payer.Certificate,
 		Network: "regtest"}
 }
 
-// NewRequest creates an invoice of the payee, 0 for one without an amount.
+// NewRequest creates an invoice of the payee for an amount in satoshis; 0 creates an invoice without an amount.
 func (p *Pair) NewRequest(sats int64, expiry time.Duration) (string, error) {
 	var a struct {
 		Request string `json:"payment_request"`
@@ -292,7 +292,7 @@ func (p *Pair) NewRequest(sats int64, expiry time.Duration) (string, error) {
 	return a.Request, err
 }
 
-// PaidFor returns how often an invoice of the payee was paid: 0 or 1.
+// PaidFor returns the number of times that an invoice of the payee was paid: 0 or 1.
 func (p *Pair) PaidFor(request string) int {
 	r, err := lightning.Decode(request)
 	if err != nil {
@@ -313,8 +313,8 @@ func (p *Pair) Pay(ctx context.Context, request string) error {
 	return p.send(ctx, map[string]any{"payment_request": request})
 }
 
-// PayMsat pays an amount for a payment request, less or more than it requests, as only a payer who does not follow the
-// protocol does.
+// PayMsat pays an amount for a payment request. The amount may be less or more than requested, which only a payer
+// that violates the protocol would pay.
 func (p *Pair) PayMsat(ctx context.Context, request string, msat int64) error {
 	var r struct {
 		Destination string                     `json:"destination"`

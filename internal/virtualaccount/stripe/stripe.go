@@ -1,5 +1,5 @@
-// Package stripe opens virtual accounts by Stripe's bank transfer funding instructions, which assign account numbers
-// to a customer.
+// Package stripe opens virtual accounts through Stripe's funding instructions for bank transfers, which assign
+// account numbers to a customer.
 //
 // It uses three operations of Stripe's API: create a customer, create its funding instructions, and list its cash
 // balance transactions. The customer's cash balance is reconciled manually, so that Stripe does not apply it to
@@ -40,7 +40,7 @@ type Options struct {
 	URL string // default DefaultURL
 	// Country is the country of euro accounts: BE, DE, ES, FR, IE or NL; default DE.
 	Country string
-	// HTTP is the client to use; default one with a timeout of 20 seconds.
+	// HTTP is the client to use; default: a client with a timeout of 20 seconds.
 	HTTP *http.Client
 }
 
@@ -148,13 +148,13 @@ type transactions struct {
 	HasMore bool `json:"has_more"`
 }
 
-// internalTypes are the types of transactions that only move received money within Stripe.
+// internalTypes are the types of transactions that only transfer received money within Stripe.
 var internalTypes = []string{"applied_to_payment", "unapplied_from_payment", "refunded_from_payment",
 	"transferred_to_balance"}
 
-// Receipts returns the transactions that funded the customer's cash balance, and their reversals, after the
-// transaction in the cursor. Stripe lists the newest first: without a cursor Receipts follows the pages backward to
-// the oldest, with a cursor forward.
+// Receipts returns the transactions, after the transaction in the cursor, that funded the customer's cash balance,
+// and their reversals. Stripe lists the newest transactions first. Without a cursor, Receipts follows the pages
+// backward to the oldest transaction; with a cursor, it follows them forward.
 func (b *Bank) Receipts(ctx context.Context, ref string, currency money.Asset, cursor string) ([]virtualaccount.Receipt,
 	string, error,
 ) {

@@ -1,4 +1,4 @@
-// Package stripetest is a server with the operations of Stripe's API that virtual accounts need, for tests.
+// Package stripetest is a test server with the operations of Stripe's API that virtual accounts need.
 package stripetest
 
 import (
@@ -15,8 +15,8 @@ import (
 // Key is the secret key that the server accepts.
 const Key = "sk_test_only"
 
-// Server implements the three operations as Stripe documents them: bearer key, form bodies, idempotent replays, and
-// lists with the newest first, starting_after and ending_before.
+// Server implements these operations as documented by Stripe: bearer key, form bodies, idempotent replays, and lists
+// with the newest entry first, starting_after and ending_before.
 type Server struct {
 	URL       string
 	mu        sync.Mutex
@@ -129,7 +129,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": data, "has_more": more})
 }
 
-// Add appends a transaction to the cash balance of the first customer; the amount is in the currency's smallest unit.
+// Add appends a transaction to the cash balance of the first customer. The amount is in the currency's smallest unit.
 func (s *Server) Add(kind, currency string, amount int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
