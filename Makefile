@@ -25,7 +25,7 @@ build: ## build bin/stipend, one static binary
 # More packages and tests than cores run at a time, because many tests wait for a node or a clock. make lint vets.
 .PHONY: test
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
-	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402
+	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402 softhsm
 	@go test -count=1 -vet=off -ldflags="-s -w" -p 3 -parallel 4 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: quick
@@ -70,7 +70,7 @@ simulate-planted: ## plant each bug of a list, and measure how many runs find it
 
 .PHONY: race
 race: ## run all tests under the race detector; needs a C compiler
-	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402
+	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402 softhsm
 	@CGO_ENABLED=1 go test -race -count=1 $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: lint

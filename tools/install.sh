@@ -11,6 +11,7 @@
 #   lint         golangci-lint
 #   contract     from npm: the linters of the contract and the generator of its TypeScript types (tools/npm)
 #   webhooks     the npm package standardwebhooks, whose verifier must accept our signatures; needs node and npm
+#   softhsm      SoftHSM and OpenSC's pkcs11-tool from Debian, for the signer's tests with a key in a device
 #   iso20022     schemas of ISO 20022 from Debian's libhbci4j-core-java, and xmllint, which check our messages
 #   guides       curl and jq, for the commands in docs/guides
 #   mcp          the official client of the Model Context Protocol from npm (tools/npm/mcp); needs node and npm
@@ -23,7 +24,7 @@
 #
 # Everything is installed in .tools/, except PostgreSQL and Chromium when this runs as root on Debian: they are then
 # installed as packages of the system.
-# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp] [deploy] [x402]
+# Usage: tools/install.sh [btcd] [anvil] [lnd] [core] [postgres] [chromium] [axe] [lint] [contract] [webhooks] [iso20022] [guides] [oauth] [mcp] [deploy] [x402] [softhsm]
 set -eu
 cd "$(dirname "$0")/.."
 tools=$PWD/.tools
@@ -335,6 +336,15 @@ deploy() {
 	rm -r "$tools/prometheus"
 }
 
+# softhsm installs a hardware security module in software, and the tool that loads the modules of devices.
+softhsm() {
+	{ command -v softhsm2-util && command -v pkcs11-tool; } >/dev/null && return
+	apt softhsm2 opensc || {
+		say "no SoftHSM or no pkcs11-tool: install the packages softhsm2 and opensc"
+		exit 1
+	}
+}
+
 # x402 uses its own directory, as oauth does.
 x402() {
 	if ! command -v npm >/dev/null; then
@@ -351,7 +361,7 @@ x402() {
 	echo "$x402_packages" >"$tools/npm/x402/installed"
 }
 
-[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022 guides x402
+[ $# -gt 0 ] || set -- btcd anvil postgres chromium axe lint contract webhooks iso20022 guides x402 softhsm
 for tool; do
 	case $tool in
 	btcd) go_tool btcd github.com/btcsuite/btcd "$btcd_version" ;;
@@ -368,6 +378,7 @@ for tool; do
 	mcp) mcp ;;
 	deploy) deploy ;;
 	x402) x402 ;;
+	softhsm) softhsm ;;
 	iso20022) iso20022 ;;
 	guides) guides ;;
 	*)

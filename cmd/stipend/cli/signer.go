@@ -11,13 +11,17 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/stipend/stipend/internal/chain/bitcoin"
+	"github.com/stipend/stipend/internal/chain/evm"
 	"github.com/stipend/stipend/internal/signer"
+	"github.com/stipend/stipend/internal/signer/keysource"
 )
 
 // SignerCmd groups the commands of the signer.
 type SignerCmd struct {
 	Serve  SignerServeCmd  `cmd:"" help:"Run the signer: hold the keys, and sign what the policy permits."`
 	Keys   SignerKeysCmd   `cmd:"" help:"Create an encrypted file of keys, and print the public ones."`
+	Public SignerPublicCmd `cmd:"" help:"Print the public keys for the service."`
 	Verify SignerVerifyCmd `cmd:"" help:"Check that no entry of the signer's log was changed or removed."`
 }
 
@@ -59,6 +63,7 @@ type SignerServeCmd struct {
 	Log     string `required:"" placeholder:"FILE" help:"Log of what it signed and refused. It is created."`
 	KeyFile string `required:"" placeholder:"FILE" help:"File of keys that stipend signer keys created."`
 	Passphrase
+	HotKey
 	TLSCertFile string `name:"tls-cert-file" placeholder:"FILE" help:"Certificate of the signer."`
 	TLSKeyFile  string `name:"tls-key-file" placeholder:"FILE" help:"Private key of the certificate."`
 	TLSCAFile   string `name:"tls-ca-file" placeholder:"FILE" help:"Certificate authority of the service's certificate."`
@@ -67,7 +72,8 @@ type SignerServeCmd struct {
 // Help returns the details of the help.
 func (SignerServeCmd) Help() string {
 	return `The signer is the only process with private keys. Run it as a user of its own, on a machine of its own if you
-can, and give the service only its address (--signer). It connects to nothing. docs/custody.md describes the policy.`
+can, and give the service only its address (--signer). It connects to nothing but the key that --evm-hot-key names.
+docs/custody.md describes the policy.`
 }
 
 // Run serves until ctx ends.
@@ -95,6 +101,9 @@ func (c SignerServeCmd) Run(ctx context.Context, std Streams) error {
 	}
 	o := signer.Options{Policy: policy, Alarm: log, Now: time.Now}
 	if o.Bitcoin, o.EVM, err = keys.Wallets(); err != nil {
+		return err
+	}
+	if o.EVM, err = c.use(ctx, o.EVM); err != nil {
 		return err
 	}
 	if o.Bitcoin != nil {
@@ -161,12 +170,66 @@ func (c SignerKeysCmd) Run(std Streams) (err error) {
 		return err
 	}
 	fmt.Fprintf(std.Out, "# %s has the private keys. These are the public ones, for the service:\n", c.File)
+	printPublic(std, c.Network, b, e)
+	return nil
+}
+
+// printPublic prints the settings of the service with the public keys of wallets.
+func printPublic(std Streams, network string, b *signer.Wallet[*bitcoin.Deriver], e *signer.Wallet[*evm.Deriver]) {
 	if b != nil {
-		fmt.Fprintf(std.Out, "STIPEND_BITCOIN_NETWORK=%s\nSTIPEND_BITCOIN_XPUB=%s\n", c.Network, b.Deriver.XPub())
+		fmt.Fprintf(std.Out, "STIPEND_BITCOIN_NETWORK=%s\nSTIPEND_BITCOIN_XPUB=%s\n", network, b.Deriver.XPub())
 	}
 	if e != nil {
 		fmt.Fprintf(std.Out, "STIPEND_EVM_XPUB=%s\n", e.Deriver.XPub())
 	}
+}
+
+// HotKey names the key of the hot account on EVM networks if it is in a device or a service.
+type HotKey struct {
+	EVMHotKey string `name:"evm-hot-key" placeholder:"URI" help:"Key of the EVM hot account in a device (pkcs11:…) or KMS (awskms:///…)."`
+}
+
+// use returns the wallet with the key.
+func (c HotKey) use(ctx context.Context, w *signer.Wallet[*evm.Deriver]) (*signer.Wallet[*evm.Deriver], error) {
+	if c.EVMHotKey == "" {
+		return w, nil
+	}
+	if w == nil {
+		return nil, errors.New("--evm-hot-key: the file of keys has no account for deposits on EVM networks")
+	}
+	source, err := keysource.Open(ctx, c.EVMHotKey, time.Now)
+	if err != nil {
+		return nil, fmt.Errorf("--evm-hot-key: %w", err)
+	}
+	return signer.WithHotKey(w, source), nil
+}
+
+// SignerPublicCmd prints public keys.
+type SignerPublicCmd struct {
+	KeyFile string `required:"" placeholder:"FILE" help:"File of keys that stipend signer keys created."`
+	Passphrase
+	HotKey
+}
+
+// Run prints the public keys.
+func (c SignerPublicCmd) Run(ctx context.Context, std Streams) error {
+	passphrase, err := c.read(std, false)
+	if err != nil {
+		return err
+	}
+	keys, err := signer.OpenKeyFile(c.KeyFile, passphrase)
+	clear(passphrase)
+	if err != nil {
+		return err
+	}
+	b, e, err := keys.Wallets()
+	if err != nil {
+		return err
+	}
+	if e, err = c.use(ctx, e); err != nil {
+		return err
+	}
+	printPublic(std, keys.Network, b, e)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package evm
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/btcsuite/btcd/btcutil/v2/hdkeychain"
 	"github.com/btcsuite/btcd/chaincfg/v2"
@@ -19,6 +20,7 @@ const accountDepth = 3
 type Deriver struct {
 	account  string
 	branches [2]*hdkeychain.ExtendedKey
+	hot      string // the hot address if its key is not derived, or ""
 }
 
 // Signer signs for the addresses of one account. It is safe for concurrent use.
@@ -27,8 +29,10 @@ type Signer struct {
 	branches [2]*hdkeychain.ExtendedKey
 }
 
-// ParseXPub parses the extended public key (xpub) of the account m/44'/60'/0'.
+// ParseXPub parses the extended public key (xpub) of the account m/44'/60'/0'. If the key of the hot address is not
+// derived from it, a comma and the hot address follow.
 func ParseXPub(s string) (*Deriver, error) {
+	s, hot, external := strings.Cut(s, ",")
 	key, err := parseKey(s)
 	switch {
 	case err != nil:
@@ -39,7 +43,22 @@ func ParseXPub(s string) (*Deriver, error) {
 		return nil, fmt.Errorf("evm: the extended public key has depth %d; want an account's key, m/44'/60'/0', of depth %d",
 			key.Depth(), accountDepth)
 	}
-	return newDeriver(key)
+	d, err := newDeriver(key)
+	if err != nil || !external {
+		return d, err
+	}
+	address, err := ParseAddress(hot)
+	if err != nil {
+		return nil, fmt.Errorf("evm: %q after the extended public key is not an address: %w", hot, err)
+	}
+	return d.WithHot(address), nil
+}
+
+// WithHot returns a deriver whose hot address has a key that is not derived from the account.
+func (d *Deriver) WithHot(hot Address) *Deriver {
+	copied := *d
+	copied.hot = hot.String()
+	return &copied
 }
 
 // ParseXPriv parses an extended private key (xprv): that of the account, or a master key, from which the account is
@@ -127,13 +146,21 @@ func deriveBranches(account *hdkeychain.ExtendedKey) (branches [2]*hdkeychain.Ex
 	return branches, nil
 }
 
-// XPub returns the account's extended public key.
-func (d *Deriver) XPub() string { return d.account }
+// XPub returns what ParseXPub parses: the account's extended public key, and the hot address if it is not derived.
+func (d *Deriver) XPub() string {
+	if d.hot != "" {
+		return d.account + "," + d.hot
+	}
+	return d.account
+}
 
 // Address returns the address at an index of a branch.
 func (d *Deriver) Address(branch, index uint32) (string, error) {
 	if branch > chain.Change || index >= hdkeychain.HardenedKeyStart {
 		return "", fmt.Errorf("evm: no address at branch %d, index %d", branch, index)
+	}
+	if d.hot != "" && branch == chain.Change && index == 0 {
+		return d.hot, nil
 	}
 	key, err := d.branches[branch].Derive(index)
 	if err != nil {
@@ -149,6 +176,9 @@ func (d *Deriver) Address(branch, index uint32) (string, error) {
 	}
 	return addressOf(public).String(), nil
 }
+
+// AddressOf returns the address of a public key.
+func AddressOf(key *secp256k1.PublicKey) Address { return addressOf(key) }
 
 // HotAddress returns the address that payouts are sent from and deposits are swept to: the first of the change branch.
 func (d *Deriver) HotAddress() (string, error) { return d.Address(chain.Change, 0) }
