@@ -41,7 +41,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Chain is the name that stands in for a blockchain's name in lists of payments over Lightning.
+// Chain is the name of the Lightning Network where payments are listed by chain.
 const Chain = "lightning"
 
 // Kinds of jobs. The payload of both is an [InvoiceRef].
