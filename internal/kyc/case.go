@@ -20,9 +20,9 @@ import (
 // State is the state of a case.
 type State string
 
-// The states of a person's case.
+// States of a person's case.
 const (
-	Initiated    State = "initiated" // complete, not yet submitted to the provider
+	Initiated    State = "initiated" // complete, but not yet submitted to the provider
 	InReview     State = "in_review"
 	Approved     State = "approved"
 	Resubmission State = "resubmission_required"
@@ -30,17 +30,17 @@ const (
 	Expired      State = "expired"
 )
 
-// The other states of a company's case.
+// Additional states of a company's case.
 const (
 	Draft            State = "draft" // the profile is incomplete
 	DocumentsPending State = "documents_pending"
-	Submitted        State = "submitted"   // complete, not yet submitted to the provider
+	Submitted        State = "submitted"   // complete, but not yet submitted to the provider
 	OwnersPending    State = "ubo_pending" // approved by the provider, but an owner is not verified yet
 	MoreInfo         State = "more_info"
 	Suspended        State = "suspended"
 )
 
-// next lists the states that may follow each state. A person's new attempt is a new case.
+// next lists the states to which each state may change. A person's new attempt is a new case.
 var next = map[State][]State{
 	Initiated: {InReview, Approved, Resubmission, Rejected},
 	InReview:  {Approved, Resubmission, Rejected, OwnersPending, MoreInfo},
@@ -69,15 +69,15 @@ func (s State) Public() string {
 	return string(s)
 }
 
-// The kinds of subjects.
+// Kinds of subjects.
 const (
 	kindPerson  = "person"
 	kindOwner   = "owner"
 	kindCompany = "company"
 )
 
-// approvalMonths is the number of months after which an approval expires. It expires earlier if the identity document
-// does.
+// approvalMonths is the number of months after which an approval expires, unless the identity document expires
+// earlier.
 const approvalMonths = 24
 
 // Errors of starting or deciding a verification; see also ErrProfile.
@@ -95,7 +95,7 @@ var (
 // Case is one verification of a subject.
 type Case struct {
 	SubjectID, ID string
-	CompanyID     string // the company that receives the events, "" for none
+	CompanyID     string // company that receives the events; "" for none
 	Kind          string
 	State         State
 	Provider, Ref string
@@ -105,7 +105,7 @@ type Case struct {
 	Opened        time.Time
 }
 
-// The kinds of this package's jobs.
+// Kinds of jobs of this package.
 const (
 	JobSubmit = "kyc.submit" // submits a complete case to the provider
 	JobCheck  = "kyc.check"  // fetches the state of a case from the provider
@@ -117,9 +117,9 @@ type jobPayload struct {
 	CaseID    string `json:"case_id"`
 }
 
-// Initiate starts the verification of a user. It has no effect while one is in progress or the user is approved. It
-// returns ErrProfile or ErrDocuments with the missing fields or documents, and ErrState if the user was rejected: that
-// is final unless support reopens it.
+// Initiate starts the verification of a user. It has no effect while a verification is in progress or the user is
+// approved. It returns ErrProfile or ErrDocuments with the missing fields or documents. It returns ErrState if the
+// user was rejected, which is final unless support staff reopen the verification.
 func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal,
 	userID string) (identity.User, error) {
 	user, err := changingUser(ctx, tx, by, userID)
@@ -162,14 +162,14 @@ func (s *Service) Initiate(ctx context.Context, tx *db.Tx, by identity.Principal
 	return user, nil
 }
 
-// The reasons for which a change by the person, or for them, ends a verification.
+// Reasons why a change by a person, or on behalf of them, ends a verification.
 const (
 	reasonProfile   = "profile_changed"
 	reasonDocuments = "documents_changed"
 )
 
-// UpdateUser is [payee.UpdateUser]. If it changes what the verification of the user has confirmed or is checking (the
-// name, birth date or country), a new verification is required.
+// UpdateUser is like [payee.UpdateUser]. If it changes data that the user's verification has confirmed or is checking
+// (name, date of birth or country), a new verification is required.
 func (s *Service) UpdateUser(ctx context.Context, tx *db.Tx, by identity.Principal, id string,
 	c identity.ProfileChanges) (identity.User, error) {
 	old, err := identity.ActingUser(ctx, tx, by, id)
@@ -192,8 +192,8 @@ func identityOf(p identity.Profile) identity.Profile {
 		Details: identity.Details{DateOfBirth: p.DateOfBirth}}
 }
 
-// endOnChange requires a new verification of a user if the last one is approved or in progress, because it is about
-// data that has changed. It locks the user first, so that it sees a verification that starts concurrently.
+// endOnChange requires a new verification of a user whose last verification is approved or in progress, because the
+// verified data has changed. It locks the user first, so that it also finds a verification that starts concurrently.
 func (s *Service) endOnChange(ctx context.Context, tx *db.Tx, userID, reason string) error {
 	if err := identity.LockUser(ctx, tx, userID); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Service) endOnChange(ctx context.Context, tx *db.Tx, userID, reason str
 	return err
 }
 
-// mayStart returns nil if a verification may start while the subject's last case has the state.
+// mayStart returns nil if a new verification may start when the subject's last case has the given state.
 func mayStart(state State) error {
 	switch state {
 	case Initiated, InReview, Submitted, OwnersPending:
@@ -219,8 +219,8 @@ func mayStart(state State) error {
 	return nil
 }
 
-// incomplete adds a problem for each missing field or document, and all their names, separated by spaces, as meta data
-// "missing", which the API sends as an array. The detail repeats the first.
+// incomplete adds to a fault a problem for each missing field or document. It also adds all names, separated by
+// spaces, as the hint "missing", which the API sends as an array. The fault's detail repeats the first problem.
 func incomplete(f *apierr.Fault, pointer string, missing []string) error {
 	f = f.Detailf("Missing: %s.", missing[0])
 	for _, name := range missing {
@@ -229,7 +229,7 @@ func incomplete(f *apierr.Fault, pointer string, missing []string) error {
 	return f.Set("missing", strings.Join(missing, " "))
 }
 
-// missingFields returns the names of the profile fields that a verification requires and that are empty.
+// missingFields returns the names of the empty profile fields that a verification requires.
 func missingFields(p identity.Profile) []string {
 	return empty([]field{
 		{"first_name", p.FirstName}, {"last_name", p.LastName}, {"date_of_birth", p.DateOfBirth}, {"country", p.Country},
@@ -249,7 +249,7 @@ func empty(fields []field) (names []string) {
 	return names
 }
 
-// missing returns the documents that a user's verification requires and that are not stored, and "payer" if the user
+// missing returns the documents that a user's verification requires but that are not stored, and "payer" if the user
 // has no active payer.
 func (s *Service) missing(ctx context.Context, tx *db.Tx, user identity.User) ([]string, error) {
 	currencies, err := payerCurrencies(ctx, tx, user.ID)
@@ -315,7 +315,7 @@ func missingIdentity(documents []Document) []string {
 	return missing
 }
 
-// open makes c the subject's current case in place of last, which is zero for a subject without a case. It returns
+// open makes c the subject's current case in place of last, which is the zero Case if there was none. It returns
 // db.ErrConflict if a concurrent transaction changed the current case.
 func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, error) {
 	c.ID, c.Version = tx.NewID("ver"), 1
@@ -338,8 +338,8 @@ func (s *Service) open(ctx context.Context, tx *db.Tx, last, c Case) (Case, erro
 	return c, s.publish(ctx, tx, "", c)
 }
 
-// transition changes the state of a case and publishes it. It returns ErrState if the change is not allowed, and
-// db.ErrConflict if a concurrent transaction changed the case.
+// transition changes the state of a case and publishes the change. It returns ErrState if the change is not allowed,
+// and db.ErrConflict if a concurrent transaction changed the case.
 func (s *Service) transition(ctx context.Context, tx *db.Tx, c Case, to State, reasons []string,
 	documentExpires time.Time) (Case, error) {
 	if !slices.Contains(next[c.State], to) {
@@ -370,7 +370,7 @@ func (s *Service) transition(ctx context.Context, tx *db.Tx, c Case, to State, r
 	return c, s.publish(ctx, tx, from, c)
 }
 
-// publish stores the public status with the user, company or owner, emits its event, and mails a person the result.
+// publish stores the public status with the user, company or owner, emits an event, and mails the result to a person.
 func (s *Service) publish(ctx context.Context, tx *db.Tx, from State, c Case) error {
 	public := c.State.Public()
 	switch c.Kind {
@@ -434,7 +434,7 @@ func (s *Service) sendResult(ctx context.Context, tx *db.Tx, c Case) error {
 	})
 }
 
-// Submit submits a case to the provider (job kyc.submit).
+// Submit is the handler of [JobSubmit]. It submits a case to the provider.
 func (s *Service) Submit(ctx context.Context, d *db.DB, j job.Job) error {
 	c, err := s.caseOf(ctx, d, j)
 	if err != nil || c.State != Initiated && c.State != Submitted {
@@ -454,7 +454,7 @@ func (s *Service) Submit(ctx context.Context, d *db.DB, j job.Job) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		c, err := selectCase(ctx, tx, c.SubjectID)
 		if err != nil || c.ID != a.CaseID || c.State != Initiated && c.State != Submitted {
-			return err // a concurrent transaction decided the case
+			return err // a concurrent transaction has decided the case
 		}
 		c.Ref = ref
 		if c, err = s.transition(ctx, tx, c, InReview, nil, time.Time{}); err != nil {
@@ -465,8 +465,8 @@ func (s *Service) Submit(ctx context.Context, d *db.DB, j job.Job) error {
 	})
 }
 
-// Check fetches the outcome of a case from the provider and applies it (job kyc.check). While the case is undecided it
-// enqueues the next check.
+// Check is the handler of [JobCheck]. It fetches the outcome of a case from the provider and applies it. While the
+// case is undecided, it enqueues the next check.
 func (s *Service) Check(ctx context.Context, d *db.DB, j job.Job) error {
 	c, err := s.caseOf(ctx, d, j)
 	if err != nil || c.State != InReview || c.Ref == "" {
@@ -495,8 +495,8 @@ func (s *Service) Check(ctx context.Context, d *db.DB, j job.Job) error {
 	})
 }
 
-// decide changes a case to the provider's outcome. An approved company stays in OwnersPending until all its beneficial
-// owners are verified.
+// decide changes a case to the provider's outcome. A company that the provider approves stays in OwnersPending until
+// all its beneficial owners are verified.
 func (s *Service) decide(ctx context.Context, tx *db.Tx, c Case, o Outcome) error {
 	to := o.State
 	if c.Kind == kindCompany {
@@ -519,7 +519,7 @@ func (s *Service) decide(ctx context.Context, tx *db.Tx, c Case, o Outcome) erro
 	return err
 }
 
-// caseOf returns the case of a job, or a zero Case if it is no longer the subject's current case.
+// caseOf returns the case of a job, or the zero Case if it is no longer the subject's current case.
 func (s *Service) caseOf(ctx context.Context, d *db.DB, j job.Job) (c Case, err error) {
 	var in jobPayload
 	if err := j.Decode(&in); err != nil {
@@ -535,7 +535,7 @@ func (s *Service) caseOf(ctx context.Context, d *db.DB, j job.Job) (c Case, err 
 	return c, err
 }
 
-// application returns the data of a case for the provider. Images are loaded when the provider needs them.
+// application returns the data of a case for the provider. Images are loaded only when the provider reads them.
 func (s *Service) application(ctx context.Context, d *db.DB, c Case) (Application, error) {
 	a := Application{CaseID: c.ID}
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -611,14 +611,14 @@ func openDocument(ctx context.Context, tx *db.Tx, key identity.SubjectKey,
 	return data, nil
 }
 
-// ExpectsCallback reports whether a provider may send a callback with these headers. It is called before the body is
-// read.
+// ExpectsCallback reports whether a request with these headers can be a callback from the provider. It is called
+// before the body is read.
 func (s *Service) ExpectsCallback(provider string, h http.Header) bool {
 	return s.Provider != nil && provider == s.Provider.Name() && s.Provider.Signed(h)
 }
 
-// HandleCallback authenticates a callback of the provider. If it is new, HandleCallback enqueues a check of its case.
-// It returns ErrCallback if the callback cannot be authenticated.
+// HandleCallback authenticates a callback from the provider and, if the callback is new, enqueues a check of its
+// case. It returns ErrCallback if the callback cannot be authenticated.
 func (s *Service) HandleCallback(ctx context.Context, d *db.DB, provider string, h http.Header, body []byte) error {
 	now, err := d.Now(ctx)
 	if err != nil {
@@ -676,8 +676,8 @@ func (s *Service) ExpireDue(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// DecideInSandbox decides the verification of a user in place of the provider, and starts one if none is in progress.
-// No documents are required. result is a public status; expired is allowed only after approved.
+// DecideInSandbox decides the verification of a user in place of the provider, and starts a verification if none is
+// in progress. No documents are required. result is a public status; expired is allowed only after approved.
 func (s *Service) DecideInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal,
 	userID, result string) (id, status string, err error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)

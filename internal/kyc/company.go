@@ -24,7 +24,7 @@ var ErrOwnership = apierr.New(apierr.Invalid, "invalid_parameter",
 // significantBps is the share, in basis points, from which an owner must be verified.
 const significantBps = 2500
 
-// CompanyProfile contains the data of a company to verify.
+// CompanyProfile contains the data of a company that is verified.
 type CompanyProfile struct {
 	Name    string `json:"-"`
 	Email   string `json:"-"`
@@ -68,7 +68,7 @@ func (p CompanyProfile) check(now time.Time) (CompanyProfile, error) {
 	return p, problems.Err()
 }
 
-// missingFields returns the names of the fields that a verification requires and that are empty.
+// missingFields returns the names of the empty fields that a verification requires.
 func (p CompanyProfile) missingFields() []string {
 	return empty([]field{
 		{"registration_number", p.RegistrationNumber}, {"incorporation_date", p.IncorporationDate},
@@ -95,7 +95,8 @@ type Owner struct {
 	KYCStatus    string
 }
 
-// actingCompany returns the principal's company. It fails if the company is not active or is not the one requested.
+// actingCompany returns the principal's company. It returns an error if the company is not active or is not the
+// requested one.
 func actingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
 	companyID string) (identity.Company, error) {
 	id, err := by.Company(companyID)
@@ -110,7 +111,7 @@ func actingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
 }
 
 // changingCompany returns the principal's company and its case, locked until the commit. It opens a case if there is
-// none, and returns an error if the state of the case does not allow changes.
+// none. It returns an error if the state of the case does not allow changes.
 func (s *Service) changingCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
 	companyID string) (identity.Company, Case, error) {
 	company, err := actingCompany(ctx, tx, by, companyID)
@@ -167,7 +168,7 @@ func (s *Service) Onboard(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if err := identity.SetCompanyDetails(ctx, tx, company); err != nil {
 		return company, err
 	}
-	payee.Payable(tx, company.ID, company.ID) // what waits for the company's address
+	payee.Payable(tx, company.ID, company.ID) // payments may wait for the company's address
 	if c.State == MoreInfo {
 		return company, nil
 	}
@@ -301,7 +302,7 @@ func (s *Service) openOwner(ctx context.Context, tx *db.Tx, companyID string, r 
 	return o, json.Unmarshal(text, &o.Person)
 }
 
-// ReadFor is [Service.Read] for a company or, if ownerID is set, for one of its owners.
+// ReadFor is like [Service.Read], for a company or, if ownerID is not empty, for one of its owners.
 func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, companyID, ownerID string,
 	u Upload) (Image, error) {
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -314,7 +315,7 @@ func (s *Service) ReadFor(ctx context.Context, d *db.DB, by identity.Principal, 
 	return s.readImage(ctx, u)
 }
 
-// companySubject returns the subject ID of the company or owner, and the checked upload.
+// companySubject returns the subject ID of a company or owner, and the checked upload.
 func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string,
 	u Upload) (string, Upload, error) {
 	company, err := actingCompany(ctx, tx, by, companyID)
@@ -333,8 +334,8 @@ func (s *Service) companySubject(ctx context.Context, tx *db.Tx, by identity.Pri
 	return id, u, err
 }
 
-// StoreFor is [Service.Store] for a company or, if ownerID is set, for one of its owners. It returns an error if their
-// verification is in progress, approved or rejected.
+// StoreFor is like [Service.Store], for a company or, if ownerID is not empty, for one of its owners. It returns an
+// error if their verification is in progress, approved or rejected.
 func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, ownerID string, u Upload,
 	img Image) error {
 	subjectID, u, err := s.companySubject(ctx, tx, by, companyID, ownerID, u)
@@ -347,8 +348,8 @@ func (s *Service) StoreFor(ctx context.Context, tx *db.Tx, by identity.Principal
 	return s.store(ctx, tx, subjectID, u, img)
 }
 
-// checkChangeable returns an error if the verification of a subject is in progress or has ended for good. It locks the
-// subject's case, so that none starts before the commit.
+// checkChangeable returns an error if the verification of a subject is in progress or has finally ended. It locks the
+// subject's case, so that no verification starts before the commit.
 func (s *Service) checkChangeable(ctx context.Context, tx *db.Tx, subjectID string) error {
 	c, err := selectCase(ctx, tx, subjectID)
 	if err != nil || c.ID == "" {
@@ -403,7 +404,7 @@ func (s *Service) InitiateOwner(ctx context.Context, tx *db.Tx, by identity.Prin
 }
 
 // InitiateCompany starts the verification of a company. It returns ErrProfile with the missing profile fields, or
-// ErrDocuments with the missing documents and "ubo" if no beneficial owner is stored.
+// ErrDocuments with the missing documents and, if no beneficial owner is stored, "ubo".
 func (s *Service) InitiateCompany(ctx context.Context, tx *db.Tx, by identity.Principal,
 	companyID string) (Case, error) {
 	company, c, err := s.changingCompany(ctx, tx, by, companyID)
@@ -462,7 +463,7 @@ func (s *Service) OnboardingOf(ctx context.Context, tx *db.Tx, companyID string)
 	if err != nil {
 		return o, err
 	}
-	if c.ID == "" { // the verification has not begun, or the company is verified without one, as in a sandbox's seed
+	if c.ID == "" { // not begun, or verified without a case, as a sandbox's initial company
 		company, err := identity.CompanyByID(ctx, tx, companyID)
 		if err != nil || company.KYBStatus == identity.KYBApproved {
 			return o, err
@@ -516,8 +517,9 @@ func (s *Service) ownersChanged(ctx context.Context, tx *db.Tx, companyID string
 	return err
 }
 
-// DecideCompanyInSandbox decides the verification of a company or, if ownerID is set, of an owner in place of the
-// provider. result is approved, rejected, resubmission_required or more_info, or suspended after approval.
+// DecideCompanyInSandbox decides the verification of a company or, if ownerID is not empty, of one of its owners, in
+// place of the provider. result is approved, rejected, resubmission_required or more_info, or suspended after an
+// approval.
 func (s *Service) DecideCompanyInSandbox(ctx context.Context, tx *db.Tx, by identity.Principal,
 	companyID, ownerID, result string) (State, error) {
 	id, err := by.Company(companyID)

@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/country"
 )
 
-// ErrCountry is returned for a country without documents in the registry.
+// ErrCountry is returned for a country for which package country lists no identity documents.
 var ErrCountry = apierr.New(apierr.Invalid, "country_not_supported",
 	"Documents of this country are not supported. Contact support.")
 
@@ -16,7 +16,7 @@ var ErrCountry = apierr.New(apierr.Invalid, "country_not_supported",
 var ErrTaxID = apierr.New(apierr.Invalid, "tax_id_invalid",
 	"The tax ID is not valid for its tax_id_type. Check it for a mistyped character.")
 
-// supported returns a country if the registry has identity documents for it, or nil.
+// supported returns a country if package country lists identity documents for it, or nil.
 func supported(code string) *country.Country {
 	if c := country.Find(code); c != nil && len(c.Documents) > 0 {
 		return c
@@ -32,8 +32,8 @@ func document(c *country.Country, docType string) *country.Document {
 	return nil
 }
 
-// taxIDTypes returns the types of tax IDs of people or of companies. If the country only has the other kind, it returns
-// that: a self-employed person may have a business number.
+// taxIDTypes returns the types of tax IDs that people or companies have in a country. If the country has only types
+// of the other kind, it returns those, because a self-employed person may have a business number.
 func taxIDTypes(c *country.Country, isCompany bool) []string {
 	other := "biz"
 	if isCompany {
@@ -55,9 +55,10 @@ func taxIDTypes(c *country.Country, isCompany bool) []string {
 // separators removes the characters with which people group digits.
 var separators = strings.NewReplacer(" ", "", ".", "", "/", "", "\u00a0", "")
 
-// checkTaxID checks a tax ID of a person, or of a company if isCompany is set. It returns the canonical form: upper
-// case without spaces, points, slashes, and hyphens that are not part of the number. It returns ErrCountry for an
-// unsupported country, and ErrTaxID for a type that the country does not have, a wrong format or a wrong check digit.
+// checkTaxID checks a tax ID of a person, or of a company if isCompany is true. It returns the canonical form: upper
+// case, without spaces, points, slashes, and hyphens that are not part of the number. It returns ErrCountry for an
+// unsupported country, and ErrTaxID for a type that the country does not have, an invalid format, or wrong check
+// digits.
 func checkTaxID(countryCode, kind, text string, isCompany bool) (string, error) {
 	c := supported(countryCode)
 	if c == nil {
@@ -71,8 +72,8 @@ func checkTaxID(countryCode, kind, text string, isCompany bool) (string, error) 
 	i := slices.IndexFunc(c.TaxIDs, func(t country.TaxID) bool { return t.Type == kind })
 	t := c.TaxIDs[i]
 	compact := separators.Replace(strings.ToUpper(strings.TrimSpace(text)))
-	// A hyphen is part of some numbers, and so is the country code of European VAT IDs. They are removed only if the
-	// number does not match with them.
+	// A hyphen, or the country code of a European VAT ID, can be part of a number. They are removed only if the number
+	// does not match with them.
 	noHyphens := strings.ReplaceAll(compact, "-", "")
 	for _, form := range []string{compact, noHyphens, strings.TrimPrefix(noHyphens, countryCode)} {
 		if t.Pattern.MatchString(form) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/invoice/payer"
 )
 
-// The kinds of documents that do not depend on the country. Other kinds come from the country registry.
+// Kinds of documents that do not depend on the country. Package country defines the other kinds.
 const (
 	Passport       = "passport"
 	Selfie         = "selfie"
@@ -21,7 +21,7 @@ const (
 	TaxID          = "tax_id"
 )
 
-// The sides of a document.
+// Sides of a document.
 const (
 	Front = "front"
 	Back  = "back"
@@ -48,12 +48,12 @@ var (
 type Requirement struct {
 	DocType                string
 	RequiresBackside       bool
-	RequiresSelfie         bool     // a selfie is required, too
-	RequiresProofOfAddress bool     // a proof of address is required, too
+	RequiresSelfie         bool     // a selfie is also required
+	RequiresProofOfAddress bool     // a proof of address is also required
 	TaxIDTypes             []string // accepted types of tax IDs
 }
 
-// needs are the document requirements of a person.
+// needs are the document requirements for a person.
 type needs struct {
 	country                       *country.Country
 	selfie, proofOfAddress, taxID bool
@@ -62,14 +62,14 @@ type needs struct {
 // taxIDCountries are the countries whose residents always need a tax ID, because payments to them are reported.
 const taxIDCountries = " US CA MX BR AR CO CL PE EC UY IN ES PT IT ID VN TH KR ZA NG KE "
 
-// euroArea are the countries whose banks verify the addresses of euro account holders: EEA, UK and Switzerland.
+// euroArea are the countries whose banks verify the addresses of holders of euro accounts: EEA, UK and Switzerland.
 const euroArea = " AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE IS LI NO GB CH "
 
 // enhancedCountries are the countries whose residents always need a proof of address.
 const enhancedCountries = " VE NG PK BD UA LB "
 
-// needsOf returns the requirements of a resident of a country with payers in the given currencies. A payer in USD or
-// EUR requires a selfie, one in USD a tax ID, and one in EUR a proof of address outside euroArea.
+// needsOf returns the requirements for a resident of a country whose payers pay in the given currencies. A payer in
+// USD or EUR requires a selfie, a payer in USD a tax ID, and a payer in EUR a proof of address outside euroArea.
 func needsOf(countryCode string, currencies []string) (needs, error) {
 	c := supported(countryCode)
 	if c == nil {
@@ -84,9 +84,9 @@ func needsOf(countryCode string, currencies []string) (needs, error) {
 	}, nil
 }
 
-// requirements returns the documents for a resident of a country with payers in the given currencies: first the
-// identity documents of the country, only one of them required, then everything else that is required. It returns
-// ErrCountry if the country is not supported.
+// requirements returns the documents for a resident of a country whose payers pay in the given currencies. The
+// identity documents of the country come first; only one of them is required. The rest follows, and all of it is
+// required. It returns ErrCountry if the country is not supported.
 func requirements(countryCode string, currencies []string) ([]Requirement, error) {
 	n, err := needsOf(countryCode, currencies)
 	if err != nil {
@@ -115,14 +115,14 @@ func requirements(countryCode string, currencies []string) ([]Requirement, error
 type Upload struct {
 	DocType        string
 	Category       string // front or back; "" for a tax ID
-	IssuingCountry string // 2-letter code; "" for a tax ID means the country of the profile
+	IssuingCountry string // 2-letter code; for a tax ID, "" means the profile's country
 	Base64         string // image in base64; "" for a tax ID
 	TaxID          string
 	TaxIDType      string
 }
 
-// check returns the normalized upload, or an error that lists its problems. It does not read the image. home is the
-// country of the profile; isCompany reports whether the subject is a company.
+// check returns the normalized upload, or an error that lists its problems. It does not decode the image. home is the
+// country in the profile; isCompany reports whether the subject is a company.
 func (u Upload) check(home string, isCompany bool) (Upload, error) {
 	var problems apierr.List
 	required := func(name, value string) {
@@ -214,8 +214,8 @@ func unknownKind(kinds []string) error {
 		At("body", "/doc_type")
 }
 
-// Read checks an upload of a user and returns its decoded image, or a zero Image for a tax ID. Decoding takes up to
-// seconds: call Read before the transaction that calls [Service.Store].
+// Read checks a user's upload and returns the decoded image, or a zero Image for a tax ID. Decoding can take seconds,
+// so call Read before the transaction that calls [Service.Store].
 func (s *Service) Read(ctx context.Context, d *db.DB, by identity.Principal, userID string, u Upload) (Image, error) {
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		user, err := changingUser(ctx, tx, by, userID)
@@ -239,7 +239,7 @@ func (s *Service) readImage(ctx context.Context, u Upload) (Image, error) {
 	return img, err
 }
 
-// changingUser is identity.ActingUser for changes. It returns identity.ErrFrozen while the company is frozen.
+// changingUser is like identity.ActingUser, for changes. It returns identity.ErrFrozen while the company is frozen.
 func changingUser(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (identity.User, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil || by.CompanyID == "" {
@@ -252,8 +252,8 @@ func changingUser(ctx context.Context, tx *db.Tx, by identity.Principal, userID 
 	return user, company.Active()
 }
 
-// Store stores an upload of a user. It replaces an image of the same kind, side and country, or a tax ID of the same
-// country. If the user is verified, or the verification is in progress, a new verification is required. Store returns
+// Store stores a user's upload. It replaces an image of the same kind, side and country, or a tax ID of the same
+// country. If the user is verified or the verification is in progress, a new verification is required. Store returns
 // ErrDocumentLimit if the user would exceed the limits.
 func (s *Service) Store(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, u Upload,
 	img Image) error {
@@ -286,7 +286,8 @@ func (s *Service) store(ctx context.Context, tx *db.Tx, subjectID string, u Uplo
 	return insertChunks(ctx, tx, subjectID, id, sealChunks(key, id, img.JPEG))
 }
 
-// openSubject returns the key of a subject and creates it if necessary. It returns ErrErased for an erased subject.
+// openSubject returns the key of a subject, which it creates if necessary. It returns ErrErased for an erased
+// subject.
 func (s *Service) openSubject(ctx context.Context, tx *db.Tx, subjectID string) (identity.SubjectKey, error) {
 	wrapped, err := selectSubjectKey(ctx, tx, subjectID)
 	if err != nil {
@@ -299,14 +300,14 @@ func (s *Service) openSubject(ctx context.Context, tx *db.Tx, subjectID string) 
 	if err != nil {
 		return identity.SubjectKey{}, err
 	}
-	// A concurrent first upload may insert its key first. Both transactions use the stored one.
+	// A concurrent first upload may have inserted another key. Both transactions use the stored key.
 	if wrapped, err = insertSubject(ctx, tx, subjectID, wrapped); err != nil {
 		return identity.SubjectKey{}, err
 	}
 	return s.Sealer.OpenSubjectKey(subjectID, wrapped)
 }
 
-// chunkSize is the number of image bytes in one row. Large rows are slow on both database engines.
+// chunkSize is the maximum number of image bytes in a row. Large rows are slow on both database engines.
 const chunkSize = 512 << 10
 
 func sealChunks(key identity.SubjectKey, documentID string, data []byte) [][]byte {
@@ -318,8 +319,8 @@ func sealChunks(key identity.SubjectKey, documentID string, data []byte) [][]byt
 	return chunks
 }
 
-// chunkAt returns the seal context of a chunk. It includes the number of chunks, so decryption fails if a chunk is
-// missing or the chunks are reordered.
+// chunkAt returns the seal context of a chunk. It includes the number of chunks, so that decryption fails if chunks
+// are missing or out of order.
 func chunkAt(documentID string, n, total int) identity.SealContext {
 	return identity.SealContext{Table: "document_chunks", Column: "sealed",
 		Row: fmt.Sprintf("%s/%d/%d", documentID, n, total)}
@@ -337,7 +338,7 @@ type Document struct {
 // DocumentSummary describes a document with all its sides, or a tax ID without its number.
 type DocumentSummary struct{ DocType, IssuingCountry string }
 
-// List returns the documents of a user, oldest first, followed by the tax IDs.
+// List returns a user's documents, oldest first, followed by the tax IDs.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal,
 	userID string) ([]DocumentSummary, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)
@@ -365,9 +366,9 @@ func listOf(ctx context.Context, tx *db.Tx, subjectID string) ([]DocumentSummary
 	return list, err
 }
 
-// Types returns the documents that may be required of a user, given the user's country and the currency of one payer
-// or, if payerID is empty, of all payers. It returns payer.ErrNotFound or payer.ErrDeleted for the payer, and
-// ErrProfile if the profile has no country.
+// Types returns the documents that may be required of a user. They depend on the user's country and on the currency
+// of one payer or, if payerID is empty, of all payers. Types returns payer.ErrNotFound or payer.ErrDeleted for the
+// payer, and ErrProfile if the profile has no country.
 func (s *Service) Types(ctx context.Context, tx *db.Tx, by identity.Principal,
 	userID, payerID string) ([]Requirement, error) {
 	user, err := identity.ActingUser(ctx, tx, by, userID)

@@ -34,20 +34,21 @@ var (
 		"Payment records of this person must still be retained by law. Try again after the retention period.")
 )
 
-// Erase deletes the key of a subject with all documents and tax IDs. Without the key, copies in backups are unreadable.
-// For a user it also deletes personal data (profile, recipients, invitations, mails, address in events), payout
-// destinations and credentials; for a recipient without an account, the company's record of them, mails and
-// destinations. Ledger entries and payments remain under the ID. Erase cannot be undone.
+// Erase deletes the key of a subject with all documents and tax IDs. Without the key, copies in backups are
+// unreadable. For a user, Erase also deletes personal data (profile, recipients, invitations, mails, the address in
+// events), payout destinations and credentials. For a recipient without an account, it deletes the company's record
+// of them, mails and destinations. Ledger entries and payments remain under the ID. Erase cannot be undone.
 //
-// It returns ErrLegalHold while there is a legal hold on the subject or on a company that it belongs to, ErrProcessing,
-// ErrAccount or ErrUnpaid while a verification, a funding account, or a payment or income is open, ErrRetention within
-// the given years after the last payment or income, and apierr.NotFoundErr for an unknown subject. Erasing again is
-// allowed. Erase returns the IDs and addresses of an erased person, for packages that store data under them.
+// Erase returns ErrLegalHold if there is a legal hold on the subject or on a company to which it belongs;
+// ErrProcessing, ErrAccount or ErrUnpaid if a verification, a funding account, or a payment or income is open;
+// ErrRetention within the given number of years after the last payment or income; and apierr.NotFoundErr for an
+// unknown subject. Erasing a subject again is allowed. Erase returns the IDs and addresses of an erased person, for
+// packages that store data under them.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, years int) (known []string, err error) {
 	return EraseUnpaidSince(ctx, tx, subjectID, tx.Now().AddDate(-years, 0, 0))
 }
 
-// EraseUnpaidSince is like [Erase], with the time of the last payment or income that may be erased.
+// EraseUnpaidSince is like [Erase], except that the last payment or income must not be later than until.
 func EraseUnpaidSince(ctx context.Context, tx *db.Tx, subjectID string, until time.Time) (known []string, err error) {
 	company, err := companyOfOwner(ctx, tx, subjectID)
 	if err := errors.Join(err, checkHolds(ctx, tx, subjectID, company)); err != nil {
@@ -77,8 +78,8 @@ func EraseUnpaidSince(ctx context.Context, tx *db.Tx, subjectID string, until ti
 	return eraseUser(ctx, tx, subjectID, until)
 }
 
-// checkRetention returns ErrUnpaid if a person has open payments or incomes, and ErrRetention if the last one was made
-// after a time.
+// checkRetention returns ErrUnpaid if a person has open payments or incomes, and ErrRetention if the last one is
+// later than until.
 func checkRetention(open int64, last, until time.Time) error {
 	switch {
 	case open > 0:
@@ -89,13 +90,13 @@ func checkRetention(open int64, last, until time.Time) error {
 	return nil
 }
 
-// checkPayments checks the retention of a company's payments to a payee.
+// checkPayments applies the retention rules to a company's payments to a payee.
 func checkPayments(ctx context.Context, tx *db.Tx, companyID, payeeID string, until time.Time) error {
 	open, last, err := payroll.CountOpenPayments(ctx, tx, companyID, payeeID)
 	return errors.Join(err, checkRetention(open, last, until))
 }
 
-// eraseAddress deletes the mails to an address and the address in events. An empty address has none.
+// eraseAddress deletes the mails to an address, and the address in events. It does nothing for an empty address.
 func eraseAddress(ctx context.Context, tx *db.Tx, address string) error {
 	if address == "" {
 		return nil
@@ -127,7 +128,7 @@ func eraseUser(ctx context.Context, tx *db.Tx, userID string, until time.Time) (
 	if err := errors.Join(err, checkRetention(open, last, until)); err != nil {
 		return nil, err
 	}
-	for _, a := range money.All() { // money that is left in the balance
+	for _, a := range money.All() { // money may be left in the balance
 		if x, err := ledger.Balance(ctx, tx, userID, ledger.CompanyFunds, "", a); err != nil {
 			return nil, err
 		} else if x.Sign() > 0 {

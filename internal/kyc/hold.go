@@ -8,23 +8,23 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// ErrLegalHold means that data must not be erased while a legal hold exists.
+// ErrLegalHold is returned for data that must not be erased because of a legal hold.
 var ErrLegalHold = apierr.New(apierr.Conflict, "invalid_state",
 	"This person or company has a legal hold. Release the hold before you erase their data.")
 
-// Hold is a legal hold on a person, a recipient or a company. While it exists, [Erase] erases nothing about the
-// subject; a hold on a company also covers its owners and the payees that it pays or has paid.
+// Hold is a legal hold on a person, a recipient or a company. While it exists, [Erase] does not erase data of that
+// subject. A hold on a company also covers its owners and the payees whom it pays or has paid.
 type Hold struct {
 	SubjectID string
-	By        string // name of the member of staff who placed it
+	By        string // name of the member of staff who placed the hold
 	Reason    string
 	At        time.Time
 }
 
-// PlaceHold stores a legal hold. It reports false if the subject has one.
+// PlaceHold stores a legal hold. It returns false if the subject already has one.
 func PlaceHold(ctx context.Context, tx *db.Tx, h Hold) (bool, error) { return insertHold(ctx, tx, h) }
 
-// ReleaseHold deletes a legal hold. It reports false if there is none.
+// ReleaseHold deletes a legal hold. It returns false if there is none.
 func ReleaseHold(ctx context.Context, tx *db.Tx, subjectID string) (bool, error) {
 	return deleteHold(ctx, tx, subjectID)
 }

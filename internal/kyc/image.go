@@ -26,49 +26,51 @@ var (
 		"The image is larger than 10 MiB. Send it with fewer pixels or more compression.")
 )
 
-// The limits of an image. There is no minimum number of bytes: a sharp black-and-white scan may be small.
+// Limits of an image. There is no minimum size in bytes, because a sharp black-and-white scan may be small.
 const (
 	maxImageBytes  = 10 << 20
 	maxImagePixels = 40_000_000
 	maxImageMemory = 200 << 20 // bytes that all decoders together may allocate
 
-	// Decoding a progressive JPEG takes one pass over all pixels per scan, and a scan may be a few bytes long. Without a
-	// limit, a file of 10 MiB could take hours. Common encoders write about ten scans, some up to a few dozen.
+	// Decoding a progressive JPEG takes one pass over all pixels per scan, and a scan may be only a few bytes long.
+	// Without a limit, decoding a file of 10 MiB could take hours. Common encoders write about ten scans, some up to a
+	// few dozen.
 	maxScans = 64
-	// maxScanPixels limits scans × pixels: an image of the maximum size may have twice the usual number of scans.
+	// maxScanPixels is the maximum of scans × pixels. It permits an image of the maximum size twice the usual number of
+	// scans.
 	maxScanPixels = 20 * maxImagePixels
 
 	// maxImageTime is the time after which decoding is aborted. The largest images take a few seconds.
 	maxImageTime = 30 * time.Second
 )
 
-// Image is a decoded and re-encoded image: an upright JPEG that contains nothing but pixels.
+// Image is a decoded and re-encoded image: an upright JPEG that contains only pixels.
 type Image struct {
 	JPEG          []byte
 	Width, Height int
 }
 
-// MinPixels is the minimum length in pixels of the shorter side of a legible document.
+// MinPixels is the minimum length in pixels of the shorter side of a document, so that it is legible.
 const MinPixels = 600
 
-// ImageDecoder decodes untrusted images. It limits the number of images decoded at the same time and their total
-// memory, maxImageMemory. A waiting image occupies no memory beyond the request's text.
+// ImageDecoder decodes untrusted images. It limits the number of images that are decoded at the same time, and their
+// total memory to maxImageMemory. A waiting image uses no memory besides the text of its request.
 type ImageDecoder struct {
 	slots   chan struct{}
 	memory  *semaphore.Weighted
 	minSide int
-	rewrite func(context.Context, []byte, header) (Image, error) // decodes and encodes an image; replaced in tests
+	rewrite func(context.Context, []byte, header) (Image, error) // decodes and encodes an image; tests replace it
 }
 
-// NewImageDecoder returns a decoder of at most atOnce images at the same time. It rejects images with a side shorter
-// than minSide pixels, usually MinPixels.
+// NewImageDecoder returns a decoder that decodes at most atOnce images at the same time. It rejects images with a
+// side shorter than minSide pixels, which is usually [MinPixels].
 func NewImageDecoder(atOnce, minSide int) *ImageDecoder {
 	return &ImageDecoder{make(chan struct{}, atOnce), semaphore.NewWeighted(maxImageMemory), minSide, rewrite}
 }
 
-// Read decodes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and re-encodes it.
-// It returns ErrTooLarge for more than 10 MiB, and ErrImage unless the file is a single, complete JPEG or PNG within
-// the limits. Read stops when ctx ends, both while it waits and while it decodes.
+// Read decodes an image in base64 (standard alphabet, padded, without line breaks or a data: prefix) and encodes it
+// again. It returns ErrTooLarge for more than 10 MiB, and ErrImage unless the file is a single, complete JPEG or PNG
+// within the limits. Read returns early when ctx is done, whether it waits or decodes.
 func (in *ImageDecoder) Read(ctx context.Context, text string) (img Image, err error) {
 	err = in.decode(ctx, text, maxImageBytes, ErrTooLarge, in.header,
 		func(ctx context.Context, data []byte, h header) error {
@@ -78,14 +80,15 @@ func (in *ImageDecoder) Read(ctx context.Context, text string) (img Image, err e
 	return img, err
 }
 
-// decode decodes the base64 of an image, checks its header, waits for the memory that decoding it takes, and calls fn
-// with the file up to the end of the image. It returns tooLarge for a file of more than maxBytes.
+// decode decodes the base64 text of an image, checks the image's header, waits until the memory for decoding is
+// available, and calls fn with the file up to the end of the image. It returns tooLarge for a file of more than
+// maxBytes.
 func (in *ImageDecoder) decode(ctx context.Context, text string, maxBytes int, tooLarge error,
 	check func([]byte) (header, error), fn func(context.Context, []byte, header) error) error {
 	if base64.StdEncoding.DecodedLen(len(text)) > maxBytes+2 {
 		return tooLarge
 	}
-	// Even the strict decoder ignores line breaks.
+	// Even the strict base64 decoder ignores line breaks.
 	if text == "" || strings.ContainsAny(text, "\r\n") {
 		return notBase64
 	}
@@ -114,26 +117,26 @@ func (in *ImageDecoder) decode(ctx context.Context, text string, maxBytes int, t
 	defer cancel()
 	err = fn(ctx, data[:h.size], h)
 	if h.memory > collectAbove {
-		debug.FreeOSMemory() // the collector would otherwise wait until the heap has doubled
+		debug.FreeOSMemory() // otherwise the collector would wait until the heap has doubled
 	}
 	return err
 }
 
-// maxJPEGSide is the longest side of a JPEG in pixels, to which images are encoded.
+// maxJPEGSide is the longest side, in pixels, that a JPEG can have. Images are encoded as JPEG.
 const maxJPEGSide = 65535
 
-// collectAbove is the memory of an image in bytes after which a garbage collection is forced.
+// collectAbove is the memory of an image in bytes above which a garbage collection is forced.
 const collectAbove = 32 << 20
 
 var notBase64 = ErrImage.Detailf("The value must be the file in base64: standard alphabet, padded, without line " +
 	"breaks or a data: prefix.")
 
-// header contains the properties of an image file, read before memory for its pixels is allocated.
+// header contains the properties of an image file, which are read before memory for its pixels is allocated.
 type header struct {
 	width, height int
 	memory        int64 // upper bound of the bytes that decoding allocates
 	png           bool
-	orientation   int // of Exif, 1 to 8
+	orientation   int // Exif orientation, 1 to 8
 	size          int // bytes of the file up to the end of the image
 }
 
@@ -156,8 +159,8 @@ func (in *ImageDecoder) header(data []byte) (header, error) {
 
 var errPixels = ErrImage.Detailf("The image has more than 40 megapixels. Send it with fewer pixels.")
 
-// rewrite decodes an image and encodes only its pixels. Metadata, comments, thumbnails and bytes after the end are
-// removed.
+// rewrite decodes an image and encodes only its pixels, which removes metadata, comments, thumbnails and bytes after
+// the image.
 func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	decode := jpeg.Decode
 	if h.png {
@@ -173,7 +176,7 @@ func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	if img = onWhite(img); h.orientation > 1 {
 		img = oriented{img, h.orientation}
 	}
-	// Try the higher JPEG quality first. The lower one is for detailed images that would otherwise exceed
+	// Try the higher JPEG quality first. The lower quality is for detailed images that would otherwise exceed
 	// maxImageBytes.
 	size := img.Bounds().Size()
 	for _, quality := range []int{90, 70} {
@@ -188,7 +191,7 @@ func rewrite(ctx context.Context, data []byte, h header) (Image, error) {
 	return Image{}, ErrImage.Detailf("The image has too much detail for 10 MiB. Send it with fewer pixels.")
 }
 
-// contextStream is a reader for a decoder, or a writer for an encoder, that fails once ctx has ended.
+// contextStream is a reader for a decoder, or a writer for an encoder, that fails once ctx is done.
 type contextStream struct {
 	ctx  context.Context
 	from io.Reader
@@ -199,7 +202,7 @@ func (u *contextStream) Read(p []byte) (int, error) {
 	if err := u.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return u.from.Read(p[:min(len(p), 512)]) // small reads, because a few bytes may cause much work
+	return u.from.Read(p[:min(len(p), 512)]) // reads are small, because a few bytes may cause much work
 }
 
 func (u *contextStream) Write(p []byte) (int, error) {
@@ -219,7 +222,7 @@ func readHeader(data []byte) (header, error) {
 	return header{}, ErrImage.Detailf("The file is not a JPEG or PNG.")
 }
 
-// pngHeader reads the chunks before the pixels. It rejects animations.
+// pngHeader parses the chunks before the pixels. It rejects animations.
 func pngHeader(data []byte) (header, error) {
 	h := header{png: true, size: len(data)}
 	for at := 8; at+12 <= len(data); {
@@ -256,7 +259,7 @@ func pngHeader(data []byte) (header, error) {
 	return h, ErrImage
 }
 
-// jpegHeader reads the segments up to the frame header, which has the size, and counts the scans after it.
+// jpegHeader parses the segments up to the frame header, which contains the size, and counts the scans after it.
 func jpegHeader(data []byte) (header, error) {
 	h := header{orientation: 1}
 	for at := 2; at+4 <= len(data); {
@@ -281,7 +284,7 @@ func jpegHeader(data []byte) (header, error) {
 				return h, ErrImage.Detailf("The color space of the image is not supported. Send it in RGB or grayscale.")
 			}
 			h.height, h.width = int(binary.BigEndian.Uint16(body[1:])), int(binary.BigEndian.Uint16(body[3:]))
-			// The decoder allocates one plane per component, and RGB output if it converts them.
+			// The decoder allocates one plane per component, and also an RGB image if it converts the components.
 			perPixel := int64(body[5])
 			if body[5] == 3 {
 				perPixel = samples(body)
@@ -294,7 +297,8 @@ func jpegHeader(data []byte) (header, error) {
 				h.memory += convertedRGB(data[:at], body) * int64(h.width) * int64(h.height)
 			}
 			h.size = at + jpegEnd(data[at:])
-			// Counting the marker bytes instead of parsed segments gives an upper bound for any decoder.
+			// The number of marker bytes is an upper bound of the number of scans for any decoder; counting parsed segments is
+			// not.
 			scans := bytes.Count(data[at:h.size], []byte{0xff, 0xda})
 			if scans > maxScans || scans*h.width > maxScanPixels/max(h.height, 1) {
 				return h, ErrImage.Detailf("The JPEG has too many scans. Send it as a baseline JPEG, not a progressive one.")
@@ -309,8 +313,8 @@ func jpegHeader(data []byte) (header, error) {
 	return h, ErrImage
 }
 
-// jpegEnd returns the offset of the end of the image. data starts at a segment. Phones append other data after the
-// image. Without an end marker jpegEnd returns len(data), and decoding fails.
+// jpegEnd returns the offset of the end of the image in data, which starts at a segment. Phones append other data
+// after the image. If there is no end marker, jpegEnd returns len(data), and decoding fails later.
 func jpegEnd(data []byte) int {
 	for at := 0; at+4 <= len(data); {
 		marker := data[at+1]
@@ -334,8 +338,8 @@ func jpegEnd(data []byte) int {
 	return len(data)
 }
 
-// samples returns the number of samples per pixel of three components with their subsampling, rounded up. sof is the
-// frame header.
+// samples returns the number of samples per pixel of a JPEG with three, possibly subsampled, components, rounded up.
+// sof is the frame header.
 func samples(sof []byte) int64 {
 	most, sum := int64(1), int64(0)
 	for i := range 3 {
@@ -353,7 +357,7 @@ func convertedRGB(before, sof []byte) int64 {
 	return 0
 }
 
-// orientation returns the value of the Exif orientation tag, or 1.
+// orientation returns the value of the Exif orientation tag, or 1 if there is none.
 func orientation(tiff []byte) int {
 	if len(tiff) < 8 {
 		return 1
@@ -379,7 +383,7 @@ func orientation(tiff []byte) int {
 	return 1
 }
 
-// oriented is a view of an image that is transformed by an Exif orientation. It does not copy the pixels.
+// oriented is a view of an image that applies an Exif orientation without copying the pixels.
 type oriented struct {
 	image.Image
 	orientation int
@@ -415,8 +419,8 @@ func (t oriented) At(x, y int) color.Color {
 	return t.Image.At(b.Min.X+x, b.Min.Y+y)
 }
 
-// onWhite returns an image on a white background. A JPEG has no transparency and would show the color of transparent
-// pixels.
+// onWhite returns an image on a white background. It is necessary because a JPEG has no transparency and would show
+// the color values of transparent pixels.
 func onWhite(img image.Image) image.Image {
 	switch m := img.(type) {
 	case *image.NRGBA: // changed in place, because opaque pixels are the same in NRGBA and RGBA

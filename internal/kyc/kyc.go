@@ -1,5 +1,5 @@
 // Package kyc verifies the identity of people (KYC) and companies (KYB). It determines which documents a country
-// requires, stores the uploaded images and tax IDs encrypted, and manages the cases that a [Provider] decides.
+// requires, stores uploaded images and tax IDs encrypted, and manages the cases that a [Provider] decides.
 //
 // A case and its documents belong to a subject: a user, a company, or an owner of a company.
 package kyc
@@ -14,7 +14,7 @@ import (
 type Service struct {
 	Sealer   *identity.Sealer
 	Images   *ImageDecoder
-	Provider Provider // nil: documents are stored but no verification starts, so no subject gets verified
+	Provider Provider // if nil, documents are stored but no verification starts
 }
 
 // New returns a Service. It returns an error if the sealer or the decoder is missing. The provider may be nil.

@@ -18,14 +18,14 @@ const (
 	maxLogoPixels = 2048 * 2048
 	minLogoSide   = 32
 	logoSide      = 256      // longest side in pixels of the stored logo
-	logoBytes     = 16 << 10 // size of the stored logo above which it is scaled down further
+	logoBytes     = 16 << 10 // the stored logo is scaled down further until it is no larger
 )
 
 var errLogoTooLarge = ErrTooLarge.Detailf("The logo is larger than 1 MiB. Send a smaller file.")
 
 // ReadLogo decodes a PNG, JPEG or WebP in base64 and returns it as a PNG of at most 256 pixels on its longer side and
-// 16 KiB, with nothing but pixels. It returns ErrTooLarge for more than 1 MiB, and ErrImage unless the file is a
-// complete still image of at most 4 megapixels. The header alone decides whether the image is decoded.
+// 16 KiB, with only pixels. It returns ErrTooLarge for more than 1 MiB, and ErrImage unless the file is a complete
+// still image of at most 4 megapixels. An image whose header exceeds the limits is not decoded.
 func (in *ImageDecoder) ReadLogo(ctx context.Context, text string) (logo []byte, err error) {
 	err = in.decode(ctx, text, MaxLogoBytes, errLogoTooLarge, logoHeader,
 		func(ctx context.Context, data []byte, h header) error {
@@ -94,8 +94,8 @@ func isWebP(data []byte) bool {
 	return len(data) >= 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP"
 }
 
-// webpHeader reads the chunks before the pixels. It returns the largest size that any of them names, because the
-// decoder allocates by each. It rejects animations.
+// webpHeader parses the chunks before the pixels. It returns the largest size that any chunk states, because the
+// decoder allocates memory for each. It rejects animations.
 func webpHeader(data []byte) (header, error) {
 	h := header{orientation: 1, size: len(data), memory: maxImageMemory} // lossless: tables for up to 65,536 codes
 	lossy := true
@@ -113,7 +113,7 @@ func webpHeader(data []byte) (header, error) {
 			h.height = 1 + int(body[7]) + int(body[8])<<8 + int(body[9])<<16
 		case kind == "VP8X":
 			return h, ErrImage
-		case kind == "ALPH": // compressed without loss
+		case kind == "ALPH": // losslessly compressed transparency
 			lossy = false
 		case kind == "VP8L" && len(body) > 5:
 			bits := binary.LittleEndian.Uint32(body[1:])

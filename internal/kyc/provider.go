@@ -8,29 +8,30 @@ import (
 	"time"
 )
 
-// Provider verifies people and companies. Jobs call its Submit and Fetch; no transaction is open meanwhile.
+// Provider verifies people and companies. Jobs call Submit and Fetch while no transaction is open.
 type Provider interface {
 	// Name returns the identifier of the provider, which is stored with its cases.
 	Name() string
-	// Submit starts the verification of a case and returns the provider's reference for it. It is idempotent: a job
-	// calls it again if it did not learn the result.
+	// Submit starts the verification of a case and returns the provider's reference for the case. It must be idempotent,
+	// because a job calls it again if it did not receive the result.
 	Submit(ctx context.Context, a Application) (ref string, err error)
-	// Fetch returns the current outcome of a case. Only this result changes the state of a case.
+	// Fetch returns the current outcome of a case. The state of a case changes only according to this result.
 	Fetch(ctx context.Context, ref string) (Outcome, error)
-	// Signed reports whether headers have the form of a signed callback. It is called before the body is read.
+	// Signed reports whether a request's headers have the form of a signed callback. It is called before the body is
+	// read.
 	Signed(h http.Header) bool
-	// Callback authenticates a callback and returns the case to fetch. A request that is forged, altered or too old is
-	// ErrCallback.
+	// Callback authenticates a callback and returns the case to fetch. It returns ErrCallback for a request that is
+	// forged, altered or too old.
 	Callback(h http.Header, body []byte, now time.Time) (Notice, error)
-	// PollEvery returns the interval in which undecided cases are fetched, because a callback may be lost. 0 means never.
+	// PollEvery returns the interval at which undecided cases are fetched, because callbacks may be lost. 0 means never.
 	PollEvery() time.Duration
 }
 
-// ErrCallback is returned for a callback that cannot be authenticated, and for every callback if the provider does
-// not use callbacks.
+// ErrCallback is returned for a callback that cannot be authenticated. A provider that does not use callbacks returns
+// it for every request.
 var ErrCallback = errors.New("kyc: not a callback of the provider")
 
-// Application contains the data that a provider receives about a case.
+// Application contains the data of a case for the provider.
 type Application struct {
 	CaseID    string
 	Person    *Person // either Person or Company is set
@@ -39,7 +40,7 @@ type Application struct {
 	Documents []DocumentFile
 }
 
-// Person contains the data of a person to verify.
+// Person contains the data of a person who is verified.
 type Person struct {
 	FirstName, LastName, Email, PhoneNumber, DateOfBirth, Country string
 	StreetAddress, StreetAddress2, City, State, Zip               string
@@ -63,13 +64,13 @@ type Outcome struct {
 
 // Notice is an authenticated callback.
 type Notice struct {
-	ID  string // of the callback
+	ID  string // ID of the callback
 	Ref string // the provider's reference for the case
 }
 
-// Sandbox is the provider of the sandbox. It decides by the last word of the person's or company's name: Approved,
-// Rejected or Resubmit. Any other case stays in review until a decision is made with POST /api/sandbox/kyc or kyb, or
-// on the page /sandbox/verifications.
+// Sandbox is the provider of the sandbox. It decides by the last word of the name of the person or company: Approved,
+// Rejected or Resubmit. With any other name, the case stays in review until it is decided with POST /api/sandbox/kyc
+// or kyb, or on the page /sandbox/verifications.
 type Sandbox struct{}
 
 var _ Provider = Sandbox{}
@@ -77,10 +78,10 @@ var _ Provider = Sandbox{}
 // Name returns "sandbox".
 func (Sandbox) Name() string { return "sandbox" }
 
-// PollEvery returns 0: a case in review does not change at this provider.
+// PollEvery returns 0, because the outcome of a case never changes at this provider.
 func (Sandbox) PollEvery() time.Duration { return 0 }
 
-// Submit decides at once. The reference that it returns contains the decision.
+// Submit decides immediately and returns a reference that contains the decision.
 func (Sandbox) Submit(_ context.Context, a Application) (string, error) {
 	name := ""
 	if a.Person != nil {

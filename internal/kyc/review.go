@@ -12,11 +12,11 @@ import (
 var errResult = apierr.New(apierr.Invalid, "invalid_parameter",
 	"The result must be approved, resubmission_required or rejected.")
 
-// Review is a case with its subject and documents, for a decision on the sandbox pages. It contains no images.
+// Review contains a case with its subject and documents, for a decision on the sandbox pages. It contains no images.
 type Review struct {
 	Case
 	Name, Country string      // of the person or company
-	Company       string      // name of the company that receives the events, "" for none
+	Company       string      // name of the company that receives the events; "" for none
 	Documents     []Document  // the current documents
 	TaxIDs        []TaxNumber // without the numbers
 }
@@ -87,8 +87,8 @@ func (s *Service) review(ctx context.Context, tx *db.Tx, c Case) (Review, error)
 	return r, err
 }
 
-// DecideCaseInSandbox decides a waiting case in place of the provider: Approved, Resubmission or Rejected. It returns
-// ErrState if the case is not the subject's current one or is already decided.
+// DecideCaseInSandbox decides a waiting case in place of the provider. result is Approved, Resubmission or Rejected.
+// It returns ErrState if the case is not the subject's current case or is already decided.
 func (s *Service) DecideCaseInSandbox(ctx context.Context, tx *db.Tx, subjectID, caseID string, result State) error {
 	o := Outcome{State: result}
 	switch result {

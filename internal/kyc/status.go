@@ -14,11 +14,11 @@ type Status struct {
 	State     State    // "" before the first case
 	Reasons   []string // codes of the reasons for a rejection or for requesting new documents
 	Documents []DocumentSummary
-	Needs     []Requirement // documents that the user's country requires; empty while the profile has no country
+	Needs     []Requirement // empty if the profile has no country
 	Missing   []string      // missing profile fields and documents, and "payer" if no payer is registered
 }
 
-// Open reports whether documents can be sent and the verification can start.
+// Open reports whether the person can upload documents and start the verification.
 func (s Status) Open() bool { return mayStart(s.State) == nil }
 
 // StatusOf returns the progress of a user's verification.

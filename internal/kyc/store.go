@@ -9,7 +9,8 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// selectSubjectKey returns the wrapped key of a subject, "" if it has none, or ErrErased if the key was deleted.
+// selectSubjectKey returns the encrypted key of a subject, "" if the subject has none, or ErrErased if the key was
+// deleted.
 func selectSubjectKey(ctx context.Context, tx *db.Tx, subjectID string) (wrapped string, err error) {
 	err = tx.QueryRow(ctx, "SELECT wrapped_key FROM subjects WHERE subject_id = $1", subjectID).Scan(&wrapped)
 	switch {
@@ -21,7 +22,7 @@ func selectSubjectKey(ctx context.Context, tx *db.Tx, subjectID string) (wrapped
 	return wrapped, err
 }
 
-// insertSubject inserts a subject with its wrapped key unless it exists, and returns the stored key.
+// insertSubject inserts a subject with its encrypted key, unless it exists, and returns the stored key.
 func insertSubject(ctx context.Context, tx *db.Tx, subjectID, wrapped string) (string, error) {
 	_, err := tx.Exec(ctx, `INSERT INTO subjects (subject_id, wrapped_key, files, bytes, created_at, erased_at)
 		VALUES ($1, $2, 0, 0, $3, 0) ON CONFLICT (subject_id) DO NOTHING`, subjectID, wrapped, db.Micros(tx.Now()))
@@ -31,8 +32,8 @@ func insertSubject(ctx context.Context, tx *db.Tx, subjectID, wrapped string) (s
 	return selectSubjectKey(ctx, tx, subjectID)
 }
 
-// insertDocument inserts a document and marks the one that it replaces. The guarded update of the subject enforces the
-// limits and locks the subject, so concurrent uploads are serialized.
+// insertDocument inserts a document and marks the document that it replaces. A guarded update of the subject enforces
+// the limits and locks the subject, so that concurrent uploads run one after another.
 func insertDocument(ctx context.Context, tx *db.Tx, subjectID, id string, u Upload, img Image) error {
 	size := int64(len(img.JPEG))
 	n, err := tx.Exec(ctx, `UPDATE subjects SET files = files + 1, bytes = bytes + $2
@@ -63,7 +64,8 @@ func insertDocument(ctx context.Context, tx *db.Tx, subjectID, id string, u Uplo
 			db.Micros(tx.Now())}})
 }
 
-// insertChunks inserts one row per statement. One statement for all rows would copy the whole image in memory.
+// insertChunks inserts each chunk with a separate statement, because one statement for all chunks would copy the
+// whole image in memory.
 func insertChunks(ctx context.Context, tx *db.Tx, subjectID, documentID string, chunks [][]byte) error {
 	for n, sealed := range chunks {
 		_, err := tx.Exec(ctx, "INSERT INTO document_chunks (subject_id, document_id, n, sealed) VALUES ($1, $2, $3, $4)",
@@ -129,15 +131,15 @@ func deleteReplaced(ctx context.Context, tx *db.Tx, subjectID string) error {
 	return err
 }
 
-// retireCase marks a case as no longer current. It reports false if the case changed since it was read.
+// retireCase marks a case as no longer current. It returns false if the case has changed since it was read.
 func retireCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE verifications SET is_current = FALSE
 		WHERE subject_id = $1 AND case_id = $2 AND version = $3 AND is_current = TRUE`, c.SubjectID, c.ID, c.Version)
 	return n == 1, err
 }
 
-// insertCase inserts the subject's current case. If a concurrent transaction inserts one, the unique index fails this
-// statement and the transaction is retried.
+// insertCase inserts the subject's current case. If a concurrent transaction inserts a case first, this statement
+// violates the unique index and the transaction runs again.
 func insertCase(ctx context.Context, tx *db.Tx, c Case) error {
 	now := db.Micros(tx.Now())
 	_, err := tx.Exec(ctx, `INSERT INTO verifications (subject_id, case_id, company_id, kind, state, provider,
@@ -165,13 +167,13 @@ func scanCase(row interface{ Scan(dest ...any) error }) (c Case, err error) {
 	return c, err
 }
 
-// selectCase returns the subject's current case, or a zero Case.
+// selectCase returns the subject's current case, or the zero Case.
 func selectCase(ctx context.Context, tx *db.Tx, subjectID string) (Case, error) {
 	return scanCase(tx.QueryRow(ctx, "SELECT "+caseColumns+` FROM verifications
 		WHERE subject_id = $1 AND is_current = TRUE`, subjectID))
 }
 
-// Cases returns all attempts to verify a subject, newest first, for staff.
+// Cases returns all cases of a subject, newest first, for staff.
 func Cases(ctx context.Context, tx *db.Tx, subjectID string) ([]Case, error) {
 	rows, err := tx.Query(ctx, "SELECT "+caseColumns+` FROM verifications WHERE subject_id = $1
 		ORDER BY created_at DESC, case_id DESC`, subjectID)
@@ -183,14 +185,14 @@ func selectCaseByRef(ctx context.Context, tx *db.Tx, provider, ref string) (Case
 		WHERE provider = $1 AND provider_ref = $2 AND provider_ref <> '' AND is_current = TRUE`, provider, ref))
 }
 
-// selectWaiting returns up to 100 cases that wait for a decision. Only the sandbox uses it: it scans all cases.
+// selectWaiting returns up to 100 cases that wait for a decision. It scans all cases, so only the sandbox uses it.
 func selectWaiting(ctx context.Context, tx *db.Tx) ([]Case, error) {
 	rows, err := tx.Query(ctx, "SELECT "+caseColumns+` FROM verifications
 		WHERE is_current = TRUE AND state IN ('initiated', 'submitted', 'in_review') ORDER BY created_at, case_id LIMIT 100`)
 	return db.Collect(rows, err, func(r *db.Rows) (Case, error) { return scanCase(r) })
 }
 
-// updateCase updates a case. It reports false if the case changed since it was read in the state from.
+// updateCase updates a case. It returns false if the case has changed since it was read in the state from.
 func updateCase(ctx context.Context, tx *db.Tx, c Case, from State) (bool, error) {
 	var expires int64
 	if !c.Expires.IsZero() {
@@ -204,7 +206,7 @@ func updateCase(ctx context.Context, tx *db.Tx, c Case, from State) (bool, error
 	return n == 1, err
 }
 
-// lockCase locks a case until the commit. It reports false if the case changed since it was read.
+// lockCase locks a case until the commit. It returns false if the case has changed since it was read.
 func lockCase(ctx context.Context, tx *db.Tx, c Case) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE verifications SET version = version + 1
 		WHERE subject_id = $1 AND case_id = $2 AND state = $3 AND version = $4`,
@@ -220,17 +222,17 @@ func selectExpiring(ctx context.Context, tx *db.Tx) ([]string, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (id string, err error) { return id, r.Scan(&id) })
 }
 
-// insertCallback stores the ID of a callback. It reports false if the callback was received before.
+// insertCallback stores the ID of a callback. It returns false if the callback was received before.
 func insertCallback(ctx context.Context, tx *db.Tx, provider, id string) (bool, error) {
 	n, err := tx.Exec(ctx, `INSERT INTO provider_callbacks (provider, callback_id, received_at)
 		VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`, provider, id, db.Micros(tx.Now()))
 	return n == 1, err
 }
 
-// callbacksKept is the time after which a provider's callback is forgotten. Authentication refuses one that is older.
+// callbacksKept is how long the IDs of callbacks are stored. It is long enough, because older callbacks are rejected.
 const callbacksKept = 24 * time.Hour
 
-// ForgetCallbacks deletes what is known of old callbacks.
+// ForgetCallbacks deletes the IDs of old callbacks.
 func ForgetCallbacks(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := tx.Exec(ctx, "DELETE FROM provider_callbacks WHERE received_at <= $1",
@@ -283,8 +285,8 @@ func updateOwnerStatus(ctx context.Context, tx *db.Tx, companyID, ownerID, statu
 	return err
 }
 
-// eraseSubject deletes the key, documents, tax forms and tax IDs of a subject. It reports false if the subject does not
-// exist. The row remains, so that no new data is stored for the subject.
+// eraseSubject deletes the key, documents, tax forms and tax IDs of a subject. It returns false if the subject does
+// not exist. The subject's row remains, so that no new data is stored for the subject.
 func eraseSubject(ctx context.Context, tx *db.Tx, subjectID string) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE subjects SET wrapped_key = '', files = 0, bytes = 0,
 		erased_at = CASE WHEN erased_at = 0 THEN $2 ELSE erased_at END WHERE subject_id = $1`, subjectID, db.Micros(tx.Now()))
@@ -326,7 +328,7 @@ func Holds(ctx context.Context, tx *db.Tx, limit int) ([]Hold, error) {
 	return db.Collect(rows, err, scanHold)
 }
 
-// HoldOf returns the legal hold on a subject, or a zero Hold.
+// HoldOf returns the legal hold on a subject, or the zero Hold.
 func HoldOf(ctx context.Context, tx *db.Tx, subjectID string) (Hold, error) {
 	held, err := selectHolds(ctx, tx, subjectID)
 	if err != nil || len(held) == 0 {
@@ -344,7 +346,7 @@ func selectHolds(ctx context.Context, tx *db.Tx, subjectIDs ...string) (all []Ho
 		})
 }
 
-// companyOfOwner returns the company of a beneficial owner, or "".
+// companyOfOwner returns the company of an owner, or "".
 func companyOfOwner(ctx context.Context, tx *db.Tx, ownerID string) (companyID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT company_id FROM owners WHERE owner_id = $1", ownerID).Scan(&companyID)
 	if errors.Is(err, db.ErrNoRows) {
@@ -353,8 +355,8 @@ func companyOfOwner(ctx context.Context, tx *db.Tx, ownerID string) (companyID s
 	return companyID, err
 }
 
-// Ended returns the IDs of companies that were closed by a time, and of their beneficial owners, whose documents were
-// not erased. The IDs are in order and follow the given one.
+// Ended returns the IDs of companies that were closed by a given time, and of their owners, if their documents were
+// not erased. The IDs are sorted and start after the ID after.
 func Ended(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT s.subject_id FROM subjects s WHERE s.erased_at = 0 AND s.subject_id > $2
 			AND (s.subject_id IN (SELECT c.company_id FROM companies c WHERE c.closed_at > 0 AND c.closed_at <= $1)
@@ -380,7 +382,7 @@ func insertTaxForm(ctx context.Context, tx *db.Tx, subjectID, id string, t TaxFo
 		[][]any{{subjectID, id, t.Form, sealed, db.Micros(t.SignedAt), expires}})
 }
 
-// newestTaxForms returns the newest tax form of each subject that has one.
+// newestTaxForms returns the newest tax form of each subject that has one, by subject.
 func newestTaxForms(ctx context.Context, tx *db.Tx, subjectIDs []string) (map[string]taxFormRow, error) {
 	all := map[string]taxFormRow{}
 	return all, db.EachIn(ctx, tx, subjectIDs, `SELECT subject_id, form_id, sealed, signed_at, expires_at FROM tax_forms
@@ -392,7 +394,7 @@ func newestTaxForms(ctx context.Context, tx *db.Tx, subjectIDs []string) (map[st
 		if row.signed = db.Time(signed); expires != 0 {
 			row.expires = db.Time(expires)
 		}
-		all[subject] = row // the newest one is the last
+		all[subject] = row // the rows are sorted, so the newest form is the last
 		return err
 	})
 }

@@ -36,29 +36,30 @@ var taxIDKinds = []string{"ssn", "itin", "ein"}
 
 var errTooLong = apierr.New(apierr.Invalid, "invalid_parameter", "A field of a tax form has at most 200 characters.")
 
-// TaxForm is what a person certified on a W-9 or W-8BEN. The zero value is a missing form.
+// TaxForm contains the statements that a person certified on a W-9 or W-8BEN. The zero value means that there is no
+// form.
 type TaxForm struct {
 	Form           string `json:"form"` // FormW9 or FormW8BEN
 	Name           string `json:"name"`
-	BusinessName   string `json:"business_name,omitempty"`  // of a W-9
-	Classification string `json:"classification,omitempty"` // one of Classifications, of a W-9
-	TaxIDType      string `json:"tax_id_type,omitempty"`    // ssn, itin or ein, of a W-9
-	TaxID          string `json:"tax_id"`                   // "" on a W-8BEN of a person who has none
-	DateOfBirth    string `json:"date_of_birth,omitempty"`  // of a W-8BEN
+	BusinessName   string `json:"business_name,omitempty"`  // only on a W-9
+	Classification string `json:"classification,omitempty"` // one of Classifications; only on a W-9
+	TaxIDType      string `json:"tax_id_type,omitempty"`    // ssn, itin or ein; only on a W-9
+	TaxID          string `json:"tax_id"`                   // "" on a W-8BEN of a person without a tax ID
+	DateOfBirth    string `json:"date_of_birth,omitempty"`  // only on a W-8BEN
 	Country        string `json:"country"`                  // of residence; US on a W-9
 	StreetAddress  string `json:"street_address"`
 	City           string `json:"city"`
 	State          string `json:"state,omitempty"`
 	Zip            string `json:"zip,omitempty"`
 
-	// SignedBy is the ID of the user, of the API key of the company that acts for them, or of the recipient.
+	// SignedBy is the ID of the user, of the API key of the company that acted for the user, or of the recipient.
 	SignedBy string `json:"signed_by"`
 
 	SignedAt  time.Time `json:"-"`
-	ExpiresAt time.Time `json:"-"` // zero for never
+	ExpiresAt time.Time `json:"-"` // zero means never
 }
 
-// Status returns whether the form is valid at a time.
+// Status returns whether the form is valid at the given time.
 func (t TaxForm) Status(now time.Time) string {
 	switch {
 	case t.Form == "":
@@ -136,9 +137,9 @@ func (t TaxForm) check(certified bool, now time.Time) (TaxForm, error) {
 	return t, list.Err()
 }
 
-// SignTaxForm stores a form that a user certifies now. It replaces the form that they certified before, which is kept.
-// A company can store the form of a user that it created. A W-8BEN is valid until the end of the third year after that
-// of its signature. It returns ErrErased for an erased user.
+// SignTaxForm stores a form that a user certifies now. The user's earlier form is kept, but no longer current. A
+// company can store the form of a user that it created. A W-8BEN is valid until the end of the third year after the
+// year of its signature. SignTaxForm returns ErrErased for an erased user.
 func (s *Service) SignTaxForm(ctx context.Context, tx *db.Tx, by identity.Principal, userID string, t TaxForm,
 	certified bool) (TaxForm, error) {
 	user, err := changingUser(ctx, tx, by, userID)
@@ -149,15 +150,15 @@ func (s *Service) SignTaxForm(ctx context.Context, tx *db.Tx, by identity.Princi
 	return s.sign(ctx, tx, user.ID, t, certified)
 }
 
-// SignTaxFormByLink stores a form that a payee without an account certifies now, at a link that a company mailed to the
-// payee. It replaces the form that they certified before, which is kept. The caller has checked the link.
+// SignTaxFormByLink stores a form that a payee without an account certifies now, through a link that a company mailed
+// to them. The payee's earlier form is kept, but no longer current. The caller must have checked the link.
 func (s *Service) SignTaxFormByLink(ctx context.Context, tx *db.Tx, recipientID string, t TaxForm, certified bool) (
 	TaxForm, error) {
 	t.SignedBy = recipientID
 	return s.sign(ctx, tx, recipientID, t, certified)
 }
 
-// sign checks a form and stores it, sealed with the key of the person who certifies it now.
+// sign checks a form and stores it, encrypted with the key of the person who certifies it.
 func (s *Service) sign(ctx context.Context, tx *db.Tx, subjectID string, t TaxForm, certified bool) (TaxForm, error) {
 	t, err := t.check(certified, tx.Now())
 	if err != nil {
@@ -182,7 +183,7 @@ func taxFormAt(subjectID, formID string) identity.SealContext {
 	return identity.SealContext{Table: "tax_forms", Column: "sealed", Row: subjectID + "/" + formID}
 }
 
-// TaxFormOf returns the newest tax form of a user, the zero value if there is none.
+// TaxFormOf returns the newest tax form of a user, or the zero TaxForm.
 func (s *Service) TaxFormOf(ctx context.Context, tx *db.Tx, by identity.Principal, userID string) (TaxForm, error) {
 	u, err := identity.ActingUser(ctx, tx, by, userID)
 	if err != nil {
@@ -192,8 +193,8 @@ func (s *Service) TaxFormOf(ctx context.Context, tx *db.Tx, by identity.Principa
 	return all[u.ID], err
 }
 
-// TaxForms returns the newest tax form of each user, and of each recipient without an account, who has one. The caller
-// has checked that it may see them.
+// TaxForms returns the newest tax form of each of the users and recipients without an account, by ID. The caller must
+// have checked access to them.
 func (s *Service) TaxForms(ctx context.Context, tx *db.Tx, ids []string) (map[string]TaxForm, error) {
 	rows, err := newestTaxForms(ctx, tx, ids)
 	if err != nil {

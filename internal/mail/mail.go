@@ -1,14 +1,15 @@
 // Package mail sends mails: one per cause, in the language of the recipient, as plain text and HTML.
 //
-// [Enqueue] stores a mail and a job in the transaction of its cause. The job renders the mail and sends it to an SMTP
-// server; it retries until the server accepts the mail or rejects it permanently. The Message-ID derives from the row's
-// ID, so that recipients can recognize a mail that was sent twice because of a crash. Link tokens are stored encrypted,
-// and the contents of a mail are deleted when it is sent. A sandbox without a server stores its mails for reading.
+// [Enqueue] stores a mail and a job in the transaction of the mail's cause. The job renders the mail and sends it to
+// an SMTP server; it retries until the server accepts the mail or rejects it permanently. The Message-ID is derived
+// from the row's ID, so that recipients can recognize a mail that was sent twice because of a crash. Tokens of links
+// are stored encrypted, and the contents of a mail are deleted once it is sent. A sandbox without a mail server
+// stores its mails so that they can be read.
 //
-// The number of mails per address is limited, and for unverified companies also the number per company, and that of
-// invoices per person; see [MaxToAddress].
+// The number of mails per address is limited, as are the mails of each unverified company and the invoices of each
+// person; see [MaxToAddress].
 //
-// The package owns the tables mails and mail_counts and the texts of the mails in the languages of the pages. Its
+// The package owns the tables mails and mail_counts, and the texts of the mails in the languages of the pages. Its
 // callers decide when a mail is sent and to whom.
 package mail
 
@@ -70,8 +71,8 @@ const (
 	MemberNotification  = "member_notification"  // MemberNotificationData
 )
 
-// The data of the templates. Texts are shown as they are: names, amounts with their currency, masked account numbers.
-// An empty text omits its line. Times are shown in UTC.
+// The data of the templates. Texts are shown unchanged: names, amounts with their currency, masked account numbers.
+// If a text is empty, its line is omitted. Times are shown in UTC.
 type (
 	// InvitationData invites a person to be paid by a company.
 	InvitationData struct {
@@ -86,7 +87,7 @@ type (
 		Company, Email string
 	}
 
-	// PaymentSentData is the data of the mail that tells a payee of a payment.
+	// PaymentSentData notifies a payee of a payment.
 	PaymentSentData struct {
 		Name, Company string
 		Amount        string   // "120.00 USD"
@@ -106,12 +107,12 @@ type (
 	DestinationChangedData struct {
 		Name        string
 		Change      string // Added, Replaced, Removed or Reallocated
-		Destination string // masked destination destination; "" if several changed
+		Destination string // masked destination; "" if several destinations changed
 		At          time.Time
 	}
 
-	// DirectDebitData informs a company about a direct debit of its account, or about the mandate for it. The
-	// announcement of a debit is its pre-notification.
+	// DirectDebitData informs a company about a direct debit of its account, or about the mandate for direct debits. The
+	// announcement of a debit is the debit's pre-notification.
 	DirectDebitData struct {
 		Name       string
 		Change     string // one of the values below
@@ -121,25 +122,26 @@ type (
 		Mandate    string // reference of the mandate
 		Creditor   string
 		CreditorID string // SEPA creditor identifier, or ""
-		Reason     string // reason code of the bank, or ""
+		Reason     string // the bank's reason code, or ""
 	}
 
-	// CorrectionAskedData notifies a payee, or the company that pays them, that a bank asks to correct a destination.
+	// CorrectionAskedData notifies a payee, or the company that pays them, that a bank requests a correction of a
+	// destination.
 	CorrectionAskedData struct {
 		Name        string
-		Payee       string // owner of the destination; "" if it is the recipient of the mail
+		Payee       string // owner of the destination; "" if the owner receives the mail
 		Destination string // masked
 		Members     []string
-		Own         bool // the destination belongs to the company, which receives the mail
+		Own         bool // the destination belongs to the company that receives the mail
 	}
 
 	// AccountNotConfirmedData notifies a payee that a bank did not confirm the account of a destination.
 	AccountNotConfirmedData struct {
 		Name        string
 		Destination string // masked
-		// Returned reports whether the account could not be credited. Otherwise the names differ.
+		// Returned reports whether the account could not be credited. Otherwise the names did not match.
 		Returned bool
-		Company  string // whom a payee without an account asks for a new link; "" for a payee with an account
+		Company  string // company that a payee without an account can ask for a new link; else ""
 	}
 
 	// AppConnectedData notifies a person that an app may act for them.
@@ -149,7 +151,7 @@ type (
 		At                 time.Time
 	}
 
-	// WebhookDisabledData notifies a company that one of its endpoints no longer gets events.
+	// WebhookDisabledData notifies a company that one of its endpoints no longer receives events.
 	WebhookDisabledData struct {
 		Company, Endpoint string // Endpoint is the URL without its query
 		Since             time.Time
@@ -186,7 +188,7 @@ type (
 		Expires time.Time
 	}
 
-	// ClaimPaidData is the receipt of the payer of a claim.
+	// ClaimPaidData is a receipt for the payer of a claim.
 	ClaimPaidData struct {
 		Company      string
 		Amount, Paid string // "120.00 EUR" and "0.00240000 BTC"
@@ -199,22 +201,22 @@ type (
 		Support      string // email address for questions; "" for none
 	}
 
-	// RefundOfferedData offers a refund to the payer of a claim, who enters an address at the link.
+	// RefundOfferedData offers a refund to the payer of a claim. The payer opens the link and enters an address.
 	RefundOfferedData struct {
 		Company        string
 		Amount         string // "0.00050000 BTC", before the network fee
 		Order          string // the merchant's order number
-		ClaimID, Token string // of the link /pay/{claim}/refund/{token}
+		ClaimID, Token string // for the link /pay/{claim}/refund/{token}
 		Expires        time.Time
 	}
 
 	// InvoiceSentData gives the payer of an invoice the link to its page.
 	InvoiceSentData struct {
-		UserID              string // the person who wrote the invoice; not shown
+		UserID              string // person who wrote the invoice; not shown
 		From, Payer, Number string
 		Amount              string // "120.00 EUR"
 		Due                 string // date, such as 2026-03-16
-		Token               string // of the link /invoice/{token}
+		Token               string // token of the link /invoice/{token}
 	}
 
 	// AccountChangedData notifies a person of a change of their credentials, so that they notice an unintended change.
@@ -232,11 +234,11 @@ type (
 		At            time.Time
 	}
 
-	// IncomeUpdateData notifies a person of money that they received.
+	// IncomeUpdateData notifies a person about money that they received.
 	IncomeUpdateData struct {
 		Name      string
 		Change    string // IncomeArrived, IncomeWaits, IncomePaid or IncomeReturned
-		Reason    string // why it waits: a reason of package income, WaitsForAction, or "" if nothing is to be done
+		Reason    string // why it waits: a reason of package income, or WaitsForAction; "" if no action is needed
 		Amount    string // "120.00 EUR"
 		Reference string // ID of the income
 		Arrived   []string
@@ -252,7 +254,7 @@ type (
 		Path                    string // path of the page on which to act
 	}
 
-	// ProposalMadeData asks the members of a company who may answer a proposal of an app to review it.
+	// ProposalMadeData asks the members of a company who may decide on an app's proposal to review it.
 	ProposalMadeData struct {
 		Name, Company, App string
 		Kind               string // payroll or claim
@@ -261,22 +263,23 @@ type (
 		Path               string // path of the page of the proposal
 	}
 
-	// MemberNotificationData notifies a member of a company of an event. Kind is a kind of package notification.
+	// MemberNotificationData notifies a member of a company about an event. Kind is one of the kinds in package
+	// notification.
 	MemberNotificationData struct {
 		Name, Company, Kind string
-		Amount              string // "1200.00 USD"; "" if the kind has none
+		Amount              string // "1200.00 USD"; "" if the kind has no amount
 		Detail              string // state of a verification
 		Path                string // path of the page on which to act
 	}
 
-	// EmailChangeData asks the owner of an address to confirm the change of an account's email address.
+	// EmailChangeData asks the owner of an address to confirm a change of an account's email address.
 	EmailChangeData struct {
 		Name, Address string // Address is the new address
 		Token         string // token of the link /email/{token}
 		Expires       time.Time
 	}
 
-	// DestinationLinkData asks a payee without an account where to be paid.
+	// DestinationLinkData asks a payee without an account for a payment destination.
 	DestinationLinkData struct {
 		Name, Company string
 		Token         string // token of the link /payee/{token}
@@ -289,14 +292,14 @@ type (
 		Expires             time.Time
 	}
 
-	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination or, if
-	// Correct is set, because one of their destinations cannot be paid.
+	// PayeeReminderData reminds a person that a company cannot pay them, because they have no destination or, if Correct
+	// is true, because one of their destinations cannot be paid.
 	PayeeReminderData struct {
 		Name, Company string
 		Correct       bool
 	}
 
-	// StaffAlarmData notifies a member of staff of a condition that someone must investigate.
+	// StaffAlarmData notifies a member of staff of a condition that staff must investigate.
 	StaffAlarmData struct {
 		Name   string
 		Alarm  string // BalanceDiffers or FundingReverted
@@ -305,7 +308,7 @@ type (
 	}
 )
 
-// linked is data of a mail with a link. link returns its path.
+// linked is the data of a mail with a link. The method link returns the link's path.
 type linked interface{ link() string }
 
 func (d InvitationData) link() string    { return "/invitation/" + d.Token }
@@ -325,7 +328,7 @@ func (PayeeReminderData) link() string     { return "/account/destinations" }
 
 func (d IncomeUpdateData) link() string { return "/account/payments/" + d.Reference }
 
-// The values of IncomeUpdateData.Change, and of Reason in addition to those of package income.
+// Values of IncomeUpdateData.Change, and values of its Reason that package income does not define.
 const (
 	IncomeArrived  = "arrived"
 	IncomeWaits    = "waiting"
@@ -338,7 +341,7 @@ func (d RefundOfferedData) link() string { return "/pay/" + d.ClaimID + "/refund
 
 func (d InvoiceSentData) link() string { return "/invoice/" + d.Token }
 
-// The values of AccountChangedData.Change.
+// Values of AccountChangedData.Change.
 const (
 	FactorAdded           = "factor_added"
 	FactorRemoved         = "factor_removed"
@@ -350,7 +353,7 @@ const (
 	EmailChanged          = "email_changed"
 )
 
-// The values of CompanyChangedData.Change.
+// Values of CompanyChangedData.Change.
 const (
 	KeyCreated        = "key_created"
 	SecretCreated     = "secret_created"
@@ -366,7 +369,7 @@ const (
 	PlatformDisconnected = "platform_disconnected"
 )
 
-// The values of ScheduleRunData.Action.
+// Values of ScheduleRunData.Action.
 const (
 	ScheduleFund       = "fund"        // the payroll was created and waits for its funding
 	ScheduleReview     = "review"      // the payroll was created and paid from the balance
@@ -374,13 +377,13 @@ const (
 	ScheduleBlocked    = "blocked"     // the payroll cannot be created for another reason
 )
 
-// The values of StaffAlarmData.Alarm.
+// Values of StaffAlarmData.Alarm.
 const (
 	BalanceDiffers  = "balance_differs"
 	FundingReverted = "funding_reverted"
 )
 
-// The values of DestinationChangedData.Change.
+// Values of DestinationChangedData.Change.
 const (
 	Added       = "added"
 	Replaced    = "replaced"
@@ -388,7 +391,7 @@ const (
 	Reallocated = "reallocated"
 )
 
-// The values of DirectDebitData.Change.
+// Values of DirectDebitData.Change.
 const (
 	DebitAnnounced  = "announced"
 	DebitFailed     = "failed"
@@ -397,7 +400,7 @@ const (
 	MandateRevoked  = "mandate_revoked"
 )
 
-// The values of KYCResultData.Result.
+// Values of KYCResultData.Result.
 const (
 	Approved             = "approved"
 	ResubmissionRequired = "resubmission_required"
@@ -405,7 +408,7 @@ const (
 	Expired              = "expired"
 )
 
-// dataOf is the type of data of each template.
+// dataOf maps each template to the type of its data.
 var dataOf = map[string]reflect.Type{
 	Invitation:          reflect.TypeFor[InvitationData](),
 	InvitationRequested: reflect.TypeFor[InvitationRequestedData](),
@@ -438,19 +441,19 @@ var dataOf = map[string]reflect.Type{
 	ProposalMade:        reflect.TypeFor[ProposalMadeData](),
 }
 
-// Message is a mail to send after the commit of the transaction.
+// Message is a mail that is sent after the transaction commits.
 type Message struct {
-	CompanyID string // tenant of the row; "" for a mail that no company caused
+	CompanyID string // company of the row; "" for a mail that no company caused
 	To        string
 	Template  string // one of the constants above
-	Language  string // language as a BCP 47 tag, unless the recipient has chosen one; "" means English
-	Data      any    // data of the type that belongs to the template
-	Key       string // prevents duplicates: one mail is sent per company, template and key
-	// Sealer encrypts Data. It is required if Data has a Token.
+	Language  string // BCP 47 tag; a language that the recipient has chosen takes precedence; "" means English
+	Data      any    // of the type that belongs to the template
+	Key       string // prevents duplicates: only one mail is sent per company, template and key
+	// Sealer encrypts Data. It is required if Data contains a Token.
 	Sealer *identity.Sealer
 }
 
-// JobSend is the kind of the job that sends a mail. Its payload is a sendPayload.
+// JobSend is the kind of job that sends a mail. Its payload is a sendPayload.
 const JobSend = "mail.send"
 
 type sendPayload struct {
@@ -458,8 +461,8 @@ type sendPayload struct {
 }
 
 // Enqueue stores a mail and the job that sends it. It drops a second mail with the same company, template and key. It
-// returns ErrAddress unless To is valid; see [Valid]. An unknown template, data of another type and a token without a
-// sealer are programming errors and returned as internal errors.
+// returns ErrAddress unless To is valid; see [Valid]. Programming errors are returned as internal errors: an unknown
+// template, data of another type, and a token without a sealer.
 func Enqueue(ctx context.Context, tx *db.Tx, m Message) error {
 	if !Valid(m.To) {
 		return ErrAddress
@@ -492,14 +495,16 @@ func dataPlace(id string) identity.SealContext {
 	return identity.SealContext{Table: "mails", Column: "data", Row: id}
 }
 
-// Valid reports whether text is exactly one address. It rejects any text that could become another header or recipient.
+// Valid reports whether text is exactly one email address. It rejects text that could become another header or
+// recipient.
 func Valid(text string) bool {
 	a, err := mail.ParseAddress(text)
 	return err == nil && a.Address == text && a.Name == "" && len(text) <= 254 &&
 		!strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// LanguageOf returns the most common language of a country, for recipients with an unknown language, or "".
+// LanguageOf returns the most common language of a country, or "". It is used for recipients whose language is
+// unknown.
 func LanguageOf(country string) string {
 	region, err := language.ParseRegion(country)
 	if err != nil {
@@ -515,19 +520,20 @@ func LanguageOf(country string) string {
 
 // Mailer sends mails.
 type Mailer struct {
-	Server  *SMTP         // nil stores mails for [List] instead of sending them
+	Server  *SMTP         // if nil, mails are stored for [List] instead of sent
 	From    *mail.Address // sender; its domain is part of the Message-IDs
 	BaseURL string        // base URL of links, without a slash at the end
-	Sandbox bool          // marks every mail as one of a sandbox
+	Sandbox bool          // marks every mail as a mail of a sandbox
 	Name    string        // name of the service in the texts; "" means Stipend
 	Sealer  *identity.Sealer
-	// Verified reports whether a company or a person is verified. Other companies may send fewer mails, and names in
-	// the mails of others are made harmless. If Verified is nil, none is verified.
+	// Verified reports whether a company or a person is verified. Unverified companies may send fewer mails, and the
+	// names in mails of unverified companies and persons are changed so that they cannot act as links. If Verified is
+	// nil, everyone counts as unverified.
 	Verified func(ctx context.Context, tx *db.Tx, id string) (bool, error)
 }
 
-// Send sends the mail of a job (job mail.send). It may send a mail twice, with the same Message-ID, if the process dies
-// before it stores the result.
+// Send is the handler of [JobSend]. If the process dies before Send stores the result, the mail may be sent twice,
+// with the same Message-ID.
 func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 	var in sendPayload
 	if err := j.Decode(&in); err != nil {
@@ -539,12 +545,12 @@ func (x *Mailer) Send(ctx context.Context, d *db.DB, j job.Job) error {
 		return err
 	})
 	if errors.Is(err, db.ErrNoRows) {
-		return nil // the mail was dropped, because another one has the same key
+		return nil // the mail was dropped because another mail has the same key
 	}
 	if err != nil || m.state != queued {
 		return err
 	}
-	if x.Server == nil { // no limits apply
+	if x.Server == nil { // no limits apply without a server
 		text, err := x.render(m, false)
 		if err != nil {
 			return err
@@ -601,7 +607,7 @@ type StoredMail struct {
 	Created time.Time
 }
 
-// List returns a page of the stored mails of a company, newest first, and the number of all its stored mails.
+// List returns a page of the stored mails of a company, newest first, and their total number.
 func List(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]StoredMail, int64, error) {
 	return list(ctx, tx, companyID, page)
 }

@@ -18,9 +18,10 @@ import (
 // sendTimeout is the timeout of each SMTP command.
 const sendTimeout = 15 * time.Second
 
-// SMTP is a mail server to submit mails to.
+// SMTP is a server that accepts mails for delivery.
 type SMTP struct {
-	// TLS is the configuration for a server with a certificate of a private authority; nil trusts the system's.
+	// TLS is the configuration for a server whose certificate is from a private authority. Nil trusts the system's
+	// authorities.
 	TLS *tls.Config
 
 	host           string
@@ -31,8 +32,8 @@ type SMTP struct {
 }
 
 // ParseSMTP parses smtp://user:password@host:587, which requires STARTTLS unless the host is this machine, or
-// smtps://user:password@host:465, which starts with TLS. The port is optional. Errors never contain the text, because
-// it has a password.
+// smtps://user:password@host:465, which uses TLS from the start. The port is optional. Errors never contain the text,
+// because it contains a password.
 func ParseSMTP(text string) (*SMTP, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
@@ -61,8 +62,8 @@ func loopback(host string) bool {
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// rejection is a permanent error of the server, after which retrying is useless. It does not contain the server's
-// text, which may contain the address.
+// rejection is a permanent error of the server, after which retrying is useless. It omits the server's text, which
+// may contain the recipient's address.
 type rejection struct {
 	step string
 	code int
@@ -96,7 +97,7 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	}
 	err = client.DialAndSendWithContext(ctx, msg)
 	if err == nil || msg.IsDelivered() {
-		return nil // the server accepted the mail; a later error is no reason to send it again
+		return nil // the server has accepted the mail, so a later error must not cause a retry
 	}
 	var failed *gomail.SendError
 	if !errors.As(err, &failed) {
@@ -104,8 +105,8 @@ func (s *SMTP) send(ctx context.Context, msg *gomail.Msg) error {
 	}
 	code := failed.ErrorCode()
 	if code >= 500 && code < 600 {
-		// Only rejections of the recipient or the content are permanent. A rejected sender is a configuration error,
-		// so sending is retried until it is corrected.
+		// Only rejections of the recipient or the content are permanent. A rejected sender is a configuration error, so
+		// sending is retried until the configuration is corrected.
 		switch failed.Reason {
 		case gomail.ErrSMTPRcptTo:
 			return &rejection{"recipient refused", code}

@@ -18,17 +18,17 @@ const (
 	refused = "refused" // permanently rejected, by the server or by a limit
 )
 
-// row is a row of mails.
+// row is a row of the table mails.
 type row struct {
 	companyID, id, template, key string
 	to, language, data, state    string
 	created                      time.Time
 }
 
-// insertSize is the number of mails per statement.
+// insertSize is the maximum number of mails that one statement inserts.
 const insertSize = 200
 
-// inserts writes new mails. It drops a mail if one with its key exists.
+// inserts writes new mails. It drops a mail if a mail with the same key exists.
 var inserts = db.NewGroup(func(ctx context.Context, tx *db.Tx, items []row) error {
 	for chunk := range slices.Chunk(items, insertSize) {
 		var args []any
@@ -64,10 +64,11 @@ func find(ctx context.Context, tx *db.Tx, companyID, id string) (row, error) {
 // result is the final state of a mail.
 type result struct {
 	state, reason string
-	Content       // rendered texts; only for the state stored
+	Content       // rendered texts; only in the state stored
 }
 
-// finish stores the result of a queued mail and deletes its data. It does not change a mail that already has a result.
+// finish stores the result of a queued mail and deletes its data. It does not change a mail that already has a
+// result.
 func finish(ctx context.Context, tx *db.Tx, m row, e result) error {
 	_, err := tx.Exec(ctx, `UPDATE mails SET state = $3, data = '', subject = $4, body_text = $5, body_html = $6,
 		reason = $7, ended_at = $8
@@ -76,7 +77,7 @@ func finish(ctx context.Context, tx *db.Tx, m row, e result) error {
 	return err
 }
 
-// hasNewer reports whether a newer mail of the same company and template to the same address is queued or was sent.
+// hasNewer reports whether a newer mail with the same company, template and address is queued or was sent.
 func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM (SELECT 1 FROM mails WHERE company_id = $1 AND created_at >= $2
@@ -86,9 +87,8 @@ func hasNewer(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	return n > 0, err
 }
 
-// count increments a counter and returns its value and the start of its period. The first count after a day starts a
-// new period. Callers count companies, then people, then addresses, which prevents
-// deadlocks.
+// count increments a counter and returns its new value and the start of its period. The first count after a day
+// starts a new period. Callers count for companies first, then people, then addresses; this order prevents deadlocks.
 func count(ctx context.Context, tx *db.Tx, counter string) (n int64, since time.Time, err error) {
 	var at int64
 	err = tx.QueryRow(ctx, `INSERT INTO mail_counts (counter, since_at, mails) VALUES ($1, $2, 1)
@@ -110,7 +110,7 @@ func deleteCounts(ctx context.Context, tx *db.Tx) error {
 	return err
 }
 
-// companyFrom returns the first company from an ID on that has mails.
+// companyFrom returns the first company that has mails, starting with the ID from.
 func companyFrom(ctx context.Context, tx *db.Tx, from string) (company string, found bool, err error) {
 	err = tx.QueryRow(ctx, "SELECT company_id FROM mails WHERE company_id >= $1 ORDER BY company_id LIMIT 1",
 		from).Scan(&company)
@@ -147,7 +147,8 @@ func list(ctx context.Context, tx *db.Tx, companyID string, page db.Page) ([]Sto
 	})
 }
 
-// Erase deletes the contents and the address of all mails to an address, of all companies. Queued ones are not sent.
+// Erase deletes the contents and the address of all mails to an address, from all companies. Queued mails are not
+// sent.
 func Erase(ctx context.Context, tx *db.Tx, address string) error {
 	rows, err := tx.Query(ctx, "SELECT company_id, mail_id FROM mails WHERE address_key = $1", identity.EmailKey(address))
 	all, err := db.Collect(rows, err, func(r *db.Rows) (m row, err error) { return m, r.Scan(&m.companyID, &m.id) })

@@ -18,8 +18,8 @@ import (
 	formats "github.com/stipend/stipend/internal/web/ui/texts"
 )
 
-// The texts of the mails: one file per language with templates of plain text. The two layouts add the markup, and
-// html/template escapes all texts.
+// Texts of the mails: one file per language with templates in plain text. Two layouts add the markup; html/template
+// escapes all texts.
 var (
 	//go:embed texts/*.json texts/layout.txt texts/layout.html
 	files embed.FS
@@ -38,17 +38,17 @@ type catalog struct {
 	Hello       string           `json:"hello"`         // greeting if the name is known
 	HelloNoName string           `json:"hello_no_name"` // greeting if the name is unknown
 	Sandbox     string           `json:"sandbox"`
-	Link        string           `json:"link"` // introduces the URL of the button
+	Link        string           `json:"link"` // introduces the URL that the button opens
 	Mails       map[string]texts `json:"mails"`
 }
 
-// texts are the texts of one mail in one language. Each is a template over the mail's data.
+// texts are the texts of one mail in one language. Each is a template that is executed with the mail's data.
 type texts struct {
 	Subject    string      `json:"subject"`
-	Paragraphs []string    `json:"paragraphs"` // paragraphs; an empty one is omitted
-	Facts      [][2]string `json:"facts"`      // label and value; omitted if the value is empty
-	Button     string      `json:"button"`     // label of the link
-	Why        string      `json:"why"`        // why the recipient gets this mail
+	Paragraphs []string    `json:"paragraphs"` // a paragraph is omitted if it is empty
+	Facts      [][2]string `json:"facts"`      // label and value; a fact is omitted if its value is empty
+	Button     string      `json:"button"`     // label of the button that opens the link
+	Why        string      `json:"why"`        // explains why the recipient receives this mail
 }
 
 // Content is a rendered mail.
@@ -70,7 +70,7 @@ func readCatalogs() map[language.Tag]catalog {
 	for _, tag := range languages {
 		data, err := files.ReadFile("texts/" + tag.String() + ".json")
 		if err != nil {
-			panic(err) // cannot happen, because the file is embedded
+			panic(err) // never happens, because the file is embedded
 		}
 		var c catalog
 		if err := json.Unmarshal(data, &c); err != nil {
@@ -81,8 +81,8 @@ func readCatalogs() map[language.Tag]catalog {
 	return all
 }
 
-// render returns the text of a mail in the best matching language. Names in it are made harmless if the company is
-// unverified.
+// render returns the text of a mail in the best matching language. If unverified is true, it changes names so that
+// they cannot act as links.
 func (x *Mailer) render(m row, unverified bool) (Content, error) {
 	data := reflect.New(dataOf[m.template])
 	plain, err := x.open(m)
@@ -135,10 +135,10 @@ func (x *Mailer) render(m row, unverified bool) (Content, error) {
 	return Content{p.Subject, text.String(), html.String()}, nil
 }
 
-// plainAmount matches an amount as the data of mails has it, such as "1200.00 USD".
+// plainAmount matches an amount in the data of mails, such as "1200.00 USD".
 var plainAmount = regexp.MustCompile(`^-?\d+(\.\d+)? [A-Z]{3,5}$`)
 
-// formatAmounts writes the amounts in a mail's data as the language does.
+// formatAmounts formats the amounts in a mail's data for a language.
 func formatAmounts(data reflect.Value, tag string) {
 	reader := formats.Reader{Language: formats.Language{Tag: tag}}
 	for i := range data.NumField() {
@@ -182,7 +182,8 @@ func (f *filler) functions() template.FuncMap {
 	}
 }
 
-// line executes the template of a text. The result is one line without control characters, whatever the data contains.
+// line executes a template and returns the result as a single line without control characters, whatever the data
+// contains.
 func (f *filler) line(text string) string {
 	if f.name != "" {
 		text = strings.ReplaceAll(text, "Stipend", f.name)

@@ -15,12 +15,12 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// The limits of mails that companies and people cause, per day. Mails about payments are unlimited, because payments
-// cost money. Mails that people request themselves are limited where they are requested.
+// Daily limits of mails that companies and people can cause. Mails about payments are not limited, because payments
+// cost money. Mails that people request for themselves are limited where they are requested.
 const (
-	MaxToAddress  = 10 // mails of one template to one address, from all companies; the newest further one waits for a day
-	MaxUnverified = 50 // mails from an unverified company, of all templates with limits together
-	MaxInvoices   = 50 // mails of the invoices of one person; further ones wait for a day
+	MaxToAddress  = 10 // of one template to one address, from all companies; the newest further mail waits for a day
+	MaxUnverified = 50 // from an unverified company, for all limited templates together
+	MaxInvoices   = 50 // for invoices of one person; further mails wait for a day
 
 	day = 24 * time.Hour
 )
@@ -32,7 +32,7 @@ var limited = []string{Invitation, InvitationRequested, DestinationChanged, Memb
 // admission is the result of checking the limits for a mail.
 type admission struct {
 	unverified bool      // the company, or the person who wrote the invoice, is not verified
-	counters   []string  // keys of the counters that counted the mail
+	counters   []string  // keys of the counters that were incremented
 	wait       time.Time // if not zero, the mail must wait until then
 	rejection  string    // if not "", the reason why the mail is never sent
 }
@@ -43,8 +43,8 @@ const (
 	rejectedRepeated   = "the address reached its number of mails per day about this kind of change"
 )
 
-// admit checks the limits for a mail and counts it if it may be sent. The caller must call release if the mail is not
-// sent after all.
+// admit checks the limits for a mail and counts the mail if it may be sent. If the mail is not sent after all, the
+// caller must call release.
 func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err error) {
 	person, err := x.personOf(m)
 	if err != nil {
@@ -67,7 +67,7 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err e
 		if err := verify(ctx, tx); err != nil {
 			return err
 		}
-		if tx.Now().Sub(m.created) >= day { // it was postponed to the next day
+		if tx.Now().Sub(m.created) >= day { // the mail was postponed and is now due
 			if replaced, err := isReplaced(ctx, tx, m); err != nil || replaced {
 				a.rejection = rejectedNewer
 				return err
@@ -116,7 +116,7 @@ func (x *Mailer) admit(ctx context.Context, d *db.DB, m row) (a admission, err e
 	})
 }
 
-// personOf returns the ID of the person who wrote the invoice that a mail is about, or "".
+// personOf returns the ID of the person who wrote the invoice that a mail concerns, or "".
 func (x *Mailer) personOf(m row) (id string, err error) {
 	if m.template != InvoiceSent {
 		return "", nil
@@ -139,7 +139,8 @@ func (x *Mailer) unverified(ctx context.Context, tx *db.Tx, id string) (bool, er
 	return !verified, err
 }
 
-// isReplaced reports whether a newer mail makes this one superfluous. Each invoice has its own mail.
+// isReplaced reports whether a newer mail makes this mail unnecessary. A mail for an invoice is replaced only by one
+// for the same invoice.
 func isReplaced(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	if m.template == InvoiceSent {
 		return false, nil
@@ -147,7 +148,7 @@ func isReplaced(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	return hasNewer(ctx, tx, m)
 }
 
-// discount takes back the counts of a mail.
+// discount subtracts a mail from its counters.
 func (a *admission) discount(ctx context.Context, tx *db.Tx) error {
 	for _, counter := range a.counters {
 		if err := discount(ctx, tx, counter); err != nil {
@@ -157,7 +158,7 @@ func (a *admission) discount(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// release takes back the counts of a mail that was not sent.
+// release subtracts a mail that was not sent from its counters.
 func (a *admission) release(ctx context.Context, d *db.DB) error {
 	if len(a.counters) == 0 {
 		return nil
@@ -173,8 +174,8 @@ func postpone(ctx context.Context, d *db.DB, m row, until time.Time) error {
 	})
 }
 
-// addressCounter returns the key of the counter of mails with a template to an address. CompanyChanged is counted per
-// company and kind of change, so that no other mails can suppress a security notice.
+// addressCounter returns the key of the counter of mails with a template to an address. For CompanyChanged the key
+// includes the company and the kind of change, so that other mails cannot suppress a security notice.
 func addressCounter(m row) string {
 	to := strings.ToLower(m.to)
 	if m.template != CompanyChanged {
@@ -199,7 +200,7 @@ const pruneSize = 1000
 // ForgetCounts deletes expired counters.
 func ForgetCounts(ctx context.Context, d *db.DB) error { return d.Write(ctx, deleteCounts) }
 
-// Prune deletes mails that were created before the given period and are not queued, in small transactions. It returns
+// Prune deletes mails that were created longer ago than kept and are not queued, in small transactions. It returns
 // their number.
 func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, err error) {
 	for company, found := "", true; found; {
@@ -216,7 +217,7 @@ func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, er
 		}
 		deleted += n
 		if n < pruneSize {
-			company += "\x01" // the next one
+			company += "\x01" // continues with the next company
 		}
 	}
 	return deleted, nil
@@ -225,8 +226,8 @@ func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, er
 // maxName is the maximum length of a name in a mail from an unverified company or person, in characters.
 const maxName = 60
 
-// sanitizeNames shortens the names in a mail's data and changes them so that no mail program shows them as links. An
-// unverified company or person could otherwise send phishing links from our address.
+// sanitizeNames shortens the names in a mail's data, and changes them so that no mail program shows them as links.
+// Otherwise an unverified company or person could send phishing links from the operator's address.
 func sanitizeNames(data reflect.Value) {
 	for _, field := range []string{"Name", "Company", "App", "Detail", "ThankYou", "From", "Payer", "Number"} {
 		if v := data.FieldByName(field); v.IsValid() && v.Kind() == reflect.String {

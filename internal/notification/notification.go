@@ -1,8 +1,9 @@
-// Package notification notifies the members of a company of events that need their attention, on a page and by mail.
+// Package notification notifies the members of a company of events that need their attention, on a web page and by
+// mail.
 //
-// [Handle] enqueues a job for each event that concerns members, which makes their notifications. Each member has their
-// own: they are read by one person, and each person chooses which kinds are mailed too. Payees, payers and apps are not
-// notified here.
+// For each event that concerns members, [Handle] enqueues a job that creates the notifications. Each member has
+// separate notifications: each person reads their own, and chooses which kinds are also mailed. The package does not
+// notify payees, payers and apps.
 package notification
 
 import (
@@ -25,41 +26,41 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Kind is what a notification is about.
+// Kind is the kind of a notification.
 type Kind string
 
-// The kinds.
+// The kinds of notifications.
 const (
 	ApprovalNeeded  Kind = "approval_needed"  // a payroll, withdrawal or refund waits for the member's approval
-	QuoteEnding     Kind = "quote_ending"     // the quote of a payroll that is not funded ends soon
-	PayrollFunded   Kind = "payroll_funded"   // a payroll was funded from outside
+	QuoteEnding     Kind = "quote_ending"     // the quote of an unfunded payroll ends soon
+	PayrollFunded   Kind = "payroll_funded"   // a payroll was funded with money from outside the service
 	PayrollPaid     Kind = "payroll_paid"     // all payments of a payroll have arrived
-	PaymentReturned Kind = "payment_returned" // a bank sent a payout back
-	DepositHeld     Kind = "deposit_held"     // money came in a coin that its address does not expect
+	PaymentReturned Kind = "payment_returned" // a bank returned a payout
+	DepositHeld     Kind = "deposit_held"     // a deposit arrived in a coin that its address does not accept
 	Verification    Kind = "verification"     // the company's verification has a result
 )
 
-// Kinds are all kinds, in the order of the page.
+// Kinds lists all kinds, in the order of the page.
 var Kinds = []Kind{ApprovalNeeded, QuoteEnding, PayrollFunded, PayrollPaid, PaymentReturned, DepositHeld,
 	Verification}
 
 const pruneSize = 2000
 
-// Members are notified this long before the end of a quote, if it is valid for longer than shortest.
+// Members are notified this long before the end of a quote, if the quote is valid for longer than shortest.
 const (
 	beforeEnd = 15 * time.Minute
 	shortest  = 20 * time.Minute
 )
 
-// MostUnread is the number at which unread notifications are not counted further.
+// MostUnread is the largest number of unread notifications that [Unread] returns.
 const MostUnread = 100
 
-// Notification is a notification of a member.
+// Notification is a notification for a member.
 type Notification struct {
 	ID       string
 	Kind     Kind
 	ObjectID string       // payroll, withdrawal, claim, wallet or company
-	Amount   money.Amount // without an asset if the kind has no amount
+	Amount   money.Amount // has no asset if the kind has no amount
 	Detail   string       // state of the verification
 	Created  time.Time
 	Read     bool
@@ -83,24 +84,24 @@ func (n Notification) Path() string {
 	return "/company/verification"
 }
 
-// news is what an event means for members.
+// news is the meaning of an event for members.
 type news struct {
 	Notification
-	about string    // object that members are notified of once while they have not read it; "" for the event
+	about string    // object; a member who has not read a notification about it is not notified again; "" for no object
 	at    time.Time // when members are notified; zero means at once
 	ends  time.Time // end of the quote
 }
 
-// JobNotify is the kind of the job that notifies members of an event.
+// JobNotify is the kind of job that notifies members of an event.
 const JobNotify = "notification.notify"
 
-// notify is the payload of JobNotify.
+// notify is the payload of [JobNotify].
 type notify struct {
 	EventID string `json:"event_id"`
 }
 
-// Handle enqueues a job for each event that concerns members. It is called once for each event, in the transaction that
-// advances the position up to which events were handled.
+// Handle enqueues a job for each event that concerns members. Each event is passed to it once, in the transaction
+// that advances the position of handled events.
 func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error {
 	var positions []int64
 	for _, e := range events {
@@ -125,12 +126,12 @@ func Handle(ctx context.Context, tx *db.Tx, events []webhook.StoredEvent) error 
 			}
 			later.RunAt = n.at
 		}
-		job.Enqueue(tx, later) // a job that cannot read its event fails alone
+		job.Enqueue(tx, later) // a separate job for each event, so that an invalid event makes only its own job fail
 	}
 	return nil
 }
 
-// HandleNotify handles JobNotify.
+// HandleNotify is the handler of [JobNotify].
 func HandleNotify(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in notify
 	if err := j.Decode(&in); err != nil {
@@ -138,7 +139,7 @@ func HandleNotify(ctx context.Context, tx *db.Tx, j job.Job) error {
 	}
 	e, err := webhook.Get(ctx, tx, webhook.Source{CompanyID: j.CompanyID}, in.EventID)
 	if errors.Is(err, apierr.NotFoundErr) {
-		return nil // pruned
+		return nil // the event was deleted because of its age
 	}
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ func HandleNotify(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return n.send(ctx, tx, e.CompanyID)
 }
 
-// payload is what the payloads of the events have in common, as far as it is needed here.
+// payload contains those members of the payloads of events that this package needs.
 type payload struct {
 	PayrollID      string          `json:"payroll_id"`
 	WithdrawalID   string          `json:"withdrawal_id"`
@@ -180,7 +181,7 @@ type payload struct {
 	} `json:"quote"`
 }
 
-// read returns what an event means, or nil.
+// read returns the meaning of an event for members, or nil.
 func read(e webhook.StoredEvent) (*news, error) {
 	of, ok := readers[e.Name]
 	if !ok {
@@ -193,7 +194,7 @@ func read(e webhook.StoredEvent) (*news, error) {
 	return of(d)
 }
 
-// readers return what an event means, or nil, by the name of the event.
+// readers maps the names of events to functions that return the meaning of an event, or nil.
 var readers = map[string]func(payload) (*news, error){
 	webhook.PayrollCreated.Name:        func(d payload) (*news, error) { return ofQuote(d.PayrollID, d.Quote.ValidTo) },
 	webhook.PayrollQuoteRefreshed.Name: func(d payload) (*news, error) { return ofQuote(d.PayrollID, d.ValidTo) },
@@ -238,7 +239,7 @@ func ofQuote(payrollID, validTo string) (*news, error) {
 		ends: end}, err
 }
 
-// fromOutside are the methods by which money comes from outside the service.
+// fromOutside are the funding methods with which money comes from outside the service.
 var fromOutside = []string{"crypto", "bank"}
 
 func ofPayroll(d payload) (*news, error) {
@@ -269,8 +270,8 @@ func ofApproval(d payload) (*news, error) {
 	return n, err
 }
 
-// send stores the notification for each member that it concerns, and mails it to those who want that. A member who has
-// not read one about the same is not notified again.
+// send stores the notification for each member whom it concerns, and mails it to those who have chosen mails of its
+// kind. It skips members who have not yet read a notification of the same kind about the same object.
 func (n *news) send(ctx context.Context, tx *db.Tx, companyID string) error {
 	company, err := identity.CompanyByID(ctx, tx, companyID)
 	if err != nil {
@@ -307,8 +308,8 @@ func (n *news) send(ctx context.Context, tx *db.Tx, companyID string) error {
 	return insertNotifications(ctx, tx, rows)
 }
 
-// members returns the owners and administrators whom the notification concerns, without those who have not read one
-// about the same.
+// members returns the owners and administrators whom the notification concerns, except those who have not yet read a
+// notification of the same kind about the same object.
 func (n *news) members(ctx context.Context, tx *db.Tx, companyID string) ([]auth.Member, error) {
 	all, err := auth.Members(ctx, tx, companyID)
 	if err != nil {
@@ -333,13 +334,13 @@ func (n *news) members(ctx context.Context, tx *db.Tx, companyID string) ([]auth
 	return slices.DeleteFunc(all, func(m auth.Member) bool { return !may(m) || slices.Contains(unread, m.UserID) }), nil
 }
 
-// List returns a page of a member's notifications, newest first, and their number.
+// List returns a page of a member's notifications, newest first, and their total number.
 func List(ctx context.Context, tx *db.Tx, by auth.Actor, page, perPage int) (all []Notification, total int64,
 	err error) {
 	return selectNotifications(ctx, tx, by, page, perPage)
 }
 
-// Unread returns the number of notifications that a member has not read, at most [MostUnread].
+// Unread returns the number of a member's unread notifications, at most [MostUnread].
 func Unread(ctx context.Context, tx *db.Tx, by auth.Actor) (int64, error) {
 	return countUnread(ctx, tx, by)
 }
@@ -356,14 +357,14 @@ func Open(ctx context.Context, tx *db.Tx, by auth.Actor, id string) (Notificatio
 // ReadAll marks all notifications of a member as read.
 func ReadAll(ctx context.Context, tx *db.Tx, by auth.Actor) error { return markRead(ctx, tx, by, "") }
 
-// Unmailed returns the kinds that a person does not want by mail.
+// Unmailed returns the kinds that a person has chosen not to receive by mail.
 func Unmailed(ctx context.Context, tx *db.Tx, userID string) ([]Kind, error) {
 	return selectPreferences(ctx, tx, userID)
 }
 
 var errKind = apierr.New(apierr.Invalid, "invalid_parameter", "There is no such kind of notification.")
 
-// Mail sets the kinds that a person wants by mail; the others are only shown on the page.
+// Mail stores the kinds that a person wants to receive by mail. Other kinds appear only on the page.
 func Mail(ctx context.Context, tx *db.Tx, userID string, wanted []Kind) error {
 	for _, k := range wanted {
 		if !slices.Contains(Kinds, k) {
@@ -379,7 +380,7 @@ func Mail(ctx context.Context, tx *db.Tx, userID string, wanted []Kind) error {
 	return savePreferences(ctx, tx, userID, unwanted)
 }
 
-// Prune deletes notifications that are older than the given period, in small transactions, and returns their number.
+// Prune deletes notifications that are older than kept, in small transactions, and returns their number.
 func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, err error) {
 	for {
 		var n int64

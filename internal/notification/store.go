@@ -26,7 +26,7 @@ func insertNotifications(ctx context.Context, tx *db.Tx, rows [][]any) error {
 		"about", "amount", "currency", "detail", "created_at", "read_at"}, rows)
 }
 
-// selectUnread returns the members who have not read a notification of a kind about the same.
+// selectUnread returns the members who have not yet read a notification of a kind about an object.
 func selectUnread(ctx context.Context, tx *db.Tx, companyID string, kind Kind, about string) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT user_id FROM notifications
 		WHERE company_id = $1 AND kind = $2 AND about = $3 AND read_at = 0`, companyID, string(kind), about)
@@ -75,7 +75,7 @@ func countUnread(ctx context.Context, tx *db.Tx, by auth.Actor) (n int64, err er
 	return n, err
 }
 
-// markRead marks a notification, or all of a member if id is "", as read.
+// markRead marks a notification as read, or all notifications of a member if id is "".
 func markRead(ctx context.Context, tx *db.Tx, by auth.Actor, id string) error {
 	_, err := tx.Exec(ctx, `UPDATE notifications SET read_at = $1 WHERE company_id = $2 AND user_id = $3
 		AND read_at = 0 AND ($4 = '' OR notification_id = $4)`, db.Micros(tx.Now()), by.CompanyID, by.UserID, id)
@@ -107,8 +107,8 @@ func selectCreator(ctx context.Context, tx *db.Tx, companyID, id string) (userID
 	return userID, err
 }
 
-// selectUnfunded returns the amount of the quote of a payroll that ends at a time, if the payroll still waits for it,
-// else an amount without an asset.
+// selectUnfunded returns the amount due of a payroll whose current quote ends at the given time, if the payroll still
+// waits for its funding. Otherwise it returns an amount without an asset.
 func selectUnfunded(ctx context.Context, tx *db.Tx, companyID, payrollID string, validTo int64) (due money.Amount,
 	err error) {
 	var units int64
@@ -125,7 +125,7 @@ func selectUnfunded(ctx context.Context, tx *db.Tx, companyID, payrollID string,
 	return money.New(money.Asset(asset), units), err
 }
 
-// selectUnwanted returns the people who do not want a kind by mail.
+// selectUnwanted returns the people who have chosen not to receive a kind by mail.
 func selectUnwanted(ctx context.Context, tx *db.Tx, companyID string, kind Kind) ([]string, error) {
 	rows, err := tx.Query(ctx, `SELECT p.user_id FROM unmailed_notifications p JOIN members m ON m.user_id = p.user_id
 		WHERE m.company_id = $1 AND p.kind = $2`, companyID, string(kind))

@@ -1,21 +1,21 @@
-// Package platform lets an app create companies and act for them: the accounts of the platform's own customers.
+// Package platform lets an app, called a platform, create companies for its own customers and act for them.
 //
-// An app whose API key has the scope p_companies creates a company with the invitation of its first owner. The
-// company is connected to the platform: the app gets tokens for it, receives its events, and earns a fee on its
-// payrolls.
+// An app whose API key has the scope p_companies creates a company and invites its first owner. The company is
+// connected to the platform: the app gets tokens for the company, receives the company's events, and earns a fee on
+// the company's payrolls.
 //
 //	connected → disconnected
 //
 // Invariants:
 //
-//   - An app sees and acts for the companies that it created, and no others.
+//   - An app sees and acts for only the companies that it created.
 //   - A platform never becomes a member. Its tokens last an hour, have at most the scopes of the app, and cannot
 //     withdraw money or change members.
-//   - The company can disconnect the platform at any time, and keeps its account. From then on the tokens do not work,
-//     no event is sent, and new payrolls have no fee of the platform.
+//   - The company can disconnect the platform at any time and keeps its account. After that, the platform's tokens are
+//     invalid, the platform receives no events of the company, and new payrolls have no platform fee.
 //   - The platform's fee is at most identity.MaxPlatformFeeBps. Each payroll keeps the fee with which it was created,
-//     and each change is mailed to the owners and administrators.
-//   - A link to the onboarding pages opens nothing by itself: the person must sign in as a member.
+//     and each change of the fee is mailed to the owners and administrators.
+//   - A link to the onboarding pages gives no access by itself: the person must sign in as a member.
 package platform
 
 import (
@@ -34,25 +34,25 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// The states of a connection.
+// States of a connection.
 const (
 	Connected    = "connected"
 	Disconnected = "disconnected"
 )
 
-// LinkLife is the lifetime of a link to the onboarding pages.
+// LinkLife is how long a link to the onboarding pages is valid.
 const LinkLife = 24 * time.Hour
 
-// LinkPath is the path of the onboarding pages, which the token of a link follows.
+// LinkPath is the path of the onboarding pages. In a link, the token follows it.
 const LinkPath = "/onboarding"
 
-// Errors that callers see.
+// Errors that callers receive.
 var (
 	ErrUnverified = apierr.New(apierr.Forbidden, "kyc_required",
 		"A platform creates companies once its own verification is approved. Complete that first.")
 	ErrDisconnected = apierr.New(apierr.Conflict, "invalid_state",
 		"The company has disconnected the platform. It keeps its account; you can no longer act for it.")
-	// ErrExternalID has the ID of the company with the external ID in Meta "company_id".
+	// ErrExternalID contains the ID of the company that has the external ID, as Meta "company_id".
 	ErrExternalID = apierr.New(apierr.Conflict, "external_id_conflict",
 		"A company with this external_id exists already.")
 	errReturnURL = apierr.New(apierr.Invalid, "redirect_uri_invalid",
@@ -62,19 +62,19 @@ var (
 		"The scopes are unknown or exceed those of the app. A platform's token cannot have p_companies.")
 )
 
-// Service creates and connects companies.
+// Service creates companies that are connected to platforms.
 type Service struct {
 	Sealer *identity.Sealer
 	Env    identity.Environment
-	// Contract has the fees of new companies.
+	// Contract contains the fees of new companies.
 	Contract identity.NewCompany
-	// BaseURL is the address of the pages, for links to them. It is empty in a process that serves no API.
+	// BaseURL is the address of the pages, for links. It is empty in a process that serves no API.
 	BaseURL string
-	// AllowUnverified lets companies that are not verified be platforms.
+	// AllowUnverified permits companies that are not verified to run platforms.
 	AllowUnverified bool
 }
 
-// New returns the service. It returns an error without a sealer or environment.
+// New returns the service. It returns an error if the sealer or environment is missing.
 func New(s Service) (*Service, error) {
 	if s.Sealer == nil || s.Env == "" {
 		return nil, errors.New("platform: Sealer and Env are required")
@@ -87,30 +87,30 @@ type Company struct {
 	identity.Company
 
 	AppID      string
-	ExternalID string // the platform's reference, "" for none
-	ReturnURL  string // where the onboarding pages return to, "" for none
+	ExternalID string // the platform's own reference; "" for none
+	ReturnURL  string // address to which the onboarding pages return; "" for none
 	State      string
 	Created    time.Time
 	Ended      time.Time // when the company disconnected the platform; zero while it is connected
 
-	owner, grantID string // owner is the company of the platform
+	owner, grantID string // owner is the company that runs the platform
 	version        int64
 }
 
 // Platform returns the ID of the company that runs the platform.
 func (c Company) Platform() string { return c.owner }
 
-// NewCompany contains what a platform says about a company that it creates.
+// NewCompany contains the data of a company that a platform creates.
 type NewCompany struct {
 	Name, Country, Email, Website string
-	OwnerEmail                    string // address of the first owner, who is invited
-	Language                      string // of the invitation, "" for that of the country
+	OwnerEmail                    string // email address of the first owner, who is invited
+	Language                      string // language of the invitation; "" means the country's language
 	ExternalID                    string
 	ReturnURL                     string
 	FeeBps                        int64
 }
 
-// acrossConnected returns the context of what a platform does for companies that connected it.
+// acrossConnected returns a context for a platform's statements on companies that are connected to it.
 func acrossConnected(ctx context.Context) context.Context {
 	return db.AcrossCompanies(ctx, "a platform acts for other companies; each statement follows a check of the connection")
 }
@@ -166,7 +166,7 @@ func (s *Service) Create(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return c, located(err)
 }
 
-// check returns an error that lists all problems of a new company.
+// check returns an error that lists all problems with the data of a new company.
 func (s *Service) check(terms identity.NewCompany, n NewCompany) error {
 	var problems apierr.List
 	terms.Check(&problems)
@@ -183,7 +183,7 @@ func (s *Service) check(terms identity.NewCompany, n NewCompany) error {
 	return problems.Err()
 }
 
-// located names the field of the owner's address in an error about it.
+// located adds the field of the owner's email address to an error about that address.
 func located(err error) error {
 	if f, ok := apierr.As(err); ok && len(f.Fields) == 1 && f.Fields[0].Pointer == "/email" {
 		owner := *f
@@ -224,7 +224,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return c, err
 }
 
-// connected returns a connected company of the principal's app for a change, or ErrDisconnected.
+// connected locks and returns a connected company that the principal's app created, or returns ErrDisconnected.
 func (s *Service) connected(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string) (Company, error) {
 	if err := lock(ctx, tx, companyID); err != nil {
 		return Company{}, err
@@ -236,19 +236,19 @@ func (s *Service) connected(ctx context.Context, tx *db.Tx, by identity.Principa
 	return c, err
 }
 
-// Filter selects companies of a platform. Empty fields select all.
+// Filter selects companies of a platform. Empty fields do not filter.
 type Filter struct {
 	State, ExternalID, KYBStatus string
 	Page                         db.Page
 }
 
-// List returns the companies that the principal's app created, newest first, and the number on all pages.
+// List returns a page of the companies that the principal's app created, newest first, and their total number.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, f Filter) ([]Company, int64, error) {
 	ctx = acrossConnected(ctx)
 	return list(ctx, tx, by, f)
 }
 
-// SetFee changes the fee of a platform on the payrolls that a connected company creates from now on.
+// SetFee changes the platform's fee on payrolls that a connected company creates from now on.
 func (s *Service) SetFee(ctx context.Context, tx *db.Tx, by identity.Principal, companyID string, bps int64) (
 	Company, error) {
 	ctx = acrossConnected(ctx)
@@ -279,13 +279,13 @@ func (s *Service) SetFee(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return c, auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), c.ID, mail.PlatformFeeChanged, detail)
 }
 
-// percent formats hundredths of a percent.
+// percent formats basis points as a percentage.
 func percent(bps int64) string {
 	return strings.TrimSuffix(strings.TrimSuffix(fmt.Sprintf("%d.%02d", bps/100, bps%100), "0"), ".0")
 }
 
-// Invite invites the first owner again, at the same or another address. Earlier invitations stop working. It returns
-// auth.ErrMember once the company has members.
+// Invite sends another invitation to the first owner, at the same or another address. Earlier invitations stop
+// working. Invite returns auth.ErrMember if the company already has members.
 func (s *Service) Invite(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, email, tag string) (
 	auth.Invitation, error) {
 	ctx = acrossConnected(ctx)
@@ -304,8 +304,8 @@ type Token struct {
 	Life   time.Duration
 }
 
-// IssueToken returns a token for a connected company, valid for an hour, with the scopes separated by spaces, or all of
-// the app if scopes is empty.
+// IssueToken returns a token for a connected company, which is valid for an hour. scopes are separated by spaces; if
+// the text is empty, the token has all scopes of the app.
 func (s *Service) IssueToken(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, scopes string) (
 	Token, error) {
 	ctx = acrossConnected(ctx)
@@ -321,7 +321,7 @@ func (s *Service) IssueToken(ctx context.Context, tx *db.Tx, by identity.Princip
 	if err != nil {
 		return Token{}, err
 	}
-	g.Scopes = app.Scopes & identity.GrantableScopes() // the app may have gained scopes since
+	g.Scopes = app.Scopes & identity.GrantableScopes() // the app may have gained scopes since the company was created
 	t := Token{Scopes: g.Scopes, Life: oauth.MoneyLife}
 	if scopes != "" {
 		requested, known := identity.ParseScopes(scopes)
@@ -335,8 +335,8 @@ func (s *Service) IssueToken(ctx context.Context, tx *db.Tx, by identity.Princip
 	return t, err
 }
 
-// Link returns a link to the onboarding pages of a connected company, which lead back to returnURL or, if it is empty,
-// to that of the company.
+// Link returns a link to the onboarding pages of a connected company. The pages lead back to returnURL or, if it is
+// empty, to the return URL of the company.
 func (s *Service) Link(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, returnURL string) (
 	url string, expires time.Time, err error) {
 	ctx = acrossConnected(ctx)
@@ -358,8 +358,8 @@ func (s *Service) Link(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return s.BaseURL + LinkPath + "/" + token, expires, insertLink(ctx, tx, identity.LinkDigest(token), c.ID, expires)
 }
 
-// Find returns the company of a link to the onboarding pages. A link that is unknown or has expired, or whose company
-// has disconnected the platform, is apierr.NotFoundErr.
+// Find returns the company to which a link to the onboarding pages belongs. It returns apierr.NotFoundErr for a link
+// that is unknown or expired, or whose company has disconnected the platform.
 func Find(ctx context.Context, tx *db.Tx, token string) (Company, error) {
 	digest := identity.LinkDigest(token)
 	if digest == "" {
@@ -377,7 +377,8 @@ func Find(ctx context.Context, tx *db.Tx, token string) (Company, error) {
 	return c, err
 }
 
-// Of returns the connection of a company, for its own pages. connected is false if no platform is connected to it.
+// Of returns a company's connection to a platform and the platform's app, for the company's own pages. connected is
+// false if the company has no connected platform.
 func Of(ctx context.Context, tx *db.Tx, companyID string) (c Company, app identity.App, connected bool, err error) {
 	c, err = find(ctx, tx, companyID)
 	if errors.Is(err, apierr.NotFoundErr) || err == nil && c.State != Connected {
@@ -390,7 +391,7 @@ func Of(ctx context.Context, tx *db.Tx, companyID string) (c Company, app identi
 	return c, app, err == nil, err
 }
 
-// Disconnect ends the connection of a company to its platform, for an owner or administrator.
+// Disconnect ends the connection of a company to its platform. The actor must be an owner or administrator.
 func Disconnect(ctx context.Context, tx *db.Tx, by auth.Actor) error {
 	version, members, err := auth.Lock(ctx, tx, by.CompanyID)
 	if err != nil {
@@ -413,14 +414,14 @@ func Disconnect(ctx context.Context, tx *db.Tx, by auth.Actor) error {
 		auth.NotifyAdministrators(ctx, tx, tx.NewID("evt"), c.ID, mail.PlatformDisconnected, app.Name))
 }
 
-// emit emits an event of the platform's own company.
+// emit emits an event to the company that runs the platform.
 func emit(tx *db.Tx, c Company, t webhook.Type[webhook.PlatformCompanyData], before string) error {
 	return webhook.Emit(tx, t.Event(c.owner, c.ID, c.version, webhook.PlatformCompanyData{
 		CompanyID: c.ID, ExternalID: c.ExternalID, Status: c.State, PreviousStatus: before, FeeBps: c.PlatformFeeBps,
 	}))
 }
 
-// Forget deletes links that have expired.
+// Forget deletes expired links.
 func Forget(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, deleteExpired)
 }

@@ -30,7 +30,7 @@ func scan(row func(...any) error) (c Company, err error) {
 	return c, err
 }
 
-// load completes a row by the company itself.
+// load adds the current data of the company itself to a row.
 func load(ctx context.Context, tx *db.Tx, c Company, err error) (Company, error) {
 	if errors.Is(err, db.ErrNoRows) {
 		return c, apierr.NotFoundErr
@@ -38,7 +38,7 @@ func load(ctx context.Context, tx *db.Tx, c Company, err error) (Company, error)
 	if err == nil {
 		c.Company, err = identity.CompanyByID(ctx, tx, c.ID)
 	}
-	if c.State == Disconnected { // what the company agreed with others since is not the platform's
+	if c.State == Disconnected { // the stored fee may be that of another platform, connected later
 		c.PlatformFeeBps = 0
 	}
 	return c, err
@@ -64,7 +64,8 @@ func lock(ctx context.Context, tx *db.Tx, companyID string) error {
 	return err
 }
 
-// update stores the next version of a connection. It fails if it has changed since it was read.
+// update stores the next version of a connection. It returns an error if the connection has changed since it was
+// read.
 func update(ctx context.Context, tx *db.Tx, c *Company) error {
 	var ended int64
 	if !c.Ended.IsZero() {
@@ -102,7 +103,7 @@ func insertLink(ctx context.Context, tx *db.Tx, digest, companyID string, expire
 		[][]any{{digest, companyID, db.Micros(expires), db.Micros(tx.Now())}})
 }
 
-// selectLink returns the company of a link, or apierr.NotFoundErr.
+// selectLink returns the company to which a link belongs, or apierr.NotFoundErr.
 func selectLink(ctx context.Context, tx *db.Tx, digest string) (companyID string, err error) {
 	err = tx.QueryRow(ctx, "SELECT company_id FROM onboarding_links WHERE digest = $1 AND expires_at > $2", digest,
 		db.Micros(tx.Now())).Scan(&companyID)

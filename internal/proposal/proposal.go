@@ -1,20 +1,20 @@
-// Package proposal stores payrolls and claims that a program proposes and a person creates.
+// Package proposal stores payrolls and claims that a program proposes. A person decides whether they are created.
 //
-// An app with the scope c_company_propose describes a payroll or a claim. Nothing is created: the request is checked as
-// far as possible, and stored. A member who may create it opens it on a page, sees what it would do, and confirms or
-// declines it. Confirming creates the object in the member's name.
+// An app with the scope c_company_propose describes a payroll or a claim. The request is checked as far as possible
+// and stored, but the payroll or claim is not created. A member who may create it opens the proposal on a page, sees
+// its effects, and confirms or declines it. Confirming creates the object on behalf of the member.
 //
 //	open → confirmed, declined, cancelled, expired
 //
 // Invariants:
 //
-//   - Only a session of a person confirms. No operation of the API does.
-//   - Leaving open, creating the object and storing its ID is one transaction, guarded by the state. So a proposal
-//     creates one object at most, however often and by how many members it is confirmed.
-//   - The content never changes, and is bound by its digest. What a member saw of a payroll is bound by [Shown]: if
-//     payees, destinations, amounts or fees have changed since, the member sees them again first.
-//   - An app that has lost its access proposes nothing: neither its consent nor an API key of it is in effect, and a
-//     proposal that it left behind can only be declined.
+//   - Only a person in a session can confirm a proposal. No operation of the API can.
+//   - Changing the state from open, creating the object and storing its ID is one transaction, guarded by the state. A
+//     proposal therefore creates at most one object, no matter how often and by how many members it is confirmed.
+//   - The content never changes and is protected by a digest. For a payroll, [Shown] protects what the member saw: if
+//     payees, destinations, amounts or fees have changed since, the member must first review them again.
+//   - An app without access, that is, without a consent or API key in effect, cannot propose. Proposals that it made
+//     earlier can only be declined.
 //   - The content is encrypted while the proposal is open, and deleted afterwards.
 //   - A company has at most MaxOpen open proposals, and each ends after Life.
 package proposal
@@ -40,10 +40,10 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Kind is what a proposal creates.
+// Kind is the kind of object that a proposal creates.
 type Kind string
 
-// The kinds.
+// Kinds of proposals.
 const (
 	Payroll Kind = "payroll"
 	Claim   Kind = "claim"
@@ -52,17 +52,17 @@ const (
 // State is the state of a proposal.
 type State string
 
-// The states.
+// States of a proposal.
 const (
 	Open      State = "open"
-	Confirmed State = "confirmed" // a member created what it proposes
-	Declined  State = "declined"  // a member refused it
-	Canceled  State = "cancelled" // the app withdrew it
-	Expired   State = "expired"   // nobody answered in time
+	Confirmed State = "confirmed" // a member created the object
+	Declined  State = "declined"  // a member rejected the proposal
+	Canceled  State = "cancelled" // the app withdrew the proposal
+	Expired   State = "expired"   // no member answered in time
 )
 
 const (
-	// Life is the time that members have to answer a proposal.
+	// Life is the time within which a member must answer a proposal.
 	Life = 7 * 24 * time.Hour
 	// MaxOpen is the maximum number of open proposals of a company.
 	MaxOpen = 20
@@ -71,14 +71,14 @@ const (
 
 	// MaxPayees is the maximum number of payees of a proposed payroll, which a person must be able to review.
 	MaxPayees = 1000
-	// Path is the path of the pages of proposals, which the ID follows.
+	// Path is the path of the pages of proposals. The ID of a proposal follows it.
 	Path = "/proposals/"
 
-	// JobExpire ends a proposal that nobody answered.
+	// JobExpire is the kind of job that expires a proposal that nobody answered.
 	JobExpire = "proposal.expire"
 )
 
-// Errors that a caller sees.
+// Errors that callers receive.
 var (
 	ErrNotFound = apierr.New(apierr.NotFound, "not_found", "There is no such proposal.")
 	ErrEnded    = apierr.New(apierr.Conflict, "invalid_state",
@@ -89,10 +89,10 @@ var (
 		"What is proposed could not be created. Correct what errors lists, and propose again.")
 	// ErrPerson is returned to a program that tries to confirm a proposal.
 	ErrPerson = apierr.New(apierr.Forbidden, "role_required", "Only a member of the company can answer a proposal.")
-	// ErrChanged is returned if the proposal would not create what the member saw.
+	// ErrChanged is returned if a proposal would create something other than what the member saw.
 	ErrChanged = apierr.New(apierr.Conflict, "preview_changed",
 		"The amounts or destinations have changed. Review them again before you confirm.")
-	// ErrDisconnected is returned for a proposal of an app that has lost its access since.
+	// ErrDisconnected is returned for a proposal of an app that has lost its access.
 	ErrDisconnected = apierr.New(apierr.Conflict, "app_disconnected",
 		"The app that proposed this no longer has access to the company. Decline the proposal. If you want it after all, "+
 			"connect the app again.")
@@ -105,12 +105,12 @@ type Proposal struct {
 	CompanyID, ID        string
 	Kind                 Kind
 	State                State
-	Note                 string // what the app says about it
+	Note                 string // the app's explanation
 	AppID                string
 	Amount               money.Amount // without fees
 	Payees               int64        // 0 for a claim
-	ObjectID             string       // the payroll or claim that was created, "" for none
-	DecidedBy            string       // the member who confirmed or declined it, "" for none
+	ObjectID             string       // payroll or claim that was created; "" for none
+	DecidedBy            string       // member who confirmed or declined the proposal; "" for none
 	Version              int64
 	CreatedAt, UpdatedAt time.Time
 	ExpiresAt            time.Time
@@ -118,7 +118,7 @@ type Proposal struct {
 	digest, sealed string
 }
 
-// Content is what a proposal proposes. One of its members is set.
+// Content is the content of a proposal. Exactly one field is set.
 type Content struct {
 	Payroll *payroll.CreateParams `json:",omitempty"`
 	Claim   *claim.CreateParams   `json:",omitempty"`
@@ -139,8 +139,8 @@ func New(p *payroll.Service, c *claim.Service, s *identity.Sealer) (*Service, er
 	return &Service{p, c, s}, nil
 }
 
-// ProposePayroll stores a proposed payroll. It fails if the payroll could not be created now. An app that proposes the
-// same again gets the open proposal.
+// ProposePayroll stores a proposed payroll. It returns an error if the payroll could not be created now. If the app
+// already has an open proposal with the same content, ProposePayroll returns that proposal.
 func (s *Service) ProposePayroll(ctx context.Context, tx *db.Tx, by identity.Principal, p payroll.CreateParams,
 	note string) (Proposal, error) {
 	v, err := s.payrolls.Preview(ctx, tx, by, p)
@@ -158,8 +158,8 @@ func (s *Service) ProposePayroll(ctx context.Context, tx *db.Tx, by identity.Pri
 	return s.propose(ctx, tx, by, p.CompanyID, n, Content{Payroll: &p})
 }
 
-// ProposeClaim stores a proposed claim. It fails if the claim could not be created now. An app that proposes the same
-// again gets the open proposal.
+// ProposeClaim stores a proposed claim. It returns an error if the claim could not be created now. If the app already
+// has an open proposal with the same content, ProposeClaim returns that proposal.
 func (s *Service) ProposeClaim(ctx context.Context, tx *db.Tx, by identity.Principal, p claim.CreateParams,
 	note string) (Proposal, error) {
 	c, err := s.claims.Validate(ctx, tx, by, p)
@@ -195,7 +195,7 @@ func (s *Service) propose(ctx context.Context, tx *db.Tx, by identity.Principal,
 	if err == nil && same.live(tx) {
 		return same, nil
 	}
-	if err == nil { // its job has not run yet
+	if err == nil { // the proposal has ended, but its job has not run yet
 		err = s.end(ctx, tx, &same, Expired, "")
 	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -224,7 +224,7 @@ func (s *Service) propose(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return n, webhook.Emit(tx, webhook.ProposalCreated.Event(company, n.ID, n.Version, n.data("")))
 }
 
-// notify mails the members who may answer a proposal. The mail has nothing that the app wrote except its name.
+// notify mails the members who may answer a proposal. The mail contains no text from the app except the app's name.
 func (n *Proposal) notify(ctx context.Context, tx *db.Tx) error {
 	company, err := identity.CompanyByID(ctx, tx, n.CompanyID)
 	if err != nil {
@@ -263,7 +263,7 @@ func digest(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// live reports whether a proposal can be answered.
+// live reports whether a proposal can still be answered.
 func (n *Proposal) live(tx *db.Tx) bool { return n.State == Open && tx.Now().Before(n.ExpiresAt) }
 
 // Get returns a proposal of the principal's company.
@@ -275,7 +275,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, id 
 	return shown(tx)(find(ctx, tx, company, id))
 }
 
-// shown corrects the state of a proposal that has expired and whose job has not run yet.
+// shown sets the state of a proposal to expired if it has ended but its job has not run yet.
 func shown(tx *db.Tx) func(Proposal, error) (Proposal, error) {
 	return func(n Proposal, err error) (Proposal, error) {
 		if n.State == Open && !n.live(tx) {
@@ -285,8 +285,8 @@ func shown(tx *db.Tx) func(Proposal, error) (Proposal, error) {
 	}
 }
 
-// List returns the proposals of the principal's company, newest first, and their total number. An empty state means
-// all.
+// List returns a page of the proposals of the principal's company, newest first, and their total number. An empty
+// state selects all proposals.
 func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, state State, page db.Page) (
 	all []Proposal, total int64, err error) {
 	company, err := by.Company("")
@@ -302,7 +302,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, st
 	return all, total, nil
 }
 
-// Content returns what an open proposal proposes.
+// Content returns the decrypted content of an open proposal.
 func (s *Service) Content(n Proposal) (c Content, err error) {
 	if n.State != Open {
 		return c, ErrEnded
@@ -314,7 +314,8 @@ func (s *Service) Content(n Proposal) (c Content, err error) {
 	if err != nil {
 		return c, err
 	}
-	// Another version of the program may have other members. What it would lose must not be created without it.
+	// Another version of the program may have stored members that this version does not know. The object must not be
+	// created without them.
 	again, err := json.Marshal(c)
 	if err == nil && digest(again) != n.digest {
 		err = errOld
@@ -337,8 +338,8 @@ func Shown(n Proposal, v payroll.Preview) (string, error) {
 	return digest(text), err
 }
 
-// Confirm creates what a proposal proposes, in the name of the member, and returns the proposal with the ID of the
-// object. shown is the value of [Shown] for a payroll that the member saw. A second Confirm has no effect.
+// Confirm creates the proposed object on behalf of the member, and returns the proposal with the object's ID. For a
+// payroll, shown is the result of [Shown] for the preview that the member saw. Repeating Confirm has no effect.
 func (s *Service) Confirm(ctx context.Context, tx *db.Tx, by identity.Principal, id, shown string) (Proposal, error) {
 	n, err := s.lock(ctx, tx, by, id)
 	switch {
@@ -387,7 +388,7 @@ func (s *Service) Confirm(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return n, s.end(ctx, tx, &n, Confirmed, by.UserID)
 }
 
-// Decline ends an open proposal. A second Decline has no effect.
+// Decline declines an open proposal. Repeating the call has no effect.
 func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
 	n, err := s.lock(ctx, tx, by, id)
 	switch {
@@ -399,7 +400,7 @@ func (s *Service) Decline(ctx context.Context, tx *db.Tx, by identity.Principal,
 	return n, s.end(ctx, tx, &n, Declined, by.UserID)
 }
 
-// lock returns a proposal for a member's answer, and locks it until the transaction ends.
+// lock returns a proposal that a member is about to answer, and locks it until the transaction ends.
 func (s *Service) lock(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -411,7 +412,7 @@ func (s *Service) lock(ctx context.Context, tx *db.Tx, by identity.Principal, id
 	return lock(ctx, tx, company, id)
 }
 
-// Cancel withdraws an open proposal of the principal's app. A second Cancel has no effect.
+// Cancel withdraws an open proposal of the principal's app. Repeating the call has no effect.
 func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, id string) (Proposal, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -431,12 +432,12 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return n, s.end(ctx, tx, &n, Canceled, "")
 }
 
-// expiry is the payload of JobExpire.
+// expiry is the payload of [JobExpire].
 type expiry struct {
 	ProposalID string `json:"proposal_id"`
 }
 
-// Expire ends a proposal that nobody answered in time (job proposal.expire).
+// Expire is the handler of [JobExpire]. It expires a proposal that nobody answered in time.
 func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in expiry
 	if err := j.Decode(&in); err != nil {
@@ -456,7 +457,7 @@ func (s *Service) Expire(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return s.end(ctx, tx, &n, Expired, "")
 }
 
-// end changes an open proposal to its last state, and deletes its content.
+// end changes an open proposal to a final state and deletes its content.
 func (s *Service) end(ctx context.Context, tx *db.Tx, n *Proposal, to State, by string) error {
 	n.State, n.DecidedBy, n.UpdatedAt, n.sealed = to, by, tx.Now(), ""
 	if err := n.finish(ctx, tx); err != nil {
@@ -470,7 +471,7 @@ func (s *Service) end(ctx context.Context, tx *db.Tx, n *Proposal, to State, by 
 	return webhook.Emit(tx, webhook.ProposalStatusUpdate.Event(n.CompanyID, n.ID, n.Version, n.data(Open)))
 }
 
-// data returns the payload of an event.
+// data returns the payload of an event about the proposal.
 func (n *Proposal) data(from State) webhook.ProposalData {
 	d := webhook.ProposalData{ProposalID: n.ID, CompanyID: n.CompanyID, Kind: string(n.Kind), Status: string(n.State),
 		PreviousStatus: string(from), Currency: n.Amount.Asset(), Amount: n.Amount}

@@ -51,8 +51,8 @@ func lock(ctx context.Context, tx *db.Tx, company, id string) (Proposal, error) 
 		WHERE company_id = $1 AND proposal_id = $2 RETURNING `+columns, company, id))
 }
 
-// openWith returns the open proposal of the same app with the same content. If two transactions insert one at the same
-// time, a unique index makes the second one run again.
+// openWith returns the open proposal of the same app with the same content. If two transactions insert such a
+// proposal concurrently, a unique index makes the second one run again.
 func openWith(ctx context.Context, tx *db.Tx, n Proposal) (Proposal, error) {
 	return one(n.CompanyID, tx.QueryRow(ctx, "SELECT "+columns+` FROM proposals
 		WHERE company_id = $1 AND app_id = $2 AND digest = $3 AND state = 'open'`, n.CompanyID, n.AppID, n.digest))
@@ -64,7 +64,7 @@ func countOpen(ctx context.Context, tx *db.Tx, company string) (open int64, err 
 	return open, err
 }
 
-// finish stores the last state of a proposal, as its next version. It fails unless the proposal is open.
+// finish stores the final state of a proposal as its next version. It returns an error unless the proposal is open.
 func (n *Proposal) finish(ctx context.Context, tx *db.Tx) error {
 	n.Version++
 	return tx.ExecOne(ctx, `UPDATE proposals SET state = $1, content = '', object_id = $2, decided_by = $3,

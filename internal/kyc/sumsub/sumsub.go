@@ -1,7 +1,8 @@
 // Package sumsub implements [kyc.Provider] with the API of Sumsub (docs.sumsub.com/reference).
 //
-// A case becomes an applicant with the case ID as externalUserId, so a repeated submission finds the existing
-// applicant. Requests are signed with the secret of the app token; callbacks are signed with a separate secret.
+// In Sumsub, a case is an applicant whose externalUserId is the case's ID, so that a repeated submission finds the
+// existing applicant. Requests are signed with the secret of the app token; callbacks are signed with a separate
+// secret.
 package sumsub
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/stipend/stipend/internal/kyc"
 )
 
-// Options are the settings from Sumsub's dashboard. All but URL and Client are required.
+// Options are the settings from Sumsub's dashboard. All fields except URL and Client are required.
 type Options struct {
 	URL           string           // "" means https://api.sumsub.com
 	Token         string           // app token
@@ -41,7 +42,7 @@ type Options struct {
 	Client        *http.Client
 }
 
-// Provider is Sumsub.
+// Provider is a client of Sumsub.
 type Provider struct{ o Options }
 
 var _ kyc.Provider = (*Provider)(nil)
@@ -60,7 +61,7 @@ func New(o Options) *Provider {
 // Name returns "sumsub".
 func (*Provider) Name() string { return "sumsub" }
 
-// PollEvery returns the interval in which undecided cases are fetched.
+// PollEvery returns the interval at which undecided cases are fetched.
 func (*Provider) PollEvery() time.Duration { return 15 * time.Minute }
 
 type applicant struct {
@@ -77,8 +78,8 @@ type review struct {
 	} `json:"reviewResult"`
 }
 
-// Submit creates the applicant, uploads the documents and requests the check. It does not change an applicant whose
-// check was already requested.
+// Submit creates the applicant, uploads the documents and requests the check. If the check was already requested,
+// Submit does not change the applicant.
 func (p *Provider) Submit(ctx context.Context, a kyc.Application) (string, error) {
 	created, err := p.create(ctx, a)
 	if err != nil {
@@ -128,7 +129,7 @@ func (p *Provider) create(ctx context.Context, a kyc.Application) (created appli
 	err = p.call(ctx, http.MethodPost, "/resources/applicants?levelName="+url.QueryEscape(level), "application/json", text,
 		&created)
 	var status *statusError
-	if errors.As(err, &status) && status.code == http.StatusConflict { // created by an earlier attempt
+	if errors.As(err, &status) && status.code == http.StatusConflict { // an earlier attempt created the applicant
 		err = p.call(ctx, http.MethodGet, "/resources/applicants/-;externalUserId="+url.PathEscape(a.CaseID)+"/one", "", nil,
 			&created)
 	}
@@ -181,7 +182,8 @@ func (p *Provider) upload(ctx context.Context, at string, d kyc.DocumentFile, is
 	return p.call(ctx, http.MethodPost, at, w.FormDataContentType(), body.Bytes(), nil)
 }
 
-// Fetch returns the outcome of an applicant's review. An unknown status or answer is an error and decides nothing.
+// Fetch returns the outcome of an applicant's review. An unknown review status or answer is an error and decides
+// nothing.
 func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	var r review
 	err := p.call(ctx, http.MethodGet, "/resources/applicants/"+url.PathEscape(ref)+"/status", "", nil, &r)
@@ -213,21 +215,21 @@ func (p *Provider) Fetch(ctx context.Context, ref string) (kyc.Outcome, error) {
 	return o, nil
 }
 
-// callbackAge is the maximum difference between a callback's time and now. Rejecting older ones loses nothing, because
-// undecided cases are also polled.
+// callbackAge is the maximum difference between the time in a callback and now. Rejecting older callbacks loses
+// nothing, because undecided cases are also polled.
 const callbackAge = 5 * time.Minute
 
 // algorithms are the algorithms with which callbacks are signed.
 var algorithms = map[string]func() hash.Hash{"HMAC_SHA256_HEX": sha256.New, "HMAC_SHA512_HEX": sha512.New}
 
-// Signed reports whether headers name an algorithm and a digest of its length.
+// Signed reports whether the headers name a known algorithm and contain a digest of the right length.
 func (p *Provider) Signed(h http.Header) bool {
 	algorithm := algorithms[h.Get("X-Payload-Digest-Alg")]
 	return algorithm != nil && p.o.WebhookSecret != "" &&
 		len(h.Get("X-Payload-Digest")) == hex.EncodedLen(algorithm().Size())
 }
 
-// Callback checks the signature of the body and the time in it.
+// Callback verifies the signature of the body and the time in it.
 func (p *Provider) Callback(h http.Header, body []byte, now time.Time) (kyc.Notice, error) {
 	if !p.Signed(h) {
 		return kyc.Notice{}, kyc.ErrCallback
@@ -248,7 +250,7 @@ func (p *Provider) Callback(h http.Header, body []byte, now time.Time) (kyc.Noti
 	if err != nil || at.Sub(now).Abs() > callbackAge {
 		return kyc.Notice{}, kyc.ErrCallback
 	}
-	sum := sha256.Sum256(body) // callbacks have no ID of their own
+	sum := sha256.Sum256(body) // used as the ID, because callbacks have none
 	return kyc.Notice{ID: hex.EncodeToString(sum[:]), Ref: in.ApplicantID}, nil
 }
 

@@ -23,8 +23,8 @@ const (
 	WebhookSecret = "hook"
 )
 
-// Server checks the signature of each request, creates one applicant per externalUserId, and accepts documents while
-// the applicant's status is init. All applicants have the same review.
+// Server is a simulated Sumsub. It checks the signature of each request, creates one applicant per externalUserId,
+// and accepts documents while the applicant's status is init. All applicants have the same review.
 type Server struct {
 	URL string
 
@@ -37,7 +37,7 @@ type Server struct {
 	statusRequests int
 }
 
-// Start starts a server for the duration of a test. Reviews are pending until Decide is called.
+// Start starts a server that runs until the test ends. Reviews are pending until Decide is called.
 func Start(t testing.TB) *Server {
 	v := &Server{applicants: map[string]string{}, status: map[string]string{}, review: `{"reviewStatus":"pending"}`}
 	server := httptest.NewServer(v)
@@ -92,7 +92,7 @@ func Sign(secret, text string) string {
 func (v *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	body, _ := io.ReadAll(r.Body) // an incomplete body has a wrong signature
+	body, _ := io.ReadAll(r.Body) // an incomplete body fails the signature check
 	signature := Sign(Secret, r.Header.Get("X-App-Access-Ts")+r.Method+r.URL.RequestURI()+string(body))
 	if r.Header.Get("X-App-Token") != Token || r.Header.Get("X-App-Access-Sig") != signature {
 		w.WriteHeader(http.StatusUnauthorized)
