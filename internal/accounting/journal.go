@@ -27,8 +27,9 @@ type Account struct {
 	Name string
 }
 
-// The keys of accounts, with the codes and names that a company has before it sets its own. The first four and debt are
-// the company's money in Stipend; the others are what it came from or became.
+// The keys of accounts, which have default codes and names until a company sets its own. The first four accounts and
+// Debt are the company's money in Stipend. The others are the accounts from which that money comes or to which it
+// goes.
 const (
 	Balance   = "balance"   // available balance
 	Held      = "held"      // money from direct debits that the bank can still take back
@@ -36,13 +37,13 @@ const (
 	Claims    = "claims"    // proceeds of claims before their settlement
 	Debt      = "debt"      // owed to the operator
 	Transfers = "transfers" // to and from the company's own bank accounts and wallets
-	Pay       = "pay"       // expense: what payees are paid
+	Pay       = "pay"       // expense: payments to payees
 	Fees      = "fees"      // expense: the operator's fees
 	Sales     = "sales"     // income: paid claims
 	Refunds   = "refunds"   // refunds of claims
 	Exchange  = "exchange"  // exchange differences, rounding, and shortfalls that the operator absorbs
 
-	TaxRate = "tax_rate" // no account: its name is the tax rate in Xero without any tax
+	TaxRate = "tax_rate" // not an account: its name is the name of the tax rate without any tax in Xero
 )
 
 // Defaults are all accounts with the codes and names that apply until the company sets its own.
@@ -54,23 +55,23 @@ var Defaults = []Account{
 	{Exchange, "7000", "Exchange gain or loss"}, {TaxRate, "", "Tax Exempt (0%)"},
 }
 
-// owned maps the accounts of the ledger that are the company's money to the accounts of its journal.
+// owned maps the ledger accounts that hold the company's money to the accounts of the company's journal.
 var owned = map[ledger.Code]string{
 	ledger.CompanyFunds: Balance, ledger.HeldFunds: Held, ledger.Escrow: Payrolls, ledger.SuspenseLate: Payrolls,
 	ledger.MerchantPayable: Claims, ledger.DueFromCustomer: Debt,
 }
 
-// Journal is what changed a company's money in Stipend in a month (UTC).
+// Journal has the changes of a company's money in Stipend in a month (UTC).
 type Journal struct {
 	Month    time.Time
-	Currency money.Asset // USD or EUR: the currency of all values
+	Currency money.Asset // currency of all values: USD or EUR
 	Entries  []Entry     // in the order in which they were posted
 
 	taxRate string
 }
 
-// Entry is one journal entry. Its values add up to zero, and so do the amounts of its lines without a value in each
-// currency: it stays balanced when these lines get their values.
+// Entry is one journal entry. Its values sum to zero. The amounts of its lines without a value also sum to zero in
+// each currency, so that the entry stays balanced when these lines get values.
 type Entry struct {
 	ID, Text string
 	At       time.Time
@@ -80,9 +81,9 @@ type Entry struct {
 // Line is one side of an entry.
 type Line struct {
 	Account  Account
-	Value    money.Amount // at the moment of the entry, in the currency of the journal; a debit is positive
-	Amount   money.Amount // in its own currency
-	Unvalued bool         // no price of the amount's currency is known: Value is zero, and written as an empty field
+	Value    money.Amount // value at the time of the entry, in the journal's currency; a debit is positive
+	Amount   money.Amount // amount in its own currency
+	Unvalued bool         // no price of the amount's currency is known: Value is zero, and is written as an empty field
 }
 
 var (
@@ -90,9 +91,10 @@ var (
 	errValue = apierr.New(apierr.Invalid, "invalid_parameter", "A journal is in USD or EUR.").At("query", "currency")
 )
 
-// JournalOf returns the journal of a month, such as 2026-01, of the principal's company. Each line has its value at the
-// moment of the entry. The funding of a payroll is valued at the rate at which it paid the payroll, when it is received
-// and when it is released, so that no difference remains. Lines in a currency without any known price are Unvalued.
+// JournalOf returns the journal of a month, such as 2026-01, of the principal's company. Each line has its value at
+// the time of the entry. The funding of a payroll is valued at the rate at which it paid the payroll, both when it is
+// received and when it is released, so that no difference remains. Lines in a currency without any known price are
+// Unvalued.
 func JournalOf(ctx context.Context, tx *db.Tx, by identity.Principal, month string, in money.Asset) (Journal, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -139,7 +141,7 @@ func JournalOf(ctx context.Context, tx *db.Tx, by identity.Principal, month stri
 	return j, nil
 }
 
-// builder makes the entries of a journal.
+// builder creates the entries of a journal.
 type builder struct {
 	in       money.Asset
 	prices   valuer
@@ -147,13 +149,14 @@ type builder struct {
 	fixed    map[string]payroll.FixedRate
 }
 
-// entry returns the company's side of a posting of the ledger, or an entry without lines if it does not concern the
-// company's money. What the lines leave over is on the account that the posting's source names.
+// entry returns the company's side of a posting of the ledger, or an entry without lines if the posting does not
+// concern the company's money. The remainder of the lines is posted to the account that belongs to the posting's
+// source.
 func (b *builder) entry(ctx context.Context, tx *db.Tx, p ledger.Posted) (Entry, error) {
 	e := Entry{ID: p.JournalID, Text: text(p), At: p.BookedAt}
 	rest := money.Zero(b.in)
-	var unvalued []money.Amount                     // what lines without a value leave over, one for each currency
-	add := func(key string, x money.Amount) error { // x is what the company has more, or pays
+	var unvalued []money.Amount                     // remainders of the lines without a value, one for each currency
+	add := func(key string, x money.Amount) error { // x is the increase of the company's money, or a payment
 		value, known, err := b.value(ctx, tx, p, x)
 		if err != nil {
 			return err
@@ -174,8 +177,8 @@ func (b *builder) entry(ctx context.Context, tx *db.Tx, p ledger.Posted) (Entry,
 	var fees []money.Amount
 	for _, l := range p.Lines {
 		switch key, is := owned[l.Code]; {
-		case l.Code == ledger.SuspenseLate && p.SourceType == "claim": // not the merchant's yet
-		case is: // what the operator owes the company, or is owed by it: a credit there is a debit here
+		case l.Code == ledger.SuspenseLate && p.SourceType == "claim": // not the merchant's money yet
+		case is: // a claim on or a debt to the operator: a credit in the ledger is a debit here
 			if err := add(key, l.Amount.Neg()); err != nil {
 				return e, err
 			}
@@ -203,7 +206,7 @@ func (b *builder) entry(ctx context.Context, tx *db.Tx, p ledger.Posted) (Entry,
 	return e, nil
 }
 
-// counter returns the account that an entry's other lines came from or became.
+// counter returns the account from which the money of an entry came or to which it went.
 func counter(p ledger.Posted) string {
 	purpose, _, _ := strings.Cut(p.Purpose, ":")
 	switch p.SourceType {
@@ -225,7 +228,7 @@ func counter(p ledger.Posted) string {
 	return Transfers
 }
 
-// value returns what an amount of a posting was worth at its moment. It reports false if no price is known.
+// value returns the value of an amount of a posting at the time of the posting. ok is false if no price is known.
 func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money.Amount) (money.Amount, bool, error) {
 	at := p.BookedAt
 	if f, is := b.fixed[p.SourceID]; is && p.SourceType == "payroll" {
@@ -240,8 +243,8 @@ func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money
 	return b.prices.value(ctx, tx, x, b.in, at)
 }
 
-// Unpriced returns the currencies of a company's money in a month, in UTC, without any known price: lines of the
-// month's journal in them have no value.
+// Unpriced returns the currencies without any known price in which a company's money changed in a month (UTC). Lines
+// of the month's journal in these currencies have no value.
 func Unpriced(ctx context.Context, tx *db.Tx, by identity.Principal, month time.Time, in money.Asset) ([]money.Asset,
 	error) {
 	company, err := by.Company("")
@@ -263,7 +266,7 @@ func Unpriced(ctx context.Context, tx *db.Tx, by identity.Principal, month time.
 	return unpriced, nil
 }
 
-// text describes a posting, such as "Payroll prl_… release".
+// text returns a description of a posting, such as "Payroll prl_… release".
 func text(p ledger.Posted) string {
 	purpose, _, _ := strings.Cut(p.Purpose, ":")
 	name := strings.ReplaceAll(p.SourceType, "_", " ")
@@ -281,10 +284,12 @@ const (
 // Formats are all formats of a journal.
 var Formats = []string{FormatCSV, FormatQuickBooks, FormatXero}
 
-// maxLines is the largest number of lines in a file that a program imports, by format. Other formats have no limit.
+// maxLines is the largest number of lines in a file that the accounting program of a format imports. Other formats
+// have no limit.
 var maxLines = map[string]int{FormatQuickBooks: 1000, FormatXero: 300}
 
-// Parts divides the journal into those whose files the program of a format imports. Entries are not divided.
+// Parts divides the journal into parts whose files are small enough for the accounting program of a format. It does
+// not divide entries.
 func (j *Journal) Parts(format string) []Journal {
 	all, limit, lines := []Journal{*j}, maxLines[format], 0
 	if limit == 0 {
@@ -328,7 +333,7 @@ func (j *Journal) Write(to io.Writer, format string) error {
 			if l.Amount.Asset() != j.Currency {
 				about = fmt.Sprintf("%s (%s %s)", e.Text, l.Amount, l.Amount.Asset())
 			}
-			if l.Unvalued { // the programs refuse the file until a value is entered
+			if l.Unvalued { // accounting programs refuse the file until a value is entered
 				value, debit, credit = "", "", ""
 				mark := fmt.Sprintf(": no %s price of %s; enter the value", j.Currency, l.Amount.Asset())
 				text, about = text+mark, about+mark
@@ -351,10 +356,10 @@ func (j *Journal) Write(to io.Writer, format string) error {
 	return w.Error()
 }
 
-// maxNumber is the number of characters that QuickBooks Online stores of a journal number.
+// maxNumber is the largest length of a journal number in QuickBooks Online.
 const maxNumber = 21
 
-// number returns the last characters of the entry's ID, which are random, as its number in QuickBooks Online.
+// number returns the entry's number in QuickBooks Online: the last characters of the entry's ID, which are random.
 func (e *Entry) number() string { return e.ID[max(0, len(e.ID)-maxNumber):] }
 
 // AccountsOf returns the accounts of the journal of the principal's company, in the order of Defaults.
@@ -374,7 +379,7 @@ func AccountsOf(ctx context.Context, tx *db.Tx, by identity.Principal) ([]Accoun
 }
 
 // SetAccounts stores codes and names of accounts; an empty code or name restores the default. Accounts that are not
-// listed stay as they are. It returns an error that lists its problems.
+// listed stay unchanged. Its error lists all problems.
 func SetAccounts(ctx context.Context, tx *db.Tx, by identity.Principal, changed []Account) error {
 	company, err := by.Company("")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// selectAccounts returns the accounts that a company set, by key.
+// selectAccounts returns the accounts that a company has set, by key.
 func selectAccounts(ctx context.Context, tx *db.Tx, companyID string) (map[string]Account, error) {
 	rows, err := tx.Query(ctx, "SELECT account, code, name FROM journal_accounts WHERE company_id = $1", companyID)
 	set := map[string]Account{}

@@ -1,6 +1,7 @@
-// Package accounting reports what a company paid, for its own bookkeeping and for tax authorities: totals of a year per
-// payee, the columns of Form 1099-NEC, and a month's journal with the company's own account codes. It reads what other
-// packages store and posts nothing. Values in USD and EUR are those of the moment, by the history of package rates.
+// Package accounting reports a company's payments for the company's own bookkeeping and for tax authorities: totals
+// of a year per payee, the columns of Form 1099-NEC, and a month's journal with the company's own account codes. It
+// reads data that other packages store, and posts nothing. Values in USD and EUR are computed with the prices at the
+// time of each payment, from the history of package rates.
 package accounting
 
 import (
@@ -28,27 +29,27 @@ import (
 var errYear = apierr.New(apierr.Invalid, "invalid_parameter", "year is a calendar year such as 2026.").
 	At("query", "year")
 
-// Year has the totals of a company's calendar year in UTC, one per payee, in the order of their names.
+// Year has the totals of a company's calendar year (UTC), one per payee, sorted by name.
 type Year struct {
 	Year    int
 	Company identity.Company
 	Payees  []PayeeYear
 
-	profile kyc.CompanyProfile // of the company
+	profile kyc.CompanyProfile // profile of the company
 }
 
-// PayeeYear is what a payee was paid in a year. A payment counts in the year in which it reached its payee.
+// PayeeYear has the totals of a payee in a year. A payment belongs to the year in which it reached the payee.
 type PayeeYear struct {
 	Payee    payee.Payee
 	Payments int64
 	Totals   []money.Amount // one for each currency of payrolls
-	USD, EUR money.Amount   // values at the moments of the payments
-	Unvalued int64          // number of payments whose value is unknown, which USD and EUR lack
-	TaxForm  kyc.TaxForm    // its zero value is a missing form
-	Status   string         // of the tax form
+	USD, EUR money.Amount   // values at the times of the payments
+	Unvalued int64          // number of payments whose value is unknown and missing from USD and EUR
+	TaxForm  kyc.TaxForm    // zero if the form is missing
+	Status   string         // status of the tax form
 }
 
-// YearOf returns the totals of a year of the principal's company. forms has the tax forms of payees.
+// YearOf returns the totals of a year of the principal's company. forms provides the tax forms of payees.
 func YearOf(ctx context.Context, tx *db.Tx, forms *kyc.Service, by identity.Principal, year int) (Year, error) {
 	company, err := by.Company("")
 	if err != nil {
@@ -117,7 +118,7 @@ func (p *PayeeYear) add(ctx context.Context, tx *db.Tx, prices valuer, m payroll
 	return err
 }
 
-// valuer has the past prices that a report has read.
+// valuer caches the past prices that a report has read.
 type valuer map[price]money.Rate
 
 type price struct {
@@ -125,7 +126,7 @@ type price struct {
 	hour        time.Time
 }
 
-// value returns what an amount was worth at a time, rounded half to even. It reports false if no price is known.
+// value returns the value of an amount at a time, rounded half to even. It returns false if no price is known.
 func (v valuer) value(ctx context.Context, tx *db.Tx, x money.Amount, in money.Asset, at time.Time) (money.Amount, bool,
 	error) {
 	if x.Asset() == in {
@@ -138,7 +139,7 @@ func (v valuer) value(ctx context.Context, tx *db.Tx, x money.Amount, in money.A
 		if rate, err = rates.Past(ctx, tx, x.Asset(), in, key.hour); err != nil && !errors.Is(err, rates.ErrUnavailable) {
 			return money.Amount{}, false, err
 		}
-		v[key] = rate // the zero rate if there is none
+		v[key] = rate // the zero rate if there is no price
 	}
 	if rate.IsZero() {
 		return money.Amount{}, false, nil
@@ -147,7 +148,7 @@ func (v valuer) value(ctx context.Context, tx *db.Tx, x money.Amount, in money.A
 	return worth, err == nil, err
 }
 
-// describe adds the payees' names and tax forms, and sorts the payees.
+// describe adds the payees' names and tax forms, and sorts the payees by name.
 func (y *Year) describe(ctx context.Context, tx *db.Tx, forms *kyc.Service) error {
 	ids := make([]string, len(y.Payees))
 	for i := range y.Payees {
@@ -157,7 +158,7 @@ func (y *Year) describe(ctx context.Context, tx *db.Tx, forms *kyc.Service) erro
 	if err != nil {
 		return err
 	}
-	var signers []string // the users, and the recipients without an account
+	var signers []string // users, and recipients without an account
 	for _, p := range payees {
 		signers = append(signers, cmp.Or(p.UserID, p.ID))
 	}
@@ -179,11 +180,11 @@ func (y *Year) describe(ctx context.Context, tx *db.Tx, forms *kyc.Service) erro
 	return nil
 }
 
-// TaxIDOnFile reports whether the payee's valid tax form has a tax ID.
+// TaxIDOnFile reports whether the payee has a valid tax form with a tax ID.
 func (p *PayeeYear) TaxIDOnFile() bool { return p.Status == kyc.FormValid && p.TaxForm.TaxID != "" }
 
-// WriteCSV writes the totals: one row per payee and currency. The values and the number of payments are in the first
-// row of each payee.
+// WriteCSV writes the totals, with one row per payee and currency. The first row of each payee also has the values
+// and the number of payments.
 func (y *Year) WriteCSV(to io.Writer) error {
 	w := csv.NewWriter(to)
 	_ = w.Write([]string{"year", "payee_id", "name", "role", "type", "country", "tax_form", "tax_form_status",
@@ -208,7 +209,7 @@ func (y *Year) WriteCSV(to io.Writer) error {
 	return w.Error()
 }
 
-// MarshalJSON returns the totals with the members of the API.
+// MarshalJSON encodes the totals in the form of the API.
 func (y *Year) MarshalJSON() ([]byte, error) {
 	type total struct {
 		Currency money.Asset  `json:"currency"`
@@ -244,8 +245,8 @@ func (y *Year) MarshalJSON() ([]byte, error) {
 	}{y.Year, all})
 }
 
-// threshold returns the total from which payments of a year are reported on Form 1099-NEC. From 2027 the amount is
-// adjusted for inflation, so that the file may list more payees than must be reported.
+// threshold returns the total from which payments of a year must be reported on Form 1099-NEC. The function does not
+// know the adjustment for inflation from 2027 on, so the file may list more payees than must be reported.
 func threshold(year int) money.Amount {
 	if year <= 2025 {
 		return money.New(money.USD, 600_00)
@@ -253,9 +254,9 @@ func threshold(year int) money.Amount {
 	return money.New(money.USD, 2000_00)
 }
 
-// reported reports whether the payee belongs on Form 1099-NEC: a US person who is not an employee or a corporation, and
-// was paid the threshold. Without a tax form, a payee in the United States counts as one, so that the missing tax ID is
-// noticed.
+// reported reports whether the payee belongs on Form 1099-NEC: a US person who is neither an employee nor a
+// corporation and was paid at least the threshold. A payee in the United States without a tax form counts as a US
+// person, so that the missing tax ID is noticed.
 func (p *PayeeYear) reported(year int) bool {
 	switch {
 	case p.Payee.Role == payee.Employee, p.USD.Cmp(threshold(year)) < 0, p.TaxForm.Form == kyc.FormW8BEN:
@@ -266,8 +267,8 @@ func (p *PayeeYear) reported(year int) bool {
 	return p.Payee.Country == "US" && p.Payee.Kind == payee.TypeUser
 }
 
-// necColumns are the columns of the file that the portal of the IRS for information returns (IRIS) takes for Form
-// 1099-NEC, with the boxes of the form since its revision of April 2025.
+// necColumns are the columns of the file for Form 1099-NEC that the IRS portal for information returns (IRIS)
+// accepts, with the boxes of the form since its revision of April 2025.
 var necColumns = []string{
 	"Form Type", "Tax Year", "Payer TIN Type", "Payer Taxpayer ID Number", "Payer Name Type",
 	"Payer Business or Entity Name Line 1", "Payer Business or Entity Name Line 2", "Payer First Name",
@@ -287,9 +288,9 @@ var necColumns = []string{
 	"State 2 - Special Data Entries",
 }
 
-// WriteNEC writes the payees to report on Form 1099-NEC, with the columns of the IRS. The tax ID is empty if it is not
-// on file. What Stipend does not know is empty, such as the company's own tax ID and phone number. The file has
-// complete tax IDs.
+// WriteNEC writes the payees to report on Form 1099-NEC, with the columns of the IRS. The tax IDs are complete; a tax
+// ID that is not on file is empty. Fields that Stipend does not know are empty, such as the company's own tax ID and
+// phone number.
 func (y *Year) WriteNEC(to io.Writer) error {
 	w := csv.NewWriter(to)
 	_ = w.Write(necColumns) // Error returns it

@@ -1,19 +1,21 @@
-// Package approval decides whether one person's consent is enough, and records the consent of a second one.
+// Package approval decides whether a payment or action needs the consent of a second person, and records that
+// consent.
 //
 // Two groups of people approve:
 //
-//   - Members of a company. Above the [Limit] that the company sets, a payroll or a withdrawal needs the approval of an
-//     owner or administrator who did not create it, or of two if a program created it ([Allowed], [Give]). What the
-//     company paid without approval in the last day counts toward the limit, and what it paid in the last week toward
+//   - Members of a company. A payroll or a withdrawal above the [Limit] that the company sets needs the approval of
+//     an owner or administrator who did not create it, or of two if an API client created it ([Allowed], [Give]). The
+//     company's payments without approval in the last day count towards the limit, and those in the last week towards
 //     five times the limit ([Count]), so splitting an amount does not avoid it. An approval counts as long as the
-//     member can approve. A lower limit takes effect immediately. Raising or removing the limit is a [Proposal] for a
-//     second member. A member who becomes an owner or administrator while there is a limit can approve a week later.
+//     member may approve. A lower limit takes effect immediately. Raising or removing the limit is a [Proposal] that
+//     a second member must accept. A member who becomes an owner or administrator while there is a limit can approve
+//     only after a week.
 //   - The operator's staff. An action that releases stopped money, and any payment above the [ReleaseLimit], is a
-//     [Request] that one member of staff opens and another one approves ([Open], [Answer]).
+//     [Request] that one staff member opens and another approves ([Open], [Answer]).
 //
 // In both groups, nobody approves their own request. An amount without an exchange rate counts as above every limit.
-// A person who approves must have presented a second factor in the last ten minutes. The caller checks it for a
-// session; this package checks it for an access token.
+// A person who approves must have used a second factor in the last ten minutes. For a session, the caller checks
+// this; for an access token, this package does.
 package approval
 
 import (
@@ -47,20 +49,20 @@ var (
 const (
 	day  = 24 * time.Hour
 	week = 7 * day
-	// weekFactor times the limit is what a company can pay in a week without approval.
+	// weekFactor times the limit is the amount that a company can pay in a week without approval.
 	weekFactor = 5
 )
 
 // Number of members, other than the creator, who must approve.
 const (
-	neededOfMember  = 1 // approvals of a payment that a member created
-	neededOfProgram = 2 // approvals of a payment that a program created
+	neededOfMember  = 1 // approvals needed for a payment that a member created
+	neededOfProgram = 2 // approvals needed for a payment that an API client created
 )
 
 // Subject is a payment that members approve.
 type Subject struct {
 	CompanyID, ID string
-	Creator       string // ID of the member who created the payment; "" if a program did
+	Creator       string // user ID of the member who created the payment; "" if an API client did
 }
 
 // Progress is the state of a subject's approval.
@@ -69,12 +71,12 @@ type Progress struct {
 	By     []string // sorted user IDs of members who approved and may still approve
 }
 
-// Complete reports whether enough members approved.
+// Complete reports whether enough members have approved.
 func (p Progress) Complete() bool { return int64(len(p.By)) >= p.Needed }
 
-// Administrators returns the user IDs of a company's owners and administrators. It returns ErrApprover if by is not one
-// of them, in a session or with an access token that permits approving. It returns identity.ErrNotProven for a
-// token with which no second factor was presented lately.
+// Administrators returns the user IDs of a company's owners and administrators. It returns ErrApprover unless the
+// principal is one of them, in a session or with an access token that permits approving. It returns
+// identity.ErrNotProven for an access token if no second factor was used recently.
 func Administrators(ctx context.Context, tx *db.Tx, by identity.Principal) ([]string, error) {
 	byToken := by.Kind == identity.KindOAuth && by.Has(identity.CompanyApprove)
 	if by.UserID == "" || by.Kind != identity.KindSession && !byToken {
@@ -92,8 +94,9 @@ func Administrators(ctx context.Context, tx *db.Tx, by identity.Principal) ([]st
 	return all, err
 }
 
-// Approvers returns the user IDs of those who may approve payments of a company: the owners and administrators, without
-// those whose role began after the limit was set and less than a week ago. So one person cannot invite the second one.
+// Approvers returns the user IDs of the members who may approve payments of a company: the owners and administrators,
+// except members whose role began after the limit was set and less than a week ago. So one person cannot approve
+// alone by inviting a second account.
 func Approvers(ctx context.Context, tx *db.Tx, companyID string) ([]string, error) {
 	l, err := findLimit(ctx, tx, companyID)
 	if err != nil {
@@ -109,7 +112,7 @@ func Approvers(ctx context.Context, tx *db.Tx, companyID string) ([]string, erro
 	return identity.AdministratorsSince(ctx, tx, companyID, since)
 }
 
-// CreatorOf returns the user ID of a member who acts on a page, "" for a program.
+// CreatorOf returns the user ID of a member who acts on a page, or "" for an API client.
 func CreatorOf(by identity.Principal) string {
 	if by.Kind == identity.KindSession {
 		return by.UserID
@@ -117,7 +120,7 @@ func CreatorOf(by identity.Principal) string {
 	return ""
 }
 
-// Needed returns the number of members who must approve a payment of a creator, if it is above the limit.
+// Needed returns the number of members who must approve a payment above the limit, given the payment's creator.
 func Needed(creator string) int64 {
 	if creator != "" {
 		return neededOfMember
@@ -141,8 +144,9 @@ func ProgressOf(ctx context.Context, tx *db.Tx, s Subject) (Progress, error) {
 	return p, err
 }
 
-// Allowed reports whether the company's rules let a subject be paid: its amount is within the company's limit, or the
-// subject has its approvals. It locks the limit until the commit, so that concurrent payments count each other.
+// Allowed reports whether the company's rules permit paying a subject: its amount is within the company's limit, or
+// the subject has its approvals. It locks the limit until the commit, so that concurrent payments are counted one
+// after the other.
 func Allowed(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bool, error) {
 	if err := LockLimit(ctx, tx, s.CompanyID); err != nil {
 		return false, err
@@ -155,8 +159,8 @@ func Allowed(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bo
 	return err == nil && p.Complete(), err
 }
 
-// Count adds a payment to what its company has paid without approval, at the time of the first call. An approved
-// payment is not counted.
+// Count adds a payment to the amounts that its company has paid without approval. A repeated call has no effect. An
+// approved payment is not counted.
 func Count(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error {
 	p, err := ProgressOf(ctx, tx, s)
 	if err != nil {
@@ -168,14 +172,14 @@ func Count(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) error
 	return insertUse(ctx, tx, s, amount)
 }
 
-// Uncount removes a payment that was not made from what its company has paid.
+// Uncount removes a payment that was not made from the amounts that its company has paid.
 func Uncount(ctx context.Context, tx *db.Tx, s Subject) error { return deleteUse(ctx, tx, s) }
 
 // Reset deletes the approvals of a subject that was changed.
 func Reset(ctx context.Context, tx *db.Tx, s Subject) error { return deleteApprovals(ctx, tx, s) }
 
-// Give records the approval of a member, and reports whether it is their first of the subject. It returns ErrApprover
-// or ErrCreator if the member may not approve it.
+// Give records the approval of a member. first reports whether the member had not approved the subject before. It
+// returns ErrApprover or ErrCreator if the member may not approve the subject.
 func Give(ctx context.Context, tx *db.Tx, by identity.Principal, s Subject) (first bool, err error) {
 	if by.CompanyID != s.CompanyID {
 		return false, ErrApprover
@@ -194,8 +198,8 @@ func Give(ctx context.Context, tx *db.Tx, by identity.Principal, s Subject) (fir
 	return insertApproval(ctx, tx, s, by.UserID)
 }
 
-// AboveLimit reports whether an amount of a subject, together with what the company paid for others without approval,
-// is above the company's limit.
+// AboveLimit reports whether the amount of a subject, together with the amounts that the company paid for other
+// subjects without approval, is above the company's limit.
 func AboveLimit(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) (bool, error) {
 	l, err := findLimit(ctx, tx, s.CompanyID)
 	if err != nil || l.Amount.Asset() == "" {
@@ -207,7 +211,7 @@ func AboveLimit(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) 
 	}{{day, 1}, {week, weekFactor}} {
 		limit, err := l.Amount.Fraction(window.factor, 1, money.Floor)
 		if err != nil {
-			continue // a limit that is too large for an amount
+			continue // the limit times the factor is too large for an amount
 		}
 		used, err := usedSince(ctx, tx, s, tx.Now().Add(-window.length))
 		if err != nil {
@@ -220,8 +224,8 @@ func AboveLimit(ctx context.Context, tx *db.Tx, s Subject, amount money.Amount) 
 	return false, nil
 }
 
-// above reports whether amounts are together above a limit. A limit without an asset means no limit. Amounts in other
-// assets are compared at the present rate; while there is no rate, they are above the limit.
+// above reports whether the sum of amounts is above a limit. A limit without an asset means no limit. Amounts in
+// other assets are converted at the present rate; if there is no rate, they count as above the limit.
 func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.Amount) (bool, error) {
 	if limit.Asset() == "" {
 		return false, nil
@@ -236,7 +240,7 @@ func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.
 			total, err = total.Add(a)
 		}
 		if _, declared := apierr.As(err); declared {
-			return true, nil // without a rate, or if the sum overflows, the amount is above the limit
+			return true, nil // without a rate, or if the sum overflows, the amount counts as above the limit
 		}
 		if err != nil {
 			return false, err
@@ -245,7 +249,7 @@ func above(ctx context.Context, tx *db.Tx, limit money.Amount, amounts ...money.
 	return total.Cmp(limit) > 0, nil
 }
 
-// CoolDown is the time in which a new payment destination cannot be used. 0 means that it can be used at once.
+// CoolDown is the time for which a new payment destination cannot be used. 0 means that it can be used at once.
 type CoolDown time.Duration
 
 // ReadyAt returns the time from which a destination can be used, given the time at which it was added or changed.

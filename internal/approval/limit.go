@@ -16,10 +16,10 @@ type Limit struct {
 	Amount   money.Amount
 	Proposal Proposal
 
-	since time.Time // time from which there has been a limit
+	since time.Time // time since which there has been a limit
 }
 
-// Proposal is a limit that a member proposed. Its ID is empty while there is none.
+// Proposal is a limit that a member has proposed. Its ID is empty if there is no proposal.
 type Proposal struct {
 	ID, By string
 	Amount money.Amount
@@ -39,13 +39,14 @@ func LimitOfCompany(ctx context.Context, tx *db.Tx, companyID string) (Limit, er
 	return findLimit(ctx, tx, companyID)
 }
 
-// SetLimit sets the company's limit, or removes it if amount has no asset. A first limit and a lower one take effect at
-// once. A limit that would let more pass is stored as a proposal that a second member answers, see [AnswerLimit].
+// SetLimit sets the company's limit, or removes it if amount has no asset. A first limit and a lower limit take
+// effect at once. A limit that would permit more is stored as a proposal, which a second member answers; see
+// [AnswerLimit].
 func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount money.Amount) error {
 	if amount.Asset() != "" && (amount.Sign() < 0 || amount.Asset().IsCrypto()) {
 		return errLimit.At("body", "/limit")
 	}
-	// This locks the company, so that concurrent changes wait.
+	// This locks the company, so that concurrent changes wait for each other.
 	version, err := identity.NextCompanyVersion(ctx, tx, by.CompanyID)
 	if err != nil {
 		return err
@@ -77,8 +78,8 @@ func SetLimit(ctx context.Context, tx *db.Tx, by identity.Principal, amount mone
 	return saveLimit(ctx, tx, by.CompanyID, next)
 }
 
-// AnswerLimit makes a proposal the company's limit, or drops it. The member who made it can only drop it, and it can be
-// accepted only while that member is still an approver.
+// AnswerLimit makes a proposal the company's limit, or drops it. The member who made the proposal can only drop it.
+// The proposal can be accepted only while that member may still approve payments.
 func AnswerLimit(ctx context.Context, tx *db.Tx, by identity.Principal, proposalID string, accept bool) error {
 	version, err := identity.NextCompanyVersion(ctx, tx, by.CompanyID)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Release is the action of a request to pay something above the release limit.
+// Release is the action of a request to release a payment above the release limit.
 const Release = "release"
 
 // Errors of approvals by staff.
@@ -21,7 +21,7 @@ var (
 		"This was already requested. Another member of staff has to approve it.")
 )
 
-// Request is an action that one member of staff requests and another one approves.
+// Request is an action that one staff member requests and another approves.
 type Request struct {
 	ID, Action, CompanyID, ObjectID string
 	Target                          string // second argument of the action, empty for most actions
@@ -32,7 +32,7 @@ type Request struct {
 	version int64
 }
 
-// Open stores a request. It returns ErrRequested while the same action on the same object is requested.
+// Open stores a request. It returns ErrRequested if there is an open request for the same action on the same object.
 func Open(ctx context.Context, tx *db.Tx, r Request) (Request, error) {
 	r.ID, r.RequestedAt, r.version = tx.NewID("oprq"), tx.Now(), 1
 	first, err := insertRequest(ctx, tx, r)
@@ -42,7 +42,7 @@ func Open(ctx context.Context, tx *db.Tx, r Request) (Request, error) {
 	return r, err
 }
 
-// Answer approves or drops a request that is open. It returns ErrRequester if its requester approves it, and
+// Answer approves or drops an open request. It returns ErrRequester if the requester tries to approve it, and
 // ErrAnswered if it is not open. The caller performs the action of an approved request in the same transaction.
 func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve bool) (Request, error) {
 	r, err := findRequest(ctx, tx, requestID)
@@ -59,7 +59,7 @@ func Answer(ctx context.Context, tx *db.Tx, requestID, staffID string, approve b
 	return r, answer(ctx, tx, r, state, staffID)
 }
 
-// ReleaseLimit is the amount above which a payment needs the approval of two members of staff. With the zero
+// ReleaseLimit is the amount above which a payment needs the approval of two staff members. With the zero
 // ReleaseLimit, every payment needs it.
 type ReleaseLimit struct {
 	limit    money.Amount
@@ -82,7 +82,8 @@ func (l ReleaseLimit) Above(ctx context.Context, tx *db.Tx, amount money.Amount)
 }
 
 // Approved reports whether an amount may be paid for an object of a company or a user: it is within the limit and the
-// velocity limits, or two members of staff approved the release. It counts an amount that may be paid.
+// velocity limits, or two staff members have approved the release. An amount that may be paid counts towards the
+// velocity limits.
 func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, objectID string,
 	amount money.Amount) (bool, error) {
 	over, err := l.Above(ctx, tx, amount)
@@ -92,8 +93,8 @@ func (l ReleaseLimit) Approved(ctx context.Context, tx *db.Tx, companyID, object
 	return l.velocity.of(companyID).allowed(ctx, tx, companyID, objectID, map[string]money.Amount{companyID: amount}, over)
 }
 
-// Planned reports whether [ReleaseLimit.Approved] would allow an amount now that is paid later. It counts nothing: the
-// amount counts when it is paid.
+// Planned reports whether [ReleaseLimit.Approved] would now allow an amount that will be paid later. The amount is
+// not counted until it is paid.
 func (l ReleaseLimit) Planned(ctx context.Context, tx *db.Tx, companyID, objectID string,
 	amount money.Amount) (bool, error) {
 	over, err := l.Above(ctx, tx, amount)
@@ -103,9 +104,9 @@ func (l ReleaseLimit) Planned(ctx context.Context, tx *db.Tx, companyID, objectI
 	return l.velocity.of(companyID).permit(ctx, tx, companyID, objectID, map[string]money.Amount{companyID: amount}, over)
 }
 
-// RevokeRelease ends the requests and approvals of staff to release an object of a company or user, because what they
-// refer to has changed. The object no longer counts toward the owner's velocity limits: it is counted and compared
-// again.
+// RevokeRelease ends the requests and approvals of staff to release an object of a company or user, because the
+// object has changed. The object no longer counts towards the owner's velocity limits; the next release counts and
+// checks it again.
 func RevokeRelease(ctx context.Context, tx *db.Tx, companyID, objectID string) error {
 	if err := dropRequests(ctx, tx, Release, companyID, objectID); err != nil {
 		return err

@@ -44,7 +44,7 @@ func findLimit(ctx context.Context, tx *db.Tx, companyID string) (l Limit, err e
 	return l, err
 }
 
-// saveLimit stores a company's limit. The caller has locked the company's row.
+// saveLimit stores a company's limit. The caller must have locked the company's row.
 func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error {
 	units := func(a money.Amount) int64 {
 		if a.Asset() == "" {
@@ -64,8 +64,8 @@ func saveLimit(ctx context.Context, tx *db.Tx, companyID string, l Limit) error 
 	return err
 }
 
-// LockLimit prevents concurrent changes of a company's limit, and concurrent payments that count toward it, until the
-// commit.
+// LockLimit prevents, until the commit, concurrent changes of a company's limit and concurrent payments that count
+// towards it.
 func LockLimit(ctx context.Context, tx *db.Tx, companyID string) error {
 	_, err := tx.Exec(ctx, "UPDATE approval_limits SET updated_at = updated_at WHERE company_id = $1", companyID)
 	return err
@@ -84,8 +84,8 @@ func deleteUse(ctx context.Context, tx *db.Tx, s Subject) error {
 	return err
 }
 
-// usedSince returns what a company has paid without approval after a time, by currency, without the subject. If the
-// subject is counted already, it includes only what was counted before it.
+// usedSince returns the amounts that a company has paid without approval after a time, by currency, except the amount
+// of the subject. If the subject is already counted, usedSince includes only amounts that were counted before it.
 func usedSince(ctx context.Context, tx *db.Tx, s Subject, after time.Time) ([]money.Amount, error) {
 	rows, err := tx.Query(ctx, `SELECT u.currency, CAST(SUM(u.amount) AS BIGINT) FROM approval_uses u
 		LEFT JOIN approval_uses own ON own.company_id = u.company_id AND own.object_id = $3
@@ -129,7 +129,7 @@ func OpenRequests(ctx context.Context, tx *db.Tx) ([]Request, error) {
 	return db.Collect(rows, err, func(r *db.Rows) (Request, error) { return scanRequest(r.Scan) })
 }
 
-// DropRequestsOf drops the open requests of a member of staff who is removed.
+// DropRequestsOf drops the open requests of a staff member who is being removed.
 func DropRequestsOf(ctx context.Context, tx *db.Tx, staffID string) error {
 	_, err := tx.Exec(ctx, `UPDATE approval_requests SET state = 'dropped', answered_at = $2, version = version + 1
 		WHERE requested_by = $1 AND state = 'open'`, staffID, db.Micros(tx.Now()))
@@ -145,7 +145,7 @@ func findRequest(ctx context.Context, tx *db.Tx, id string) (Request, error) {
 	return r, err
 }
 
-// answer closes a request, provided that it is still open.
+// answer closes a request. It returns ErrAnswered if the request is no longer open.
 func answer(ctx context.Context, tx *db.Tx, r Request, state, staffID string) error {
 	n, err := tx.Exec(ctx, `UPDATE approval_requests
 		SET state = $3, answered_by = $4, answered_at = $5, version = version + 1
@@ -164,7 +164,7 @@ func dropRequests(ctx context.Context, tx *db.Tx, action, companyID, objectID st
 	return err
 }
 
-// approved reports whether two different members of staff approved an action on an object.
+// approved reports whether two different staff members have approved an action on an object.
 func approved(ctx context.Context, tx *db.Tx, action, companyID, objectID string) (bool, error) {
 	var n int64
 	err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM approval_requests
@@ -173,8 +173,8 @@ func approved(ctx context.Context, tx *db.Tx, action, companyID, objectID string
 	return n > 0, err
 }
 
-// lockSubjects makes concurrent payments of the same subjects wait until the commit, and forgets what was counted for
-// them before a time. The IDs are sorted, so that two transactions do not wait for each other.
+// lockSubjects makes concurrent payments of the same subjects wait until the commit, and deletes the amounts counted
+// for the subjects before a time. The IDs must be sorted, so that two transactions do not deadlock.
 func lockSubjects(ctx context.Context, tx *db.Tx, ids []string, before time.Time) error {
 	for some := range slices.Chunk(ids, maxVelocityRows) {
 		var args []any
@@ -198,10 +198,10 @@ func lockSubjects(ctx context.Context, tx *db.Tx, ids []string, before time.Time
 
 const velocityColumns = "subject_id, object_id, currency, amount, at"
 
-// maxVelocityRows is the number of rows that one statement writes.
+// maxVelocityRows is the largest number of rows that one statement writes.
 const maxVelocityRows = 100
 
-// insertVelocity counts the amounts of an object for its subjects, at the time of the first call.
+// insertVelocity counts the amounts of an object for its subjects. Amounts that are already counted stay unchanged.
 func insertVelocity(ctx context.Context, tx *db.Tx, objectID string, amounts map[string]money.Amount) error {
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(amounts)), maxVelocityRows) {
 		var args []any
@@ -217,13 +217,13 @@ func insertVelocity(ctx context.Context, tx *db.Tx, objectID string, amounts map
 	return nil
 }
 
-// deleteVelocity removes what was counted for an object and one of its subjects.
+// deleteVelocity deletes the amount counted for an object and one of its subjects.
 func deleteVelocity(ctx context.Context, tx *db.Tx, subjectID, objectID string) error {
 	_, err := tx.Exec(ctx, "DELETE FROM velocity_uses WHERE subject_id = $1 AND object_id = $2", subjectID, objectID)
 	return err
 }
 
-// velocityOf returns what was counted for an object, by subject.
+// velocityOf returns the amounts counted for an object, by subject.
 func velocityOf(ctx context.Context, tx *db.Tx, objectID string, ids []string) (map[string]money.Amount, error) {
 	found, err := selectVelocity(ctx, tx, "object_id = $1 AND at > $2", objectID, 0, ids)
 	counted := map[string]money.Amount{}
@@ -233,7 +233,7 @@ func velocityOf(ctx context.Context, tx *db.Tx, objectID string, ids []string) (
 	return counted, err
 }
 
-// velocitySince returns what was counted for other objects after a time, by subject and currency.
+// velocitySince returns the amounts counted for other objects after a time, by subject and currency.
 func velocitySince(ctx context.Context, tx *db.Tx, objectID string, ids []string, since int64) (
 	map[string][]money.Amount, error) {
 	return selectVelocity(ctx, tx, "object_id NOT IN ('', $1) AND at > $2", objectID, since, ids)

@@ -10,22 +10,22 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Velocity has the amounts that may be paid out in a day and in a week without the approval of staff: for one company,
-// and to one payee, whichever companies pay. An amount without an asset means no limit.
+// Velocity has the amounts that may be paid out in a day and in a week without the approval of staff: by one company,
+// and to one payee from all companies together. An amount without an asset means no limit.
 //
-// What was released counts, also if it is returned later. A person's own income counts as paid to the person.
+// Released amounts count even if they are returned later. A person's own income counts as paid to the person.
 type Velocity struct{ CompanyDay, CompanyWeek, PayeeDay, PayeeWeek money.Amount }
 
-// WithVelocity returns the release limit with velocity limits.
+// WithVelocity returns the release limit with the given velocity limits.
 func (l ReleaseLimit) WithVelocity(v Velocity) ReleaseLimit {
 	l.velocity = v
 	return l
 }
 
-// limits are the limits of a kind of subjects.
+// limits are the velocity limits of one kind of subjects.
 type limits struct{ day, week money.Amount }
 
-// none reports whether there is no limit, so that nothing needs to be counted.
+// none reports whether there are no limits, so that nothing needs to be counted.
 func (l limits) none() bool { return l.day.Asset() == "" && l.week.Asset() == "" }
 
 // of returns the limits of a company or of a user.
@@ -38,21 +38,21 @@ func (v Velocity) of(id string) limits {
 
 func (v Velocity) payee() limits { return limits{v.PayeeDay, v.PayeeWeek} }
 
-// PayeesApproved reports whether what a payroll pays to each payee may be paid: no payee gets more than the velocity
-// limits, or two members of staff approved the release. It counts the amounts if they may be paid.
+// PayeesApproved reports whether the amounts that a payroll pays to each payee may be paid: no payee exceeds the
+// velocity limits, or two staff members have approved the release. It counts the amounts if they may be paid.
 func (l ReleaseLimit) PayeesApproved(ctx context.Context, tx *db.Tx, companyID, objectID string,
 	amounts map[string]money.Amount) (bool, error) {
 	return l.velocity.payee().allowed(ctx, tx, companyID, objectID, amounts, false)
 }
 
-// allowed reports whether an object may pay amounts to, or from, its subjects now; see [limits.permit]. Amounts that
-// are allowed are counted once; an object whose amounts were counted stays allowed.
+// allowed reports whether an object may pay amounts to, or from, its subjects now; see [limits.permit]. Allowed
+// amounts are counted once. An object whose amounts were counted stays allowed.
 func (l limits) allowed(ctx context.Context, tx *db.Tx, companyID, objectID string, amounts map[string]money.Amount,
 	above bool) (bool, error) {
 	if l.none() {
 		return l.permit(ctx, tx, companyID, objectID, amounts, above)
 	}
-	// Concurrent payments of the same subjects wait, and then count these.
+	// Concurrent payments of the same subjects wait, and then include these amounts.
 	if err := lockSubjects(ctx, tx, slices.Sorted(maps.Keys(amounts)), tx.Now().Add(-week)); err != nil {
 		return false, err
 	}
@@ -62,8 +62,8 @@ func (l limits) allowed(ctx context.Context, tx *db.Tx, companyID, objectID stri
 	return true, insertVelocity(ctx, tx, objectID, amounts)
 }
 
-// permit reports whether amounts are within the limits, together with what was counted, or staff approved the object's
-// release. above says that the object is above another limit in any case.
+// permit reports whether amounts, together with the amounts already counted, are within the limits, or staff approved
+// the object's release. above states that the object exceeds another limit in any case.
 func (l limits) permit(ctx context.Context, tx *db.Tx, companyID, objectID string, amounts map[string]money.Amount,
 	above bool) (bool, error) {
 	if !above && !l.none() {
@@ -78,7 +78,7 @@ func (l limits) permit(ctx context.Context, tx *db.Tx, companyID, objectID strin
 	return approved(ctx, tx, Release, companyID, objectID)
 }
 
-// above reports whether one of the subjects would be above a limit.
+// above reports whether one of the subjects would exceed a limit.
 func (l limits) above(ctx context.Context, tx *db.Tx, objectID string, amounts map[string]money.Amount) (bool, error) {
 	ids := slices.Sorted(maps.Keys(amounts))
 	counted, err := velocityOf(ctx, tx, objectID, ids)

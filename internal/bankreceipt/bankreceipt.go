@@ -1,28 +1,28 @@
 // Package bankreceipt books money received on the operator's bank accounts: it imports the bank's statements and
-// notifications, determines the owner of each credit, and holds those without an owner in suspense until staff
+// notifications, determines the owner of each credit, and keeps credits without an owner in suspense until staff
 // decide.
 //
 //	suspense → credited
 //	    └──→ returned ←── credited   the bank took it back, or staff sent it back
 //	         or it was part of a returned payment that staff recorded
 //
-// A credit is booked once, however often the bank reports it (camt.054 at once, camt.053 at the end of the day). It
-// is identified by the bank's references or, if a message has none, by its content. Equal credits in one message are
-// different credits.
+// A credit is booked once, even if the bank reports it several times (camt.054 at once, camt.053 at the end of the
+// day). It is identified by the bank's references or, if a message has none, by its content. Equal credits in one
+// message are different credits.
 //
 // The owner of a credit is the owner of the funding account that received it, or else the company, payroll or invoice
-// whose ID the payer wrote. All other credits are in suspense (account 2500), with a reason, also
-// those that name a bill: a payroll pays it, and its vendor has no balance. A credit that pays an open invoice of its
-// owner, identified by the invoice's ID or number or by the payer's name and the exact amount, is applied to it; the
-// money is the owner's balance in any case. A credit for a payroll funded by bank transfer, which
-// the payer mentioned or which waits for the exact amount, is a deposit of that payroll and is booked by package
-// deposit. If several owners, payrolls or invoices match, none is chosen.
+// whose ID the payer wrote. All other credits are in suspense (account 2500), with a reason. This includes credits
+// whose text names a bill, because bills are paid by payrolls and vendors have no balance. A credit that pays an open
+// invoice of its owner is applied to that invoice, which is identified by its ID or number, or by the payer's name
+// and the exact amount. The money is credited to the owner's balance in any case. A credit for a payroll funded by
+// bank transfer, which the payer named or which waits for exactly this amount, is a deposit of that payroll and is
+// booked by package deposit. If several owners, payrolls or invoices match, none is chosen.
 //
-// A fee of an account and interest on it, which the bank's transaction codes identify, are posted from statements
-// only, once each, however often a statement is imported (accounts 5010, 4030, 5020; charge.go).
+// Fees of an account and interest on it, which the bank's transaction codes identify, are posted only from statements
+// (accounts 5010, 4030, 5020; charge.go). Each is posted once, even if a statement is imported several times.
 //
-// A returned part of one of our payments is also in suspense, whatever its text: only staff can find out whether the
-// rest follows, the bank withholds it, or it was a mistake.
+// A part of one of our payments that comes back is also in suspense, whatever its text is: only staff can find out
+// whether the rest will follow, the bank withholds it, or the part was a mistake.
 package bankreceipt
 
 import (
@@ -64,8 +64,8 @@ const (
 	ReasonAmbiguous = "ambiguous"       // the payer mentioned several owners
 	ReasonCurrency  = "wrong_currency"  // the funding account has another currency
 	ReasonParts     = "parts_differ"    // the details of the entry do not sum to its amount
-	ReasonDuplicate = "perhaps_known"   // may be the same as an imported credit with other text or another date
-	ReasonPayment   = "part_of_payment" // a returned part of a payment, whose return staff record
+	ReasonDuplicate = "perhaps_known"   // may be the same as an imported credit that has another text or date
+	ReasonPayment   = "part_of_payment" // a part of a payment that came back; staff record the return
 	ReasonAccount   = "account"         // credited: received on the owner's funding account
 	ReasonReference = "reference"       // credited: the payer mentioned the owner
 	ReasonReversal  = "reversal"        // credited: a payment made in error was reversed
@@ -95,7 +95,7 @@ var (
 type Transfer struct {
 	ID            string
 	BankAccount   string // number of the operator's account
-	Number        string // number of the funding account that received it, if reported
+	Number        string // number of the funding account that received the transfer, if reported
 	Amount        money.Amount
 	BookedOn      string // date, such as 2026-01-31
 	Debtor        string
@@ -106,30 +106,30 @@ type Transfer struct {
 	OwnerID       string // "" in suspense
 	CompanyID     string // company that gets the transfer's events: the owner or the company of the user; or ""
 	PayerID       string // payer of the owner, or ""
-	InvoiceID     string // invoice that it pays, or ""
+	InvoiceID     string // invoice that the transfer pays, or ""
 	PayrollID     string // ID of the payroll that the payer mentioned, or ""
 	Version       int64
 	CreatedAt     time.Time
 
 	fingerprint, seen string
-	payment           string       // reference of the payment that this is a part of, or ""
-	file              int64        // number of the file that the bank names, or 0
+	payment           string       // reference of the payment that this transfer is a part of, or ""
+	file              int64        // number of the payment file that the bank names, or 0
 	accountID         string       // dimension of account 1020
 	invoiceAmount     money.Amount // amount applied to the invoice
-	fundsPayroll      bool         // whether the transfer is posted as a deposit of the payroll
+	fundsPayroll      bool         // the transfer is posted as a deposit of the payroll
 }
 
-// item is a credit, or the reversal of one, in a message.
+// item is a credit in a message, or the reversal of a credit.
 type item struct {
 	Transfer
 	references []string // the bank's references, each with its kind
 	kind       string   // kind of message that reported the credit: camt.053 or camt.054
-	isReversal bool     // whether the item reverses an earlier credit
-	reason     string   // reason for suspense, if it must not be matched
-	entry      *entry   // share of the statement, nil for a notification
+	isReversal bool     // the item reverses an earlier credit
+	reason     string   // reason for suspense if the credit must not be matched; "" otherwise
+	entry      *entry   // the item's share of the statement; nil for a notification
 }
 
-// Summary counts the items of a message by effect.
+// Summary counts the items of a message by their effect.
 type Summary struct {
 	Credited, Suspense, Returned int      // numbers of new transfers by state
 	Known                        int      // number of items that were imported before
@@ -137,8 +137,8 @@ type Summary struct {
 	Problems                     []string // items without effect that staff must check
 }
 
-// Import imports a statement or notification and books its new credits. It stores statements for reconciliation
-// ([Statements]). Credits are booked on the operator's accounts with the given numbers; parts are the returned parts
+// Import imports a statement or notification and books its new credits. It also stores statements for reconciliation
+// ([Statements]). It books credits on the given accounts of the operator. parts are the returned parts of payments
 // that package bank found in the message.
 //
 // Import is idempotent and may be repeated after an error that is [apierr.Passing]. An item that fails does not block
@@ -192,8 +192,8 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 				st.Number))
 		}
 	}
-	// Items with references come first, so that one without is not matched by content with a credit that another item
-	// references.
+	// Items with references come first, so that an item without references is not matched by its content with a credit
+	// to which another item refers.
 	slices.SortStableFunc(items, func(a, b item) int { return min(len(b.references), 1) - min(len(a.references), 1) })
 	imported := map[string]bool{} // IDs of the transfers that this message reported
 	var failed error
@@ -204,7 +204,7 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 		case err == nil:
 		case !apierr.Passing(err):
 			s.Problems = append(s.Problems, fmt.Sprintf("%s: %v", items[i], err))
-		case f != nil && f.Kind == apierr.Unavailable || ctx.Err() != nil: // the remaining items would fail, too
+		case f != nil && f.Kind == apierr.Unavailable || ctx.Err() != nil: // the remaining items would fail too
 			return s, errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
 		default:
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", items[i], err))
@@ -216,19 +216,19 @@ func Import(ctx context.Context, d *db.DB, in io.Reader, accounts []bank.Account
 	return s, storeStatements(ctx, d, statements)
 }
 
-// String describes an item so that staff can find its entry.
+// String returns a description of an item from which staff can find the item's entry.
 func (it item) String() string {
 	return fmt.Sprintf("entry of %s %s on %s, account %s, %s", it.Amount, it.Amount.Asset(), it.BookedOn, it.BankAccount,
 		strings.Join(it.references, ", "))
 }
 
-// credits returns the credits of an entry and reversals of earlier ones, or nothing.
+// credits returns the credits of an entry, and the reversals of earlier credits, or nothing.
 func credits(st *iso20022.Statement, e *iso20022.Entry) []item {
 	back := e.Returned(e.Details...)
 	if !e.Final() || e.Credit == back { // package bank posts our own payments and their returns
 		return nil
 	}
-	if _, debit := bank.DebitOf(e); debit { // package directdebit posts what it collects
+	if _, debit := bank.DebitOf(e); debit { // package directdebit posts the debits that it collects
 		return nil
 	}
 	whole := newItem(st, e)
@@ -266,7 +266,7 @@ func credits(st *iso20022.Statement, e *iso20022.Entry) []item {
 	return items
 }
 
-// newItem returns an item with the whole amount of an entry.
+// newItem returns an item for the whole amount of an entry.
 func newItem(st *iso20022.Statement, e *iso20022.Entry) item {
 	it := item{kind: string(st.Message)}
 	it.BankAccount, it.Amount = compact(st.Account), e.Amount
@@ -280,8 +280,8 @@ func newItem(st *iso20022.Statement, e *iso20022.Entry) item {
 	return it
 }
 
-// returnedParts returns the credits of an entry that are returned parts of our payments. Of the bank's references
-// only the servicer reference is used: the others identify the payment and are equal for all of its parts.
+// returnedParts returns the credits of an entry that are returned parts of our payments. Of the bank's references, it
+// uses only the servicer reference, because the others identify the payment and are equal for all its parts.
 func returnedParts(st *iso20022.Statement, e *iso20022.Entry, parts []bank.Part) (items []item) {
 	if !e.Final() || !e.Credit || !e.Returned(e.Details...) {
 		return nil
@@ -339,7 +339,7 @@ func (it *item) addDetail(d *iso20022.Detail) {
 		func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// computeFingerprint returns a digest of the content of a credit without the bank's references. It is the same in
+// computeFingerprint returns a digest of the content of a credit, without the bank's references. It is the same in
 // every message about the credit.
 func (it *item) computeFingerprint() string {
 	h := sha256.New()
@@ -431,8 +431,8 @@ func (it *item) book(ctx context.Context, tx *db.Tx, imported map[string]bool, s
 	return t.ID, t.credit(ctx, tx)
 }
 
-// credit posts a credit to its owner: as a deposit of its payroll or as balance. It refuses an owner who cannot have a
-// balance.
+// credit posts a credit to its owner, as a deposit of the payroll or to the balance. It returns an error for an owner
+// who cannot have a balance.
 func (t *Transfer) credit(ctx context.Context, tx *db.Tx) error {
 	kind, _, _ := strings.Cut(t.OwnerID, "_")
 	if t.OwnerID != ledger.Operator && kind != "com" && kind != "usr" {
@@ -446,7 +446,8 @@ func (t *Transfer) credit(ctx context.Context, tx *db.Tx) error {
 }
 
 // findKnown returns the imported credit that an item reports, or the zero Transfer. It searches by references, and
-// then by content among credits that this message has not reported yet and whose references do not contradict.
+// then by content among credits that this message has not reported yet and whose references do not contradict the
+// item's references.
 func (it *item) findKnown(ctx context.Context, tx *db.Tx, imported map[string]bool) (Transfer, error) {
 	t, err := byReferences(ctx, tx, it.BankAccount, it.references)
 	if err != nil || t.ID != "" {
@@ -471,15 +472,16 @@ func (it *item) findKnown(ctx context.Context, tx *db.Tx, imported map[string]bo
 	return it.findNearby(ctx, tx, imported)
 }
 
-// maxDateDifference is the largest difference, in days, between the dates that a notification and a statement give
-// one credit.
+// maxDateDifference is the largest difference, in days, between the dates of one credit in a notification and in a
+// statement.
 const maxDateDifference = 5
 
-// findNearby returns the imported credit that an item reports with another date and without common references: it has
-// the same amount and was reported only by the other kind of message. If the content is equal, it is the same credit.
-// If the content only does not contradict, the item goes to suspense as a possible duplicate.
+// findNearby returns the imported credit that an item reports with another date and without common references. The
+// credit must have the same amount, and only the other kind of message may have reported it. If the content is equal,
+// it is the same credit. If the content is different but does not contradict, the item goes to suspense as a possible
+// duplicate.
 func (it *item) findNearby(ctx context.Context, tx *db.Tx, imported map[string]bool) (Transfer, error) {
-	booked, _ := time.Parse(time.DateOnly, it.BookedOn) // without a date nothing matches
+	booked, _ := time.Parse(time.DateOnly, it.BookedOn) // without a date, no credit matches
 	all, err := byAmountAndDate(ctx, tx, it.BankAccount, it.Amount,
 		booked.AddDate(0, 0, -maxDateDifference).Format(time.DateOnly),
 		booked.AddDate(0, 0, maxDateDifference).Format(time.DateOnly))
@@ -508,8 +510,9 @@ func (it *item) findNearby(ctx context.Context, tx *db.Tx, imported map[string]b
 	return Transfer{}, nil
 }
 
-// compare compares the content of an item, without its date, with an earlier credit. It reports whether they are
-// equal and whether they may be the same credit, because differing fields are empty in one of them.
+// compare compares the content of an item, without its date, with the content of an earlier credit. same reports
+// whether they are equal. may reports whether they may be the same credit, because each field that differs is empty
+// in one of them.
 func (it *item) compare(old Transfer) (same, may bool) {
 	same, may = true, true
 	for _, pair := range [][2]string{
@@ -523,7 +526,7 @@ func (it *item) compare(old Transfer) (same, may bool) {
 	return same, may
 }
 
-// contradict reports whether two sets of references have different ones of the same kind.
+// contradict reports whether two sets of references have different references of the same kind.
 func contradict(a, b []string) bool {
 	for _, x := range a {
 		kind, _, _ := strings.Cut(x, " ")
@@ -536,7 +539,7 @@ func contradict(a, b []string) bool {
 	return false
 }
 
-// recordMention stores the references and the kind of message by which a known credit was reported again.
+// recordMention stores the references and the kind of the message that reported a known credit again.
 func (it *item) recordMention(ctx context.Context, tx *db.Tx, t Transfer) error {
 	if err := insertReferences(ctx, tx, t, it.references); err != nil {
 		return err
@@ -547,14 +550,14 @@ func (it *item) recordMention(ctx context.Context, tx *db.Tx, t Transfer) error 
 	return setSeen(ctx, tx, t, strings.TrimSpace(t.seen+" "+it.kind))
 }
 
-// amountDiffers adds the problem that the bank reports a known credit with another amount.
+// amountDiffers adds the problem that the bank reports a known credit with a different amount.
 func (s *Summary) amountDiffers(it *item, t Transfer) {
 	s.Problems = append(s.Problems, fmt.Sprintf("%s: %s is booked with %s %s; ask the bank", it, t.ID, t.Amount,
 		t.Amount.Asset()))
 }
 
-// applyReversal reverses the credit that an item takes back, and returns the credit's subject in reconciliation. If the
-// credit is unknown or has another amount, it adds a problem for staff instead.
+// applyReversal reverses the credit that an item takes back, and returns the credit's subject in reconciliation. If
+// the credit is unknown or has a different amount, it adds a problem for staff instead.
 func (it *item) applyReversal(ctx context.Context, tx *db.Tx, s *Summary) (id string, err error) {
 	t, err := it.findReversed(ctx, tx)
 	switch {
@@ -581,7 +584,8 @@ func (it *item) applyReversal(ctx context.Context, tx *db.Tx, s *Summary) (id st
 	return t.subject(), t.reverse(ctx, tx, ReasonBank)
 }
 
-// subject returns the subject of a transfer in reconciliation: the payment's file for a returned part.
+// subject returns the subject of a transfer in reconciliation: the file of the payment for a returned part, otherwise
+// the transfer's ID.
 func (t Transfer) subject() string {
 	if n, ok := bank.FindReference(t.payment); ok {
 		return bank.FileReference(n.File)
@@ -589,7 +593,7 @@ func (t Transfer) subject() string {
 	return t.ID
 }
 
-// Subjects returns the subjects of all returned parts of payments, by transfer ID.
+// Subjects returns the subjects of all returned parts of payments by transfer ID.
 func Subjects(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 	of, err := payments(ctx, tx)
 	for id, payment := range of {
@@ -598,9 +602,9 @@ func Subjects(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 	return of, err
 }
 
-// ClearParts takes the parts of a payment out of suspense when staff recorded the return of the payment, with the
-// total amount that came back. It returns an error if the parts exceed that amount, or if a part was already credited
-// to an owner and the amount includes it.
+// ClearParts takes the returned parts of a payment out of suspense after staff have recorded the return of the
+// payment. most is the total amount that came back. ClearParts returns an error if the parts exceed that amount, or
+// if a part was already credited to an owner and the amount includes it.
 func ClearParts(ctx context.Context, tx *db.Tx, payment string, most money.Amount) error {
 	parts, err := returnedPartsOf(ctx, tx, payment)
 	if err != nil {
@@ -633,8 +637,8 @@ func ClearParts(ctx context.Context, tx *db.Tx, payment string, most money.Amoun
 	return nil
 }
 
-// findReversed returns the credit that an item reverses: the one with its references, or the only one with its amount
-// and text.
+// findReversed returns the credit that an item reverses: the credit with the same references, or else the only credit
+// with the same amount and text.
 func (it *item) findReversed(ctx context.Context, tx *db.Tx) (Transfer, error) {
 	t, err := byReferences(ctx, tx, it.BankAccount, it.references)
 	if err != nil || t.ID != "" || len(it.Lines) == 0 {
@@ -653,8 +657,8 @@ func (it *item) findReversed(ctx context.Context, tx *db.Tx) (Transfer, error) {
 	return same[0], nil
 }
 
-// reverse takes a credit out of suspense or out of its owner's balance. If the owner has spent it, the rest is a
-// debt.
+// reverse takes a credit out of suspense or out of its owner's balance. If the owner has spent the money, the rest
+// becomes a debt.
 func (t *Transfer) reverse(ctx context.Context, tx *db.Tx, reason string) error {
 	from, owner := t.State, t.OwnerID
 	if from == Credited && t.invoiceAmount.Sign() > 0 {
@@ -685,7 +689,7 @@ func (t *Transfer) reverse(ctx context.Context, tx *db.Tx, reason string) error 
 	return t.post(tx, "return", owner, append(lines, out)...)
 }
 
-// ledgerCode returns the account that has a credited transfer.
+// ledgerCode returns the ledger account to which a transfer is credited.
 func (t *Transfer) ledgerCode() ledger.Code {
 	if t.OwnerID == ledger.Operator {
 		return ledger.FXPosition
@@ -693,7 +697,7 @@ func (t *Transfer) ledgerCode() ledger.Code {
 	return ledger.CompanyFunds
 }
 
-// Source is the source type of the journals.
+// Source is the source type of transfers' journals.
 const Source = "bank_deposit"
 
 func (t *Transfer) post(tx *db.Tx, purpose, owner string, lines ...ledger.Line) error {
@@ -701,7 +705,8 @@ func (t *Transfer) post(tx *db.Tx, purpose, owner string, lines ...ledger.Line) 
 		Lines: lines})
 }
 
-// advance changes the state of a transfer, guarded by its version, and adds history and event.
+// advance changes the state of a transfer, and adds its history and event. It fails if the transfer has changed since
+// it was read.
 func (t *Transfer) advance(ctx context.Context, tx *db.Tx, to State, reason string) error {
 	from := t.State
 	t.State, t.Reason = to, reason

@@ -16,7 +16,7 @@ import (
 // SourceCharge is the source type of the journals of fees and interest; the source ID begins with chg_.
 const SourceCharge = "bank_charge"
 
-// charge is a fee of an account or interest on it, as a statement reports it.
+// charge is a fee of an account, or interest on it, that a statement reports.
 type charge struct {
 	of        *iso20022.Entry
 	account   string // account number
@@ -25,7 +25,7 @@ type charge struct {
 	entry     *entry
 }
 
-// newCharge returns the fee or interest that an entry reports. It returns nil for any other entry, and for the fee of
+// newCharge returns the fee or interest that an entry reports. It returns nil for any other entry, and for a fee of
 // one of our payments, which package bank posts.
 func newCharge(st *iso20022.Statement, e *iso20022.Entry) *charge {
 	t := e.Type
@@ -42,7 +42,8 @@ func newCharge(st *iso20022.Statement, e *iso20022.Entry) *charge {
 	return &charge{of: e, account: compact(st.Account), interest: t.IsInterest()}
 }
 
-// name identifies a charge on its account by its content. n distinguishes equal charges of one message, from 0.
+// name returns an identifier for a charge on its account, computed from its content. n, from 0, distinguishes equal
+// charges of one message.
 func (c *charge) name(n int) string {
 	e := c.of
 	digest := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %t %t %t %q %q %q %d", e.Booked.Format(time.DateOnly), e.Amount,
@@ -50,8 +51,8 @@ func (c *charge) name(n int) string {
 	return "charge " + hex.EncodeToString(digest[:])
 }
 
-// postCharges posts each charge, unless an earlier import of a statement posted it, and sets the subjects of their
-// entries.
+// postCharges posts each charge, unless an earlier import of a statement posted it, and sets the subjects of the
+// charges' entries.
 func postCharges(ctx context.Context, d *db.DB, charges []*charge) error {
 	equal := map[string]int{}
 	for _, c := range charges {
@@ -80,7 +81,7 @@ func (c *charge) post(tx *db.Tx, id string) error {
 	e, code, purpose := c.of, ledger.BankFee, "fee"
 	if c.interest {
 		code, purpose = ledger.InterestExpense, "interest"
-		if e.Credit != e.Reversal { // the bank paid it, or takes back what it paid
+		if e.Credit != e.Reversal { // the bank paid the interest, or takes back interest that it paid
 			code = ledger.InterestIncome
 		}
 	}

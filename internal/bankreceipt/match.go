@@ -21,7 +21,7 @@ import (
 	"github.com/stipend/stipend/internal/virtualaccount"
 )
 
-// match determines the owner of a credit and what it pays.
+// match determines the owner of a credit and the object that the credit pays.
 func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
 	t.Reason = ReasonUnknown
 	if t.file > 0 {
@@ -61,11 +61,11 @@ func (t *Transfer) match(ctx context.Context, tx *db.Tx) error {
 	return t.matchPurpose(ctx, tx, mentioned)
 }
 
-// ids matches the IDs that a payer may write, without the underscore, which banks remove.
+// ids matches the IDs that a payer may write. It omits the underscore, because banks remove it.
 var ids = regexp.MustCompile(`(com|inv|prl)[0-9a-hjkmnp-tv-z]{26}`)
 
 // mentionedIDs returns the IDs in the payer's text, whatever characters a bank or a person inserted. It tries every
-// position, since the text before an ID may end in the letters of a prefix.
+// position, because the text before an ID may end with the letters of an ID's prefix.
 func (t *Transfer) mentionedIDs() (found []string) {
 	text := letters(strings.Join(t.Lines, " "))
 	for i := range text {
@@ -78,7 +78,7 @@ func (t *Transfer) mentionedIDs() (found []string) {
 	return found
 }
 
-// letters returns the lower-case letters, without accents, and digits of a text.
+// letters returns the letters, in lower case and without accents, and the digits of a text.
 func letters(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -88,7 +88,7 @@ func letters(s string) string {
 	}, strings.ToLower(norm.NFKD.String(s)))
 }
 
-// matchOwner sets the owner if the mentioned IDs have exactly one.
+// matchOwner sets the owner if the mentioned IDs have exactly one owner.
 func (t *Transfer) matchOwner(ctx context.Context, tx *db.Tx, mentioned []string) error {
 	var owners []string
 	var companyID string
@@ -132,9 +132,9 @@ func (t *Transfer) matchOwner(ctx context.Context, tx *db.Tx, mentioned []string
 	return nil
 }
 
-// matchPurpose determines what a credit pays: the payroll that the payer mentioned or, if the payer mentioned
-// nothing, the one that waits for exactly this amount. Otherwise it determines the payer by name, and an invoice by
-// its ID or number or, if none is mentioned, by payer and exact amount.
+// matchPurpose determines the object that a credit pays: the payroll that the payer mentioned or, if the payer
+// mentioned no ID, the payroll that waits for exactly this amount. Otherwise it determines the payer by name, and an
+// invoice by its ID or number or, if none is mentioned, by payer and exact amount.
 func (t *Transfer) matchPurpose(ctx context.Context, tx *db.Tx, mentioned []string) error {
 	for _, id := range mentioned {
 		if !strings.HasPrefix(id, "prl_") {
@@ -213,9 +213,9 @@ func (t *Transfer) applyToInvoice(ctx context.Context, tx *db.Tx, v invoice.Invo
 	return err
 }
 
-// Assign credits a transfer in suspense, as staff decided, to a company or user, or to the owner of an open invoice,
-// a payer or a payroll; to is an ID, or [ledger.Operator] for the operator. The currency may differ from that of the
-// owner's funding account.
+// Assign credits a transfer in suspense to an owner, by a decision of staff. to is the ID of a company or user, or of
+// an open invoice, a payer or a payroll whose owner gets the credit, or [ledger.Operator]. The transfer's currency
+// may differ from the currency of the owner's funding account.
 func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	t, err := Get(ctx, tx, id)
 	if err != nil {
@@ -237,7 +237,7 @@ func Assign(ctx context.Context, tx *db.Tx, id, to string) (Transfer, error) {
 	return t, t.credit(ctx, tx)
 }
 
-// assignTo sets the owner of an ID and what the transfer pays.
+// assignTo sets the owner that an ID determines, and the object that the transfer pays.
 func (t *Transfer) assignTo(ctx context.Context, tx *db.Tx, to string) (err error) {
 	kind, _, _ := strings.Cut(to, "_")
 	switch kind {
@@ -280,8 +280,8 @@ func (t *Transfer) assignTo(ctx context.Context, tx *db.Tx, to string) (err erro
 	return err
 }
 
-// SendBack records that staff had the bank send a transfer in suspense back to its sender. When a statement shows it,
-// nothing more is booked.
+// SendBack records that the bank, at the request of staff, sent a transfer in suspense back to its sender. Nothing
+// more is booked when a statement shows the payment.
 func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	t, err := Get(ctx, tx, id)
 	if err != nil {
@@ -293,8 +293,8 @@ func SendBack(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	return t, t.reverse(ctx, tx, ReasonOperator)
 }
 
-// notifiedCompany returns the company that gets the events of an owner's transfers: the owner itself or the company
-// of the user. It returns an error if the ID is neither a company's nor a user's.
+// notifiedCompany returns the company that gets the events of an owner's transfers: the owner itself, or the company
+// of the user. It returns an error if the ID is neither the ID of a company nor of a user.
 func notifiedCompany(ctx context.Context, tx *db.Tx, id string) (company string, err error) {
 	switch {
 	case id == ledger.Operator:

@@ -29,22 +29,22 @@ type Statement struct {
 	entries []*entry
 }
 
-// StatementTotal is the sum of all entries on an account about one subject: a payment file (S0000012) or a transfer
-// (trf_…). Each entry about an unknown subject has its own total, with an empty Subject.
+// StatementTotal is the sum of all entries on an account that concern one subject: a payment file (S0000012) or a
+// transfer (trf_…). Each entry whose subject is unknown has a total of its own, with an empty Subject.
 type StatementTotal struct {
 	Subject string
 	Name    string // the bank's reference of the first entry
 	Amount  money.Amount
 }
 
-// entry is the share of a statement entry that is about one subject.
+// entry is the part of a statement entry that concerns one subject.
 type entry struct {
 	subject, name string
 	amount        money.Amount
 }
 
 // accountIDOf returns the dimension of ledger account 1020 for a bank account: the ID of the operator's account, or
-// the number if it has none.
+// the number of an account that has no ID.
 func accountIDOf(accounts []bank.Account, number string, a money.Asset) string {
 	number = compact(number)
 	for _, x := range accounts {
@@ -55,10 +55,10 @@ func accountIDOf(accounts []bank.Account, number string, a money.Asset) string {
 	return number
 }
 
-// pageMark is between the ID of a statement and the number of a page.
+// pageMark separates the ID of a statement from the number of a page.
 const pageMark = " page "
 
-// Page returns the number of the page that s is of a statement with several pages, or "".
+// Page returns the page number if s is a page of a statement with several pages, or "".
 func (s Statement) Page() string {
 	_, page, _ := strings.Cut(s.ID, pageMark)
 	return page
@@ -68,12 +68,12 @@ func (s Statement) Page() string {
 func newStatement(st *iso20022.Statement) *Statement {
 	s := &Statement{Number: compact(st.Account), Currency: money.Asset(st.Currency), ID: st.ID, Made: st.Created}
 	s.Sequence, _ = strconv.ParseInt(st.Sequence, 10, 64) // a sequence that is not a number is ignored
-	if st.Page > 0 {                                      // the pages of a statement have one ID
+	if st.Page > 0 {                                      // the pages of a statement share an ID
 		s.ID = fmt.Sprintf("%s%s%04d", st.ID, pageMark, st.Page)
 	}
 	var opens, closes bool
 	for i, b := range st.Balances {
-		if st.Page > 0 && b.Type == "ITBD" { // the balance between two pages
+		if st.Page > 0 && b.Type == "ITBD" { // balance between two pages
 			b.Type = map[bool]string{true: "OPBD", false: "CLBD"}[i == 0]
 		}
 		switch b.Type {
@@ -89,8 +89,8 @@ func newStatement(st *iso20022.Statement) *Statement {
 	if s.Balanced {
 		s.Currency = s.Closing.Asset()
 	}
-	// The opening balance is dated to the day before the statement; From is more exact. It is midnight at the bank, which
-	// may be on the day before in UTC: 13 hours later it is the same day in all zones from UTC-10 to UTC+13.
+	// The opening balance is dated to the day before the statement; From is more exact. From is midnight at the bank,
+	// which may be on the previous day in UTC: 13 hours later it is the same day in all zones from UTC-10 to UTC+13.
 	if !st.From.IsZero() {
 		s.Opens = day(st.From.UTC().Add(13 * time.Hour))
 	}
@@ -110,8 +110,8 @@ func day(t time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// addEntry adds the subjects of an entry: payment files, the credits that were extracted from it, or an unknown
-// subject. It returns the subject of what is not a credit, or nil.
+// addEntry adds the subjects of an entry: payment files, the credits that were extracted from the entry, or an
+// unknown subject. It returns the part of the entry that is neither, or nil.
 func (s *Statement) addEntry(e *iso20022.Entry, credits []item) *entry {
 	if s.Currency == "" {
 		s.Currency = e.Amount.Asset()
@@ -158,7 +158,7 @@ func (s *Statement) addEntry(e *iso20022.Entry, credits []item) *entry {
 	return add(subject, rest, e.Credit)
 }
 
-// storeStatements stores statements; each replaces an earlier version of itself.
+// storeStatements stores statements. Each replaces an earlier version of the same statement.
 func storeStatements(ctx context.Context, d *db.DB, all []*Statement) error {
 	for _, s := range all {
 		if s.Currency == "" {

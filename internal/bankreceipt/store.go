@@ -16,8 +16,8 @@ const columns = `transfer_id, bank_account, number, currency, amount, booked_on,
 	fingerprint, seen, state, reason, owner_id, company_id, payer_id, invoice_id, invoice_part, payroll_id, version,
 	created_at, subaccount, payment`
 
-// lastDigits returns the last four characters of an account number: enough to distinguish accounts, too little to
-// misuse.
+// lastDigits returns the last four characters of an account number, which suffice to distinguish accounts but not to
+// misuse them.
 func lastDigits(number string) string {
 	if len(number) <= 4 || strings.HasPrefix(number, "…") {
 		return number
@@ -41,7 +41,7 @@ func insert(ctx context.Context, tx *db.Tx, t Transfer, references []string) err
 }
 
 // lockAccount locks the credits of an account for the rest of the transaction, so that two transactions cannot both
-// find a credit missing and insert it. It updates the row with the empty name.
+// find that a credit is missing and insert it. It does so by updating the row with the empty name.
 func lockAccount(ctx context.Context, tx *db.Tx, account string) error {
 	_, err := tx.Exec(ctx, `INSERT INTO transfer_references (bank_account, name, transfer_id) VALUES ($1, '', '')
 		ON CONFLICT (bank_account, name) DO UPDATE SET transfer_id = excluded.transfer_id`, account)
@@ -65,8 +65,8 @@ func insertReferences(ctx context.Context, tx *db.Tx, t Transfer, references []s
 	return nil
 }
 
-// insertCharge stores the name of a charge with its ID. If an earlier transaction stored the name, it returns the ID of
-// that charge.
+// insertCharge stores the name of a charge with its ID. If an earlier transaction has stored the name, it returns the
+// ID stored then.
 func insertCharge(ctx context.Context, tx *db.Tx, account, name, id string) (stored string, isNew bool, err error) {
 	err = tx.QueryRow(ctx, `INSERT INTO transfer_references (bank_account, name, transfer_id) VALUES ($1, $2, $3)
 		ON CONFLICT (bank_account, name) DO UPDATE SET transfer_id = transfer_references.transfer_id
@@ -90,7 +90,7 @@ func scan(scan func(...any) error) (t Transfer, err error) {
 		return t, err
 	}
 	if t.accountID == "" {
-		t.accountID = t.BankAccount // a transfer without an account ID was stored under the account's number
+		t.accountID = t.BankAccount // transfers without an account ID are stored under the account's number
 	}
 	a := money.Asset(currency)
 	t.Amount, t.invoiceAmount, t.State, t.CreatedAt = money.New(a, amount), money.New(a, part), State(state),
@@ -112,7 +112,7 @@ func Get(ctx context.Context, tx *db.Tx, id string) (Transfer, error) {
 	return t, err
 }
 
-// byReferences returns the credit that has one of these references, or the zero Transfer.
+// byReferences returns the credit that has one of the given references, or the zero Transfer.
 func byReferences(ctx context.Context, tx *db.Tx, account string, references []string) (Transfer, error) {
 	for in, args := range db.BindList(tx, references, 2) {
 		found, err := selectTransfers(ctx, tx,
@@ -131,14 +131,14 @@ func byFingerprint(ctx context.Context, tx *db.Tx, account, fingerprint string) 
 		fingerprint)
 }
 
-// byAmount returns the latest credits of an amount on an account that were not returned.
+// byAmount returns the latest credits of an amount on an account that are not returned, newest first.
 func byAmount(ctx context.Context, tx *db.Tx, account string, x money.Amount) ([]Transfer, error) {
 	return selectTransfers(ctx, tx, `bank_account = $1 AND currency = $2 AND amount = $3 AND state <> 'returned'
 		ORDER BY created_at DESC, transfer_id DESC LIMIT 100`, account, string(x.Asset()), x.Units())
 }
 
 // byAmountAndDate returns the credits of an amount on an account that were booked between two days, in the order of
-// their import.
+// import.
 func byAmountAndDate(ctx context.Context, tx *db.Tx, account string, x money.Amount, from, to string) ([]Transfer,
 	error,
 ) {
@@ -156,17 +156,17 @@ func List(ctx context.Context, tx *db.Tx, all bool, limit int) ([]Transfer, erro
 	return selectTransfers(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id LIMIT $1", int64(limit))
 }
 
-// InSuspense returns all transfers that match nothing, oldest first.
+// InSuspense returns all transfers in suspense, oldest first.
 func InSuspense(ctx context.Context, tx *db.Tx) ([]Transfer, error) {
 	return selectTransfers(ctx, tx, "state = 'suspense' ORDER BY created_at, transfer_id")
 }
 
-// returnedPartsOf returns the parts of a payment that came back.
+// returnedPartsOf returns the parts of a payment that came back, oldest first.
 func returnedPartsOf(ctx context.Context, tx *db.Tx, payment string) ([]Transfer, error) {
 	return selectTransfers(ctx, tx, "payment = $1 ORDER BY created_at, transfer_id", payment)
 }
 
-// payments returns the references of the payments with returned parts, by ID of the part's transfer.
+// payments returns the references of the payments with returned parts, by the transfer ID of the part.
 func payments(ctx context.Context, tx *db.Tx) (map[string]string, error) {
 	all, err := selectTransfers(ctx, tx, "payment <> '' ORDER BY transfer_id")
 	of := make(map[string]string, len(all))
@@ -182,7 +182,7 @@ func setSeen(ctx context.Context, tx *db.Tx, t Transfer, seen string) error {
 }
 
 // update stores the mutable fields of a transfer as its next version. It returns db.ErrConflict if the version or
-// state changed.
+// state has changed.
 func update(ctx context.Context, tx *db.Tx, t *Transfer, from State) error {
 	n, err := tx.Exec(ctx, `UPDATE transfers SET state = $1, reason = $2, owner_id = $3, payer_id = $4, invoice_id = $5,
 			invoice_part = $6, payroll_id = $7, company_id = $8, version = version + 1, updated_at = $9
@@ -243,8 +243,8 @@ func Statements(ctx context.Context, tx *db.Tx) ([]Statement, error) {
 	})
 }
 
-// ReadThrough returns the day on which the newest statement of an account closes, such as 2026-03-02, or "" if none was
-// read.
+// ReadThrough returns the closing day of the newest statement that was read for an account, such as 2026-03-02, or
+// "".
 func ReadThrough(ctx context.Context, tx *db.Tx, number string, currency money.Asset) (day string, err error) {
 	err = tx.QueryRow(ctx, `SELECT COALESCE(MAX(closes_on), '') FROM bank_statements WHERE number = $1 AND currency = $2`,
 		compact(number), string(currency)).Scan(&day)

@@ -7,8 +7,8 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Search returns transfers, newest first, for staff: those of an amount, or else those with an ID, a bank's reference
-// or an account, or with a text in the payer's name or message.
+// Search returns transfers, newest first, for staff. If amount has an asset, it returns transfers of that amount;
+// otherwise, transfers whose ID, bank's reference or account is text, or whose payer's name or message contains text.
 func Search(ctx context.Context, tx *db.Tx, text string, amount money.Amount, limit int) ([]Transfer, error) {
 	if amount.Asset() != "" {
 		return selectTransfers(ctx, tx, "currency = $1 AND amount = $2 ORDER BY created_at DESC, transfer_id LIMIT $3",

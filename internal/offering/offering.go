@@ -1,9 +1,10 @@
-// Package offering has the switch of each asset: whether the operator offers it, accepts nothing new in it, or has
+// Package offering has a switch for each asset: the operator offers the asset, accepts nothing new in it, or has
 // stopped it.
 //
-// An asset is offered unless staff has switched it. While nothing new is accepted, no payroll is funded in it and no
-// claim accepts it; what exists is completed, and companies can add destinations and withdraw what they have. While it
-// is stopped, no payout in it is sent either, also none of a withdrawal. Received money is always recorded.
+// An asset is offered unless staff have switched it. While nothing new is accepted, no payroll is funded in the asset
+// and no claim accepts it; existing payrolls and claims are completed, and companies can add destinations and
+// withdraw their money. While the asset is stopped, no payout in it is sent either, including payouts of withdrawals.
+// Received money is always recorded.
 package offering
 
 import (
@@ -14,21 +15,21 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// State is the switch of an asset.
+// State is the state of an asset's switch.
 type State string
 
 // The states of an asset.
 const (
 	Offered State = "offered"
-	StopNew State = "stop_new" // no new payrolls or claims; what exists is completed
+	StopNew State = "stop_new" // no new payrolls or claims; existing ones are completed
 	StopAll State = "stop_all" // no new payrolls or claims, and no payout is sent
 )
 
 // States lists all states.
 var States = []State{Offered, StopNew, StopAll}
 
-// ErrStopped is returned for something new in an asset that is not offered. It has the code of a missing price, because
-// clients do the same about both: try later, or use another currency.
+// ErrStopped is returned for a new object in an asset that is not offered. It has the error code of a missing price,
+// because clients react to both in the same way: they try again later or use another currency.
 var ErrStopped = apierr.New(apierr.Unavailable, "rate_unavailable",
 	"The operator accepts nothing new in this currency at the moment. Use another currency, or try later.")
 
@@ -44,7 +45,7 @@ func Of(ctx context.Context, tx *db.Tx, a money.Asset) (State, error) {
 	return s, err
 }
 
-// Check returns ErrStopped, with the currency, if something new in an asset cannot be created.
+// Check returns ErrStopped, with the currency, if no new objects in an asset may be created.
 func Check(ctx context.Context, tx *db.Tx, a money.Asset) error {
 	switch s, err := Of(ctx, tx, a); {
 	case err != nil:
@@ -55,7 +56,7 @@ func Check(ctx context.Context, tx *db.Tx, a money.Asset) error {
 	return nil
 }
 
-// Stopped returns the assets in which no payout is sent.
+// Stopped returns the assets in which no payouts are sent.
 func Stopped(ctx context.Context, tx *db.Tx) (map[money.Asset]bool, error) {
 	all, err := All(ctx, tx)
 	stopped := map[money.Asset]bool{}
@@ -67,13 +68,13 @@ func Stopped(ctx context.Context, tx *db.Tx) (map[money.Asset]bool, error) {
 	return stopped, err
 }
 
-// Set changes the state of an asset. The caller resumes payouts that waited.
+// Set changes the state of an asset. The caller must resume payouts that waited.
 func Set(ctx context.Context, tx *db.Tx, a money.Asset, s State) error {
 	return db.SetSetting(ctx, tx, prefix+string(a), string(s))
 }
 
-// Change changes the state of an asset that was switched, and reports false if it is not from. The caller resumes
-// payouts that waited.
+// Change changes the state of an asset that was switched before. It returns false if the present state is not from.
+// The caller must resume payouts that waited.
 func Change(ctx context.Context, tx *db.Tx, a money.Asset, from, to State) (bool, error) {
 	return db.ChangeSetting(ctx, tx, prefix+string(a), string(from), string(to))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// prefix begins the settings with the states of assets.
+// prefix is the prefix of the settings that store the states of assets.
 const prefix = "asset."
 
 var switches = db.NewLoader(func(tx *db.Tx, assets []money.Asset, found func(money.Asset, State)) (
@@ -30,7 +30,7 @@ var switches = db.NewLoader(func(tx *db.Tx, assets []money.Asset, found func(mon
 	return all
 })
 
-// All returns the states of the assets that were ever switched.
+// All returns the states of the assets that were switched at least once.
 func All(ctx context.Context, tx *db.Tx) (map[money.Asset]State, error) {
 	states := map[money.Asset]State{}
 	rows, err := tx.Query(ctx, "SELECT key, value FROM settings WHERE key LIKE $1", prefix+"%")

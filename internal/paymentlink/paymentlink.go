@@ -1,15 +1,16 @@
-// Package paymentlink creates claims from reusable links. Anyone with a link opens it and pays; each opening creates
-// one claim (package claim), with the link's fixed amount or one that the payer chooses.
+// Package paymentlink creates claims from reusable links. Anyone who has a link can open it and pay. Each opening
+// creates one claim (package claim), with the link's fixed amount or an amount that the payer chooses.
 //
 // Invariants:
 //
-//   - An opening has a key. The same key and amount return the same claim, so a form that is sent twice creates one.
-//   - A link with a limit reserves a place for each open claim. Paid and reserved places together never exceed the
-//     limit when a claim is created. A claim that is not paid within [HoldFor] releases its place soon after.
-//   - Late money for a claim of a link is never accepted automatically, because the place may be taken. If the merchant
-//     accepts it, it counts, beyond the limit if need be.
+//   - An opening has a key. The same key and amount return the same claim, so a form that is sent twice creates one
+//     claim.
+//   - A link with a limit reserves a place for each open claim. When a claim is created, paid and reserved places
+//     together never exceed the limit. A claim that is not paid within [HoldFor] releases its place soon after.
+//   - Late money for a claim of a link is never accepted automatically, because the place may be taken. If the
+//     merchant accepts it, it counts even beyond the limit.
 //
-// The package owns payment_links and payment_link_claims. It never changes claims, except that it creates them.
+// The package owns the tables payment_links and payment_link_claims. It creates claims but never changes them.
 package paymentlink
 
 import (
@@ -42,10 +43,10 @@ const (
 	maxPayments    = 1_000_000
 	maxKey         = 64
 
-	// HoldFor is the time in which a payer can pay after opening a link.
+	// HoldFor is the time within which a payer can pay after opening a link.
 	HoldFor = 30 * time.Minute
 
-	// releaseAfter is the time after that in which a payment that was seen in time may still be counted.
+	// releaseAfter is the time after the end of HoldFor in which a payment that was seen in time may still be counted.
 	releaseAfter = 5 * time.Minute
 )
 
@@ -70,28 +71,28 @@ type Link struct {
 	Min, Max           money.Amount   // bounds of the payer's amount; zero for none
 	Suggested          []money.Amount // amounts to choose from
 	MaxPayments        int64          // number of payments after which the link ends; 0 for no limit
-	Paid, Reserved     int64          // paid claims, and open ones
+	Paid, Reserved     int64          // numbers of paid claims and of open claims
 	EndsAt             time.Time      // zero for no end
 	Active             bool
 	Metadata           map[string]string // copied to each claim
-	RedirectURL        string            // where the checkout leads after the payment; "" for none
+	RedirectURL        string            // where the checkout redirects after the payment; "" for none
 	Version            int64
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 }
 
-// Full reports whether all payments of the link are taken or in progress.
+// Full reports whether all places of the link are paid or reserved.
 func (l *Link) Full() bool { return l.MaxPayments > 0 && l.Paid+l.Reserved >= l.MaxPayments }
 
-// Open reports whether the link takes payments.
+// Open reports whether the link accepts payments.
 func (l *Link) Open(now time.Time) bool {
 	return l.Active && (l.EndsAt.IsZero() || now.Before(l.EndsAt)) && (l.MaxPayments == 0 || l.Paid < l.MaxPayments)
 }
 
-// Params is a request for a link. Amounts are decimal texts, "" for none.
+// Params is a request for a link. Amounts are decimal texts; "" for none.
 type Params struct {
 	CompanyID, Title, Description, Currency string
-	Funding                                 string // as claim.CreateParams.Funding
+	Funding                                 string // like claim.CreateParams.Funding
 	Amount, Min, Max                        string
 	Suggested                               []string
 	MaxPayments                             int64
@@ -100,7 +101,7 @@ type Params struct {
 	RedirectURL                             string
 }
 
-// Change has what a request changes. A nil member does not change.
+// Change has the changes of a request. Nil members stay unchanged.
 type Change struct {
 	Title, Description *string
 	Active             *bool
@@ -115,7 +116,7 @@ type Service struct {
 	baseURL string // URL of the pages, without the path
 }
 
-// New returns a Service. It returns an error if the claims are missing.
+// New returns a Service. It returns an error if claims is nil.
 func New(claims *claim.Service, baseURL string) (*Service, error) {
 	if claims == nil {
 		return nil, errors.New("paymentlink: the claims are required")
@@ -187,7 +188,7 @@ func (s *Service) plan(p Params, settings claim.Settings, now time.Time) (Link, 
 		if err == nil && a.Sign() <= 0 {
 			err = money.ErrNotPositive
 		}
-		_ = list.AddErr(err, pointer) // every error of money is one of the request
+		_ = list.AddErr(err, pointer) // every error of package money is a problem of the request
 		return a
 	}
 	l.Amount, l.Min, l.Max = amount(p.Amount, "/amount"), amount(p.Min, "/min_amount"), amount(p.Max, "/max_amount")
@@ -231,7 +232,7 @@ func checkLimits(list *apierr.List, l Link, now time.Time) {
 	}
 }
 
-// outside reports whether an amount that the payer chose is out of bounds.
+// outside reports whether an amount that the payer chose is outside of the link's bounds.
 func (l *Link) outside(a money.Amount) bool {
 	return l.Min.Sign() > 0 && a.Cmp(l.Min) < 0 || l.Max.Sign() > 0 && a.Cmp(l.Max) > 0
 }
@@ -245,7 +246,7 @@ func (s *Service) Get(ctx context.Context, tx *db.Tx, by identity.Principal, com
 	return find(ctx, tx, id, linkID)
 }
 
-// Filter selects and pages payment links of a company, newest first.
+// Filter selects payment links of a company and a page of them, newest first.
 type Filter struct {
 	Metadata map[string]string
 	Page     db.Page
@@ -261,7 +262,7 @@ func (s *Service) List(ctx context.Context, tx *db.Tx, by identity.Principal, co
 	return list(ctx, tx, id, f)
 }
 
-// Change changes a link. Claims that are open keep their terms and places.
+// Change changes a link. Open claims keep their terms and places.
 func (s *Service) Change(ctx context.Context, tx *db.Tx, by identity.Principal, companyID, linkID string,
 	change Change) (Link, error) {
 	settings, company, err := merchant(ctx, tx, by, companyID)
@@ -316,7 +317,7 @@ func (s *Service) Change(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return l, webhook.Emit(tx, webhook.PaymentLinkUpdated.Event(l.CompanyID, l.ID, l.Version, s.data(l)))
 }
 
-// Public is what anyone with a link sees.
+// Public is the view of a link for anyone who has it.
 type Public struct {
 	Link
 	Merchant string
@@ -341,12 +342,12 @@ func (s *Service) Public(ctx context.Context, tx *db.Tx, linkID string) (Public,
 
 // OpenParams is a payer's request to pay.
 type OpenParams struct {
-	Key    string // of the opening; the same key and amount return the same claim
-	Amount string // decimal text, if the payer chooses the amount
-	Email  string // for the receipt; "" for none
+	Key    string // key of the opening; the same key and amount return the same claim
+	Amount string // decimal text; used if the payer chooses the amount
+	Email  string // email address for the receipt; "" for none
 }
 
-// Claim returns the claim of an opening, and creates it the first time.
+// Claim returns the claim of an opening. It creates the claim at the first call.
 func (s *Service) Claim(ctx context.Context, tx *db.Tx, linkID string, p OpenParams) (claim.Claim, error) {
 	shown, err := findAny(ctx, tx, linkID)
 	if err != nil {
@@ -395,7 +396,7 @@ func (s *Service) Claim(ctx context.Context, tx *db.Tx, linkID string, p OpenPar
 	return c, nil
 }
 
-// ClaimAt returns the claim of a link that is paid at an address, with its checksum, on an EVM network, or "".
+// ClaimAt returns the ID of the link's claim that is paid at an address (with its checksum) on an EVM network, or "".
 func (s *Service) ClaimAt(ctx context.Context, tx *db.Tx, linkID, address string) (string, error) {
 	l, err := findAny(ctx, tx, linkID)
 	if err != nil {
@@ -420,27 +421,27 @@ func (p OpenParams) digest(l Link) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// chosen checks an amount that the payer chose.
+// chosen checks an amount that the payer chose, and returns it as a decimal text.
 func (l *Link) chosen(text string) (string, error) {
 	var list apierr.List
 	a, err := money.Parse(l.Currency, text)
 	if err == nil && a.Sign() <= 0 {
 		err = money.ErrNotPositive
 	}
-	_ = list.AddErr(err, "/amount") // every error of money is one of the request
+	_ = list.AddErr(err, "/amount") // every error of package money is a problem of the request
 	if err == nil && l.outside(a) {
 		list.Add("invalid_parameter", "/amount", "The amount is not between the minimum and the maximum.")
 	}
 	return a.String(), list.Err()
 }
 
-// ClaimChanged handles claim.JobLinked: it counts the claim as paid, keeps its place, or releases it.
+// ClaimChanged handles claim.JobLinked: it counts the claim as paid, keeps the claim's place, or releases it.
 func (s *Service) ClaimChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var named claim.Linked
 	if err := j.Decode(&named); err != nil {
 		return err
 	}
-	// The claim is read after the lock, so that the last of its jobs sees the last state.
+	// The claim is read after the lock, so that the last of its jobs sees the final state.
 	l, err := lock(ctx, tx, j.CompanyID, named.LinkID)
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -455,7 +456,7 @@ func (s *Service) ClaimChanged(ctx context.Context, tx *db.Tx, j job.Job) error 
 	return move(ctx, tx, l, d.ID, placeOf(&d.Claim, tx.Now()))
 }
 
-// place is what a claim takes of its link's limit.
+// place is the state of a claim's place in the limit of its link.
 type place string
 
 const (
@@ -464,7 +465,7 @@ const (
 	released place = "released"
 )
 
-// placeOf returns the place of a claim. A paid claim keeps its place if it is refunded.
+// placeOf returns the state of a claim's place. A paid claim keeps its place if it is refunded.
 func placeOf(c *claim.Claim, now time.Time) place {
 	switch c.State {
 	case claim.Paid:

@@ -76,12 +76,13 @@ func find(ctx context.Context, tx *db.Tx, companyID, linkID string) (Link, error
 		linkID))
 }
 
-// findAny reads a link of any company, for a payer, who knows only its ID.
+// findAny reads a link of any company, for a payer who knows only the link's ID.
 func findAny(ctx context.Context, tx *db.Tx, linkID string) (Link, error) {
 	return one(tx.QueryRow(ctx, "SELECT "+columns+" FROM payment_links WHERE link_id = $1", linkID))
 }
 
-// lock reads a link like find, and makes other openings and changes of it wait until this transaction ends.
+// lock reads a link like find, and makes other transactions that open or change the link wait until this transaction
+// ends.
 func lock(ctx context.Context, tx *db.Tx, companyID, linkID string) (Link, error) {
 	return one(tx.QueryRow(ctx, "UPDATE payment_links SET version = version WHERE company_id = $1 AND link_id = $2 "+
 		"RETURNING "+columns, companyID, linkID))
@@ -94,7 +95,7 @@ func list(ctx context.Context, tx *db.Tx, companyID string, f Filter) ([]Link, i
 	return db.ReadPage(ctx, tx, l, func(r *db.Rows) (Link, error) { return scan(r.Scan) })
 }
 
-// update writes what a merchant can change.
+// update stores the fields that a merchant can change. It fails if the link has changed since it was read.
 func update(ctx context.Context, tx *db.Tx, l *Link) error {
 	err := tx.ExecOne(ctx, `UPDATE payment_links SET title = $1, description = $2, active = $3, max_payments = $4,
 		ends_at = $5, redirect_url = $6, updated_at = $7, version = version + 1
@@ -105,7 +106,7 @@ func update(ctx context.Context, tx *db.Tx, l *Link) error {
 	return err
 }
 
-// opened returns the claim of an opening, or "".
+// opened returns the ID of the claim of an opening, or "".
 func opened(ctx context.Context, tx *db.Tx, l Link, digest string) (claimID string, err error) {
 	err = tx.QueryRow(ctx, `SELECT claim_id FROM payment_link_claims WHERE company_id = $1 AND link_id = $2
 		AND opening = $3`, l.CompanyID, l.ID, digest).Scan(&claimID)
@@ -125,7 +126,7 @@ func madeBy(ctx context.Context, tx *db.Tx, l Link, claimID string) (id string, 
 	return id, err
 }
 
-// reserve takes a place for a new claim. It fails if there is none.
+// reserve reserves a place for a new claim. It fails if no place is left.
 func reserve(ctx context.Context, tx *db.Tx, l Link, claimID, digest string) error {
 	if err := tx.ExecOne(ctx, `UPDATE payment_links SET reserved = reserved + 1 WHERE company_id = $1 AND link_id = $2
 		AND active AND (max_payments = 0 OR paid + reserved < max_payments)`, l.CompanyID, l.ID); err != nil {
@@ -136,7 +137,7 @@ func reserve(ctx context.Context, tx *db.Tx, l Link, claimID, digest string) err
 	return err
 }
 
-// move changes the place of a claim, and the counts of its link by the difference.
+// move changes the state of a claim's place, and the counts of its link accordingly.
 func move(ctx context.Context, tx *db.Tx, l Link, claimID string, to place) error {
 	var from string
 	err := tx.QueryRow(ctx, `SELECT place FROM payment_link_claims WHERE company_id = $1 AND link_id = $2

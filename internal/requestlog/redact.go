@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// redacted replaces redacted values.
+// redacted is the text that replaces redacted values.
 const redacted = "…"
 
 // The limits of a redacted body.
@@ -19,8 +19,8 @@ const (
 	maxItems = 5       // maximum number of items of a list
 )
 
-// visibleFields are the names of fields with stored values, if the value matches wordPattern: amounts, states, kinds
-// and counts. All other values are redacted: names, addresses, destinations, documents, secrets and free text.
+// visibleFields are the names of fields whose values are stored if they match wordPattern: amounts, states, kinds and
+// counts. All other values are redacted: names, addresses, destinations, documents, secrets and free text.
 var visibleFields = names(`
 	amount amount_due amount_fiat available balance claims denomination_amount due_amount fees funded_amount
 	funding_amount paid rate received_amount refundable_amount refunded_amount reserved seen_amount subtotal tax
@@ -36,7 +36,7 @@ var visibleFields = names(`
 	updated due_date issue_date expires_at first_seen observed_at sent_at valid_from valid_to now request_id scope
 	scopes`)
 
-// errorTexts are the fields of error responses whose text the service writes. They contain no submitted values.
+// errorTexts are the fields of error responses whose text comes from the service and contains no submitted values.
 var errorTexts = names(`detail title message pointer error_description`)
 
 func names(text string) map[string]bool {
@@ -48,7 +48,7 @@ func names(text string) map[string]bool {
 }
 
 var (
-	// idPattern matches IDs of the service, which are not personal.
+	// idPattern matches IDs of the service, which are not personal data.
 	idPattern = regexp.MustCompile(`^[a-z]{3}_[0-9a-hjkmnp-tv-z]{26}$`)
 	// wordPattern matches values of enumerations, amounts, times, and short lists of them.
 	wordPattern = regexp.MustCompile(`^[A-Za-z0-9_.:/*, +-]{1,64}$`)
@@ -62,7 +62,7 @@ var (
 func isID(text string) bool { return len(text) == 30 && idPattern.MatchString(text) }
 
 // redact returns a JSON body without values that may be secret or personal, and with long bodies and lists truncated.
-// Fields keep their order. isError reports whether the body is an error response, with texts of the service.
+// Fields keep their order. isError states that the body is an error response, whose texts come from the service.
 func redact(body []byte, isError bool) string {
 	if len(body) == 0 {
 		return ""
@@ -86,8 +86,8 @@ type redactor struct {
 	isError bool
 }
 
-// value copies the next JSON value, which is that of the field name. It reports false if the value was truncated or
-// is invalid.
+// value copies the next JSON value, which is the value of the field name. It returns false if the value was truncated
+// or is invalid.
 func (p *redactor) value(name string) bool {
 	if len(p.text) > maxText {
 		return false
@@ -161,7 +161,7 @@ func (p *redactor) object() bool {
 }
 
 func (p *redactor) list(name string) bool {
-	_, _ = p.from.ReadToken() // PeekKind returned it
+	_, _ = p.from.ReadToken() // cannot fail, because PeekKind has returned this token
 	p.text = append(p.text, '[')
 	n := 0
 	for ; p.from.PeekKind() != ']'; n++ {
@@ -195,8 +195,8 @@ func (p *redactor) quote(text string) {
 	p.text = quoted
 }
 
-// redactURL returns the path and query of a URL without values that may be personal. It keeps the literal parts of the
-// route, IDs, and query parameters that redact would keep.
+// redactURL returns the path and query of a URL without values that may be personal. It keeps the literal parts of
+// the route, IDs, and query parameters whose values redact would keep.
 func redactURL(route, sent string) string {
 	path, query, _ := strings.Cut(sent, "?")
 	want := strings.Split(route, "/")
@@ -224,7 +224,8 @@ func redactURL(route, sent string) string {
 	return out
 }
 
-// maskKey returns the ends of an idempotency key. The whole key may contain personal data.
+// maskKey returns the first and last characters of an idempotency key, because the whole key may contain personal
+// data.
 func maskKey(key string) string {
 	switch {
 	case key == "":

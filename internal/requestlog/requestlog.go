@@ -1,9 +1,9 @@
-// Package requestlog stores the requests of a company's programs, so that its developers can see them: the operation,
-// the result, the duration, and the bodies without secrets and personal data.
+// Package requestlog stores the requests of a company's API clients, so that the company's developers can see them:
+// the operation, the result, the duration, and the bodies without secrets and personal data.
 //
-// It does not delay requests: Add buffers an entry in memory, and Run writes the entries of about a second in few
-// statements. Memory and the number of entries per company and second are limited, so entries may be missing under high
-// load. No other function may depend on this log.
+// The log does not delay requests: Add buffers an entry in memory, and about once a second Run writes the buffered
+// entries with few statements. Memory and the number of entries per company and second are limited, so entries may be
+// missing under high load. No other function may depend on this log.
 package requestlog
 
 import (
@@ -22,17 +22,17 @@ const Life = 30 * 24 * time.Hour
 // The limits of buffered entries between two writes. maxReads and maxOthers apply to each company.
 const (
 	flushInterval = time.Second
-	maxReads      = 5        // successful requests that only read, so that polling does not fill the disk
-	maxOthers     = 500      // other requests: ten times the rate limit of a credential
+	maxReads      = 5        // successful requests that only read; limited so that polling does not fill the disk
+	maxOthers     = 500      // other requests; ten times the rate limit of a credential
 	maxQueued     = 4096     // entries in memory, of all companies
-	maxBytes      = 8 << 20  // bytes of bodies in memory; above it, entries are stored without bodies
+	maxBytes      = 8 << 20  // bytes of bodies in memory; above this, entries are stored without bodies
 	maxBody       = 16 << 10 // bytes of a body that Truncate does not shorten
-	prefixSize    = 4 << 10  // bytes of a longer body that it keeps
+	prefixSize    = 4 << 10  // bytes of a longer body that Truncate keeps
 )
 
 // Entry is a request with its response.
 type Entry struct {
-	At                            time.Time // by the clock of New
+	At                            time.Time // time by the clock that was given to New
 	CompanyID, AppID, Credential  string
 	RequestID, Method, Route, URL string // URL is path and query as sent
 	Status                        int
@@ -40,10 +40,10 @@ type Entry struct {
 	Took                          time.Duration
 	IdempotencyKey                string
 	Replayed                      bool
-	// Reads reports whether the operation changes nothing.
+	// Reads reports whether the operation only reads.
 	Reads bool
 	// Body and Answer are JSON, as returned by Truncate, or nil. The log does not change them, and releases them once
-	// written.
+	// they are written.
 	Body, Answer []byte
 }
 
@@ -55,7 +55,7 @@ type Log struct {
 
 	mu      sync.Mutex
 	queue   []Entry
-	bytes   int // bytes of bodies
+	bytes   int // bytes of the bodies in queue
 	counts  map[string]*count
 	dropped int
 }
@@ -98,8 +98,8 @@ func (l *Log) Add(e Entry) {
 	l.queue = append(l.queue, e)
 }
 
-// Truncate returns a body to store in an Entry: the body itself, or a copy of the beginning of a large one, so that
-// the Entry does not keep a large body in memory.
+// Truncate returns a body to store in an Entry: the body itself or, for a large body, a copy of its beginning, so
+// that the Entry does not keep the large body in memory.
 func Truncate(body []byte) []byte {
 	if len(body) > maxBody {
 		return bytes.Clone(body[:prefixSize])
@@ -107,7 +107,7 @@ func Truncate(body []byte) []byte {
 	return body
 }
 
-// Run writes the buffered entries about once a second until ctx ends, and then the remaining ones.
+// Run writes the buffered entries about once a second until ctx ends, and then writes the remaining entries.
 func (l *Log) Run(ctx context.Context) {
 	tick := time.NewTicker(flushInterval)
 	defer tick.Stop()

@@ -23,7 +23,7 @@ var columns = []string{
 	"idempotency_key", "replayed", "body", "answer",
 }
 
-// insert writes entries. It converts their ages to transaction time, which a sandbox can change.
+// insert writes entries. It converts their ages to times by the transaction's clock, which a sandbox can change.
 func insert(ctx context.Context, tx *db.Tx, lines []line) error {
 	rows := make([][]any, len(lines))
 	for i, l := range lines {
@@ -39,7 +39,7 @@ func insert(ctx context.Context, tx *db.Tx, lines []line) error {
 
 // Request is a stored entry. Redacted parts of Path, Body and Answer are replaced by "…".
 type Request struct {
-	Ref                            string // argument of Get
+	Ref                            string // argument for Get
 	At                             time.Time
 	RequestID, Method, Route, Path string
 	Status                         int
@@ -55,15 +55,15 @@ type Filter struct {
 	Outcome string
 	// AppID, Route and RequestID must match exactly; "" selects all.
 	AppID, Route, RequestID string
-	// To excludes entries after it, unless it is zero.
+	// To excludes entries after this time, unless it is zero.
 	To time.Time
-	// After selects entries after the one with this Ref.
+	// After selects the entries that follow the entry with this Ref.
 	After string
 	Limit int
 }
 
-// Outcomes of a request: it succeeded, was refused with a 4xx status, failed with a 5xx status, or received the stored
-// response to an earlier request.
+// Outcomes of a request: it succeeded, was refused with a 4xx status, failed with a 5xx status, or got the stored
+// response of an earlier request.
 const (
 	Succeeded = "succeeded"
 	Refused   = "refused"
@@ -98,8 +98,8 @@ func (c *condition) and(text string, values ...any) {
 	c.text += " AND " + text
 }
 
-// List returns entries of a company, newest first. next is the Ref to continue after, or "" at the end. Because a
-// filter scans at most maxScanned entries, List may return fewer entries than f.Limit, or none, before the end.
+// List returns entries of a company, newest first. next is the Ref after which to continue, or "" at the end. Because
+// a filter scans at most maxScanned entries, List may return fewer entries than f.Limit, or none, before the end.
 func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Request, next string, err error) {
 	c := condition{"company_id = $1", []any{companyID}}
 	c.and("at > ?", oldest(tx))
@@ -185,7 +185,7 @@ func scan(row interface{ Scan(...any) error }) (r Request, err error) {
 	return r, err
 }
 
-// oldest returns the time, in microseconds, before which entries are expired.
+// oldest returns the time, in microseconds, before which entries have expired.
 func oldest(tx *db.Tx) int64 { return db.Micros(tx.Now().Add(-Life)) }
 
 // ref returns the Ref of an entry from its time and ID.
@@ -230,7 +230,7 @@ func Prune(ctx context.Context, d *db.DB) error {
 			return err
 		}
 		if deleted <= pruneSize {
-			company += "\x01" // the next one
+			company += "\x01" // the next company
 		}
 	}
 }

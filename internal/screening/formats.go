@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// addName adds a name to an entry. The first one is its Name.
+// addName adds a name to an entry. The first name becomes the entry's Name.
 func (e *Entry) addName(words ...string) {
 	name := strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 	if name == "" {
@@ -109,7 +109,7 @@ func (l *List) readUK(dec *xml.Decoder) error {
 			}
 			out := Entry{ID: "UK " + strings.TrimSpace(in.ID), Programs: []string{strings.TrimSpace(in.Regime)},
 				Person: strings.EqualFold(strings.TrimSpace(in.Kind), "Individual")}
-			// The primary name comes first, wherever it is in the file.
+			// The primary name comes first, regardless of its position in the file.
 			slices.SortStableFunc(in.Names, func(a, b ukName) int { return cmp.Compare(rankUK(a.Type), rankUK(b.Type)) })
 			for _, n := range in.Names {
 				if !strings.Contains(strings.ToLower(n.Strength), "low") {
@@ -125,7 +125,8 @@ func (l *List) readUK(dec *xml.Decoder) error {
 	})
 }
 
-// rankUK orders the names of an entry of the UK list: the primary name, its variations, and aliases.
+// rankUK returns the order of a name within an entry of the UK list: the primary name first, then its variations,
+// then aliases.
 func rankUK(kind string) int {
 	switch strings.ToLower(strings.TrimSpace(kind)) {
 	case "primary name":
@@ -158,7 +159,7 @@ type secoTarget struct {
 	} `xml:"modification"`
 }
 
-// removed reports whether the newest change of the target took it off the list.
+// removed reports whether the newest change of the target removed it from the list.
 func (t secoTarget) removed() bool {
 	newest, removed := "", false
 	for _, c := range t.Changes {
@@ -193,7 +194,7 @@ type secoPart struct {
 	} `xml:"spelling-variant"`
 }
 
-// spellings returns the name, and for each language and script of its variants the name in them.
+// spellings returns the name, and the name in each language and script of its variants.
 func (n secoName) spellings() [][]string {
 	slices.SortStableFunc(n.Parts, func(a, b secoPart) int { return cmp.Compare(a.Order, b.Order) })
 	var kinds []string
@@ -221,8 +222,8 @@ func (n secoName) spellings() [][]string {
 	return all
 }
 
-// readSECO reads the Swiss list of the State Secretariat for Economic Affairs. Targets that were taken off the list
-// remain in the file, and are left out.
+// readSECO reads the Swiss list of the State Secretariat for Economic Affairs. It skips targets that were removed
+// from the list but remain in the file.
 func (l *List) readSECO(dec *xml.Decoder, root xml.StartElement) (err error) {
 	l.Name = "SECO"
 	if l.Published, err = dateOf(root, "date"); err != nil {
@@ -267,7 +268,7 @@ func (l *List) readSECO(dec *xml.Decoder, root xml.StartElement) (err error) {
 	})
 }
 
-// addNames adds the names of a subject: the primary name of the main identity first.
+// addNames adds the names of a subject, the primary name of the main identity first.
 func (e *Entry) addNames(s *secoSubject) {
 	if s == nil {
 		return
@@ -287,7 +288,7 @@ func (e *Entry) addNames(s *secoSubject) {
 	}
 }
 
-// dateOf returns the date at the beginning of an attribute, or the zero time without the attribute.
+// dateOf returns the date at the beginning of an attribute, or the zero time if the attribute is missing.
 func dateOf(root xml.StartElement, name string) (time.Time, error) {
 	for _, a := range root.Attr {
 		if a.Name.Local == name && len(a.Value) >= len(time.DateOnly) {
@@ -301,7 +302,7 @@ func dateOf(root xml.StartElement, name string) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// add adds an entry. An entry without a name that can be compared is an error, since it would never match.
+// add adds an entry. It returns an error for an entry without a usable name, because such an entry would never match.
 func (l *List) add(e Entry) error {
 	if len(e.names) == 0 {
 		return fmt.Errorf("the entry %s has no name", e.ID)

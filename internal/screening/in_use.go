@@ -9,7 +9,7 @@ import (
 
 const settingInUse = "screening.lists"
 
-// SetInUse stores which lists the workers screen against, for commands and metrics.
+// SetInUse stores the lists against which the workers screen, for commands and metrics.
 func SetInUse(ctx context.Context, tx *db.Tx, lists []Status) error {
 	text, err := json.Marshal(lists)
 	if err != nil {
@@ -18,7 +18,7 @@ func SetInUse(ctx context.Context, tx *db.Tx, lists []Status) error {
 	return db.SetSetting(ctx, tx, settingInUse, string(text))
 }
 
-// InUse returns the lists that the workers screen against, none before the first worker has started.
+// InUse returns the lists against which the workers screen, or none before the first worker has started.
 func InUse(ctx context.Context, tx *db.Tx) (lists []Status, err error) {
 	text, err := db.Setting(ctx, tx, settingInUse)
 	if err != nil || text == "" {

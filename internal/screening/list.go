@@ -32,7 +32,7 @@ type Match struct {
 
 // List is a parsed and indexed list. It is safe for concurrent use.
 type List struct {
-	Name      string // of the authority
+	Name      string // name of the authority
 	Published time.Time
 	Entries   int
 	Addresses int
@@ -124,7 +124,7 @@ func Parse(r io.Reader) (*List, error) {
 type ofacName struct {
 	First    string `xml:"firstName"`
 	Last     string `xml:"lastName"`
-	Category string `xml:"category"` // of an alias
+	Category string `xml:"category"` // category of an alias
 }
 
 func (n ofacName) String() string { return strings.TrimSpace(n.First + " " + n.Last) }
@@ -146,7 +146,7 @@ func (l *List) readOFAC(dec *xml.Decoder) error {
 	stated := -1
 	err := elements(dec, func(e xml.StartElement) error {
 		switch e.Name.Local {
-		case "publshInformation": // spelled so by the authority
+		case "publshInformation": // spelled in this way by the authority
 			var about struct {
 				Date  string `xml:"Publish_Date"`
 				Count string `xml:"Record_Count"`
@@ -322,7 +322,7 @@ func (l *List) MatchAddress(address string) []Match {
 	return found
 }
 
-// Match returns the entries with a score of at least threshold percent for a name, best first.
+// Match returns the entries whose score for a name is at least threshold percent, best first.
 func (l *List) Match(name string, threshold int) []Match {
 	words, joined := foldJoined(name)
 	if len(words) == 0 {
@@ -364,7 +364,7 @@ func (l *List) search(words []string, joined string, threshold int) []Match {
 	}
 	for n, count := range shared {
 		other := &l.names[n]
-		// In a name of three or more words, one word may be entirely different.
+		// If a name has three or more words, one word may be entirely different.
 		need := min(len(words), len(other.words))
 		if need > 2 {
 			need--
@@ -389,7 +389,7 @@ func (l *List) search(words []string, joined string, threshold int) []Match {
 	return found
 }
 
-// similarWords returns the words of the list that are similar to a word.
+// similarWords returns the words of the list that are similar to a given word.
 func (l *List) similarWords(w string) []string {
 	var found []string
 	sizes := l.vocab[class(w)]

@@ -21,14 +21,14 @@ var noise = func() map[string]bool {
 	return words
 }()
 
-// fold returns the words of a name to compare: transliterated to lower-case Latin letters without accents, in order and
-// without noise words. It keeps noise words if the name has no other words.
+// fold returns the words of a name for comparisons: transliterated to lower-case Latin letters without accents, in
+// order and without noise words. It keeps noise words if the name has no other words.
 func fold(name string) []string {
 	words, _ := foldJoined(name)
 	return words
 }
 
-// foldJoined is fold; it also returns all words, including noise words, joined without spaces.
+// foldJoined is like fold, but also returns all words, including noise words, joined without spaces.
 func foldJoined(name string) (words []string, joined string) {
 	name = norm.NFKC.String(name)
 	name = cases.Fold().String(unidecode.Unidecode(name))
@@ -48,7 +48,7 @@ func foldJoined(name string) (words []string, joined string) {
 }
 
 // minSimilarity is the minimum similarity of two matching words in percent. It allows one edit in a word of 4 to 7
-// letters, and two in a longer one.
+// letters, and two edits in a longer word.
 const minSimilarity = 75
 
 // similarity returns the similarity of two folded words in percent: 100 minus the percentage of letters that must be
@@ -104,8 +104,9 @@ func distance(a, b string, most int) int {
 }
 
 // score returns the similarity of two folded names in percent. It pairs each word of the shorter name with the most
-// similar word of the longer one and averages the similarities, weighted by length. Each unpaired word costs 8 percent,
-// or 3 percent for a person, because people often omit some of their names. A single word never matches several words.
+// similar word of the longer name and averages the similarities, weighted by length. Each unpaired word reduces the
+// score by 8 percent, or by 3 percent for a person, because people often omit some of their names. A name of a single
+// word never matches a name of several words.
 func score(a, b []string, person bool) int {
 	if len(a) > len(b) {
 		a, b = b, a
@@ -138,8 +139,8 @@ func score(a, b []string, person bool) int {
 	return max(0, sum/weight-cost*(len(b)-len(a)))
 }
 
-// class returns the first letter of a word, or a representative of letters that transliterations often exchange. Only
-// words of the same class can match.
+// class returns the first letter of a word, or one representative for letters that transliterations often exchange.
+// Only words of the same class can match.
 func class(word string) byte {
 	switch c := word[0]; c {
 	case 'w':

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Screener keeps the sanctions lists in memory and reloads them.
+// Screener holds the sanctions lists in memory and reloads them.
 type Screener struct {
 	paths     []string
 	threshold int
@@ -18,7 +18,7 @@ type Screener struct {
 	loaded    atomic.Pointer[[]file]
 }
 
-// file is a list with the modification time and size of its file, which show whether the file has changed.
+// file is a list with the modification time and size of its file, from which changes of the file are detected.
 type file struct {
 	list    *List
 	path    string // "" for the embedded sandbox list
@@ -38,16 +38,16 @@ type Status struct {
 
 // Options are a screener's settings.
 type Options struct {
-	// Paths are the files of the lists; see [Parse]. Without any, the sandbox's list of invented names is used.
+	// Paths are the files of the lists; see [Parse]. If there are none, the sandbox's list of fictitious names is used.
 	Paths []string
 	// Threshold is the minimum similarity of matching names in percent.
 	Threshold int
-	// MaxAge is the maximum age of a file whose list is current. 0 means no limit.
+	// MaxAge is the maximum age of a list's file for the list to count as current. 0 means no limit.
 	MaxAge time.Duration
 }
 
-// New returns a screener without lists: until Load has read them, Screen returns ErrUnavailable. It returns an error
-// for invalid options, such as a threshold with which no name, or every name, would match.
+// New returns a screener without lists; until Load has read the lists, Screen returns ErrUnavailable. New returns an
+// error for invalid options, such as a threshold with which no name or every name would match.
 func New(o Options) (*Screener, error) {
 	if o.Threshold < 1 || o.Threshold > 100 {
 		return nil, fmt.Errorf("the screening threshold is %d percent; use 1 to 100, for example 85", o.Threshold)
@@ -66,8 +66,8 @@ func New(o Options) (*Screener, error) {
 //go:embed sandbox.xml
 var sandboxList []byte
 
-// Load reads the lists whose files have changed. If a file cannot be read, Load returns an error and the previous list
-// remains in use until MaxAge. Calls must not be concurrent.
+// Load reads the lists whose files have changed. If a file cannot be read, Load returns an error, and the previous
+// list stays in use until it reaches MaxAge. Calls must not be concurrent.
 func (s *Screener) Load() (changed bool, err error) {
 	var have []file
 	if p := s.loaded.Load(); p != nil {
@@ -105,7 +105,7 @@ func (s *Screener) Load() (changed bool, err error) {
 	return changed, errors.Join(problems...)
 }
 
-// read returns the current contents of the file, or the previous ones and an error.
+// read returns the current contents of the file, or the previous contents and an error.
 func (f file) read(path string) (file, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Screener) Status() []Status {
 	return all
 }
 
-// Current returns ErrUnavailable, with the reason, unless every list was read and is not older than MaxAge.
+// Current returns ErrUnavailable, with the reason, unless every list was read and none is older than MaxAge.
 func (s *Screener) Current(now time.Time) error {
 	p := s.loaded.Load()
 	if p == nil {
@@ -172,7 +172,7 @@ func (s *Screener) Current(now time.Time) error {
 	return nil
 }
 
-// Match returns the matches of a name or an address on all lists. It stores nothing.
+// Match returns the matches of a name or an address in all lists. It stores nothing.
 func (s *Screener) Match(text string) []Match {
 	var found []Match
 	for _, list := range s.lists() {

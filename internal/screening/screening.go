@@ -1,11 +1,11 @@
 // Package screening compares payees and payers with published sanctions lists.
 //
-// A list is a file in a format that its authority publishes (see [Parse]). Names are compared in any order, script and
-// spelling (see [List.Match]), blockchain addresses exactly. A match of a subject and an entry is a hit. It is open
-// until staff clear it, with a reason, or confirm it; while it is open or confirmed, its subject is blocked. A cleared
-// hit stays cleared for the same name or address and the same entry.
+// A list is a file in a format that its authority publishes (see [Parse]). Names are compared regardless of word
+// order, script and spelling (see [List.Match]), and blockchain addresses exactly. A match of a subject and an entry
+// is a hit. A hit is open until staff clear it, with a reason, or confirm it; while it is open or confirmed, its
+// subject is blocked. A cleared hit stays cleared for the same name or address and the same entry.
 //
-// The package stores only the IDs of subjects and their hits. The packages of payees and payments enforce a block.
+// The package stores only the IDs of subjects, and their hits. The packages of payees and payments enforce a block.
 // Without a current list, screening fails, so no payment is made.
 //
 //	open → cleared
@@ -42,20 +42,21 @@ const (
 	KindAddress = "address"
 )
 
-// Reason is the hold reason that companies and payees see. They must not learn that a subject is on a sanctions list.
+// Reason is the hold reason that is shown to companies and payees, who must not learn that a subject is on a
+// sanctions list.
 const Reason = "under_review"
 
 // Errors of this package.
 var (
 	ErrUnderReview = apierr.New(apierr.Conflict, "invalid_state",
 		"This recipient is under review. Activate them after the review has ended.")
-	// ErrUnavailable means that a list is missing or outdated, so no subject can be screened.
+	// ErrUnavailable means that a list is missing or outdated, so that no subject can be screened.
 	ErrUnavailable = fmt.Errorf("screening: no current sanctions list: %w", job.ErrRetryLater)
 	// ErrNoHit means that the hit does not exist or its state does not allow the decision.
 	ErrNoHit = errors.New("screening: no hit with this ID waits for this decision")
 )
 
-// Subject is a payee, company or payer with the names and addresses to compare.
+// Subject is a payee, company or payer, with the names and addresses to compare.
 type Subject struct {
 	ID        string
 	Names     []string
@@ -76,9 +77,9 @@ type Hit struct {
 	CreatedAt, DecidedAt     time.Time
 }
 
-// Screen compares subjects of a company with the lists and stores new hits. It returns the IDs of all blocked subjects
-// of the company: those with an open or confirmed hit, whenever it was found. It returns ErrUnavailable if a list is
-// missing or outdated.
+// Screen compares subjects of a company with the lists and stores new hits. It returns the IDs of all blocked
+// subjects of the company: all subjects with an open or confirmed hit, including hits found earlier. It returns
+// ErrUnavailable if a list is missing or outdated.
 func (s *Screener) Screen(ctx context.Context, tx *db.Tx, companyID string,
 	subjects []Subject) (blocked map[string]bool, err error) {
 	if err := s.Current(tx.Now()); err != nil {
@@ -167,8 +168,8 @@ func Blocked(ctx context.Context, tx *db.Tx, companyID, subjectID string) (bool,
 	return false, err
 }
 
-// Decide clears or confirms an open hit, or clears a confirmed one. Otherwise it returns ErrNoHit. The subject may
-// have other hits; see [Blocked].
+// Decide clears or confirms an open hit, or clears a confirmed hit. For any other decision it returns ErrNoHit. The
+// subject may have other hits; see [Blocked].
 func Decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {
 	h, err := decide(ctx, tx, hitID, to, by, reason)
 	if err != nil {
@@ -181,7 +182,7 @@ func Decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason s
 // Get returns a hit of any company, or ErrNoHit.
 func Get(ctx context.Context, tx *db.Tx, hitID string) (Hit, error) { return find(ctx, tx, hitID) }
 
-// Hits returns hits of all companies, newest first: those in one state, or all for "".
+// Hits returns hits of all companies, newest first: hits in one state, or all hits for "".
 func Hits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, error) {
 	return selectHits(ctx, tx, state, limit)
 }

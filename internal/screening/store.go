@@ -43,7 +43,7 @@ func selectFor(ctx context.Context, tx *db.Tx, companyID string, subjects []stri
 	return found, err
 }
 
-// selectBlocked returns the company's subjects that have a match that is not cleared.
+// selectBlocked returns the company's subjects that have a hit that is not cleared.
 func selectBlocked(ctx context.Context, tx *db.Tx, companyID string) (map[string]bool, error) {
 	rows, err := tx.Query(ctx, "SELECT subject_id FROM screening_hits WHERE company_id = $1 AND state <> 'cleared'",
 		companyID)
@@ -69,14 +69,14 @@ func selectHits(ctx context.Context, tx *db.Tx, state State, limit int) ([]Hit, 
 	return db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })
 }
 
-// HitsAbout returns the newest matches of a company and its payees, or of a person, for staff.
+// HitsAbout returns the newest hits of a company and its payees, or of a person, for staff.
 func HitsAbout(ctx context.Context, tx *db.Tx, subjectID string, limit int) ([]Hit, error) {
 	rows, err := tx.Query(ctx, "SELECT "+columns+` FROM screening_hits WHERE company_id = $1 OR subject_id = $1
 		ORDER BY created_at DESC, hit_id DESC LIMIT $2`, subjectID, int64(limit))
 	return db.Collect(rows, err, func(r *db.Rows) (Hit, error) { return scan(r.Scan) })
 }
 
-// decide stores a decision and returns the hit. Only an open hit can be confirmed; an open or confirmed one can be
+// decide stores a decision and returns the hit. Only an open hit can be confirmed; an open or confirmed hit can be
 // cleared.
 func decide(ctx context.Context, tx *db.Tx, hitID string, to State, by, reason string) (Hit, error) {
 	h, err := scan(tx.QueryRow(ctx, `UPDATE screening_hits SET state = $2, decided_by = $3, reason = $4, decided_at = $5,

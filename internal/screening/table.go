@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// isTable reports whether a file begins with the heading of a table of targets.
+// isTable reports whether a file begins with the header row of a table of targets.
 func isTable(r *bufio.Reader) bool {
-	head, _ := r.Peek(64) // a shorter file has less
+	head, _ := r.Peek(64) // fewer bytes if the file is shorter
 	return bytes.HasPrefix(bytes.ReplaceAll(bytes.TrimPrefix(head, []byte("\ufeff")), []byte(`"`), nil), []byte("id,"))
 }
 
-// readTable reads a table of targets (targets.simple.csv): one row for each person or organization, with aliases
-// separated by semicolons. The programs of an entry are its datasets, such as one of politically exposed persons.
+// readTable reads a table of targets (targets.simple.csv), with one row for each person or organization and aliases
+// separated by semicolons. The programs of an entry are its datasets, such as a dataset of politically exposed
+// persons.
 func (l *List) readTable(r io.Reader) error {
 	l.Name = "Targets"
 	rows := csv.NewReader(r)
