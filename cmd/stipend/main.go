@@ -1,4 +1,4 @@
-// Command stipend runs and examines the Stipend payroll service. See: stipend --help
+// Command stipend runs and administers the Stipend payroll service. See stipend --help.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run() int {
 		return 2
 	}
 
-	// The first signal stops the program in an orderly way; a second one ends it at once.
+	// The first signal stops the program in an orderly way. A second signal ends it at once.
 	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()
 	context.AfterFunc(ctx, release)

@@ -1,7 +1,7 @@
-// Package apierr defines the error type that clients may see.
+// Package apierr defines the type of errors that clients may see.
 //
-// A package declares its errors as variables beside the rules they guard and returns them. The HTTP packages map
-// them to responses. An error that is not a *Fault is internal: its text appears only in the log.
+// A package declares its errors as variables next to the rules that they belong to. The HTTP packages convert them to
+// responses. An error that is not a *Fault is internal: its text appears only in the log.
 package apierr
 
 import (
@@ -11,10 +11,10 @@ import (
 	"slices"
 )
 
-// Kind is the class of a Fault. It decides the HTTP status.
+// Kind is the class of a Fault, which determines the HTTP status.
 type Kind int
 
-// The kinds, with their HTTP statuses.
+// Kinds with their HTTP statuses.
 const (
 	Internal     Kind = 500
 	BadRequest   Kind = 400
@@ -37,7 +37,7 @@ type Field struct {
 	Code    string
 	In      string // body, query, path or header
 	Pointer string // JSON pointer into the body, or the parameter's name
-	Message string // what is wrong and what is expected; never the submitted value
+	Message string // states the problem and the expected value; never contains the submitted value
 }
 
 // Fault is an error that the caller can act on.
@@ -50,18 +50,18 @@ type Fault struct {
 	Meta map[string]string
 }
 
-// NotFoundErr is returned both for a missing object and for one that belongs to another company or user.
+// NotFoundErr is returned for an object that does not exist, and for an object of another company or user.
 var NotFoundErr = New(NotFound, "not_found",
 	"The object does not exist, or the credential has no access to it. Check its ID and the credential.")
 
-// New returns a Fault. It is used to declare error variables.
+// New returns a Fault. Packages use it to declare error variables.
 func New(kind Kind, code, detail string) *Fault {
 	return &Fault{Kind: kind, Code: code, Detail: detail}
 }
 
 func (f *Fault) Error() string { return f.Code + ": " + f.Detail }
 
-// Is compares kind and code, so that errors.Is matches copies with details.
+// Is reports whether target has the same kind and code, so that errors.Is also matches modified copies.
 func (f *Fault) Is(target error) bool {
 	t, ok := target.(*Fault)
 	return ok && t.Kind == f.Kind && t.Code == f.Code
@@ -74,26 +74,26 @@ func (f *Fault) clone() *Fault {
 	return &c
 }
 
-// With returns a copy with additional problems.
+// With returns a copy of f with additional problems.
 func (f *Fault) With(fields ...Field) *Fault {
 	c := f.clone()
 	c.Fields = append(c.Fields, fields...)
 	return c
 }
 
-// At returns a copy with one problem at a place in the request.
+// At returns a copy of f with one problem at a place in the request.
 func (f *Fault) At(in, pointer string) *Fault {
 	return f.With(Field{Code: f.Code, In: in, Pointer: pointer, Message: f.Detail})
 }
 
-// Detailf returns a copy with another detail text.
+// Detailf returns a copy of f with another detail text.
 func (f *Fault) Detailf(format string, args ...any) *Fault {
 	c := f.clone()
 	c.Detail = fmt.Sprintf(format, args...)
 	return c
 }
 
-// Set returns a copy with an additional hint.
+// Set returns a copy of f with an additional hint.
 func (f *Fault) Set(key, value string) *Fault {
 	c := f.clone()
 	if c.Meta == nil {
@@ -110,8 +110,8 @@ func As(err error) (*Fault, bool) {
 	return f, ok
 }
 
-// Passing reports whether the same request may succeed later: the error is internal, a conflict, a rate limit or an
-// outage.
+// Passing reports whether the same request may succeed later, because the error is internal, a conflict, a rate limit
+// or an outage.
 func Passing(err error) bool {
 	f, is := As(err)
 	return !is || slices.Contains([]Kind{Internal, Conflict, RateLimited, Unavailable}, f.Kind)
@@ -123,7 +123,7 @@ type List struct {
 	more   int
 }
 
-// Add records a problem of the body. After MaxFields problems it only counts them.
+// Add records a problem in the body. After MaxFields problems, it only counts further ones.
 func (l *List) Add(code, pointer, message string) {
 	l.AddField(Field{Code: code, In: "body", Pointer: pointer, Message: message})
 }
@@ -137,7 +137,7 @@ func (l *List) AddField(f Field) {
 	l.fields = append(l.fields, f)
 }
 
-// AddErr records a Fault at a place in the body. It returns any other error.
+// AddErr records a Fault as a problem at a place in the body. It returns any other error unchanged.
 func (l *List) AddErr(err error, pointer string) error {
 	f, ok := As(err)
 	if !ok {
@@ -153,8 +153,8 @@ func (l *List) Empty() bool { return len(l.fields) == 0 }
 // Fields returns the recorded problems.
 func (l *List) Fields() []Field { return slices.Clone(l.fields) }
 
-// Err returns nil for an empty list. Otherwise it returns an Invalid fault that lists all problems and repeats the
-// first.
+// Err returns nil if the list is empty. Otherwise it returns an Invalid fault that lists all problems, and whose
+// detail repeats the first.
 func (l *List) Err() error {
 	if l.Empty() {
 		return nil

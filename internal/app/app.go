@@ -1,8 +1,9 @@
-// Package app assembles the program: it alone imports all other packages.
+// Package app assembles the program. Only this package imports all others.
 //
-// It owns the configuration, the constructors in order, the start and the orderly stop of a process, and the table of
-// jobs. It has no business rules. A process has one or more roles: api serves requests, worker runs jobs, watcher
-// follows the chains. All processes of a service share one database and nothing else.
+// It owns the configuration, the order in which the parts are constructed, the start and the orderly stop of a
+// process, and the table of jobs. It contains no business rules. A process has one or more roles: api serves
+// requests, worker runs jobs, and watcher follows the chains. All processes of a service share one database and
+// nothing else.
 package app
 
 import (
@@ -29,46 +30,46 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// BitcoinChain is the key of the Bitcoin chain in the database.
+// BitcoinChain is the name of the Bitcoin chain in the database.
 const BitcoinChain = "bitcoin"
 
-// StopTimeout bounds an orderly stop. Jobs that are interrupted run again after the next start.
+// StopTimeout is the time limit of an orderly stop. Interrupted jobs run again after the next start.
 const StopTimeout = 30 * time.Second
 
-// leaseFor is how long another process waits before it takes over the work of one that is gone.
+// leaseFor is how long leases last. After this time another process takes over the work of a process that has died.
 const leaseFor = 4 * time.Second
 
-// The PostgreSQL connections of requests, jobs and watchers are separate pools, so that none of the three can starve
-// the others.
+// Sizes of the PostgreSQL connection pools of requests, jobs and watchers. They are separate, so that none can use up
+// the connections of another.
 const (
 	connectionsOfRequests = 12
 	connectionsOfJobs     = 8
 	connectionsOfWatchers = 4
 )
 
-// requestQueueTimeout bounds how long a write of a request waits for its turn. A statement waits three seconds for a
-// lock, and the writes behind it begin then.
+// requestQueueTimeout is the longest time that a request's write waits in the queue. It is longer than the three
+// seconds that a statement waits for a lock, so that writes queued behind such a statement still run.
 const requestQueueTimeout = 5 * time.Second
 
 // Service is a running process.
 type Service struct {
-	parts // what the constructors made
+	parts // made by the constructors
 
 	cfg     Config
-	outside Outside // of a simulation
+	outside Outside // replaced connections, in a simulation
 	log     *slog.Logger
-	holder  string // of leases: names this process
+	holder  string // identifies this process as the holder of leases
 
 	ready    Ready
-	listener net.Listener // of the API and the pages
+	listener net.Listener // for the API and the pages
 	servers  []*http.Server
 	replica  *replica.Replica // nil if the database is not copied
 	data     *os.File         // locked while this process serves an embedded database
 
 	stopping atomic.Bool
-	ending   chan struct{} // closed when the process stops
+	ending   chan struct{} // closed when the process begins to stop
 	end      context.CancelFunc
-	work     sync.WaitGroup // in the background
+	work     sync.WaitGroup // background goroutines
 	failed   chan error
 	stopOnce sync.Once
 	stopErr  error
@@ -81,11 +82,11 @@ type Ready struct {
 	MetricsURL  string        `json:"metrics_url"`
 	Environment string        `json:"environment"`
 	Seed        *sandbox.Seed `json:"seed,omitempty"` // sandbox only
-	Database    string        `json:"-"`              // the engine
+	Database    string        `json:"-"`              // database engine
 }
 
-// Start starts a process. When it returns without an error, requests are served. ctx bounds the start only; Stop ends
-// the process.
+// Start starts a process. When it returns without an error, the process serves requests. ctx applies only to the
+// start; Stop stops the process.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -93,7 +94,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) 
 	return startUnchecked(ctx, cfg.Complete(), log)
 }
 
-// startUnchecked starts a process whose configuration is complete and correct.
+// startUnchecked is like Start, for a configuration that has been completed and checked.
 func startUnchecked(ctx context.Context, cfg Config, log *slog.Logger) (*Service, error) {
 	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Service{
@@ -112,8 +113,8 @@ func startUnchecked(ctx context.Context, cfg Config, log *slog.Logger) (*Service
 	return s, nil
 }
 
-// start makes the parts of the process and starts its roles. Watchers come first: until a chain was seen, no address on
-// it is given out.
+// start makes the parts of the process and starts its roles. Watchers start first, because no address on a chain is
+// issued until the chain has been seen.
 func (s *Service) start(ctx, background context.Context) (err error) {
 	if s.data, err = lockDatabase(s.cfg.URL()); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (s *Service) start(ctx, background context.Context) (err error) {
 	return s.serveMetrics(ctx)
 }
 
-// writeSeed writes the seed of a sandbox.
+// writeSeed writes the initial data of a sandbox.
 func (s *Service) writeSeed(ctx context.Context) error {
 	if s.cfg.Env != Sandbox {
 		return nil
@@ -170,8 +171,8 @@ func (s *Service) writeSeed(ctx context.Context) error {
 	return nil
 }
 
-// openDatabase connects to the database and migrates its schema. It records which server that is before anything can be
-// paid, so that payouts stop if another server takes its place.
+// openDatabase connects to the database and migrates its schema. It records the identity of the server before any
+// payment can be made, so that payouts stop if another server takes its place.
 func (s *Service) openDatabase(ctx context.Context) (err error) {
 	if s.db, err = db.Open(ctx, db.Options{
 		URL: s.cfg.URL(), AdjustableClock: s.cfg.Env == Sandbox, Connections: connectionsOfJobs,
@@ -199,7 +200,7 @@ func (s *Service) openDatabase(ctx context.Context) (err error) {
 	return s.replicate(ctx)
 }
 
-// replicate begins to copy an embedded database, if that is configured.
+// replicate starts the continuous copy of an embedded database, if it is configured.
 func (s *Service) replicate(ctx context.Context) (err error) {
 	if s.cfg.ReplicateTo == "" {
 		return nil
@@ -212,9 +213,9 @@ func (s *Service) replicate(ctx context.Context) (err error) {
 	return nil
 }
 
-// lockDatabase makes sure that no other process serves the same embedded database until the returned file is closed:
-// such processes would not notice each other's work. Commands that only open the database are not affected. Other
-// databases have no such file.
+// lockDatabase ensures that no other process serves the same embedded database until the returned file is closed,
+// because such processes would not notice each other's work. It does not affect commands that only open the database.
+// For other databases it returns no file.
 func lockDatabase(url string) (*os.File, error) {
 	path, embedded := strings.CutPrefix(url, "sqlite:")
 	if !embedded {
@@ -232,8 +233,8 @@ func lockDatabase(url string) (*os.File, error) {
 	return f, err
 }
 
-// listen binds the address of the API and decides how clients reach it. Mails contain links, so this comes before any
-// is written.
+// listen opens the listener of the API and determines the address at which clients reach it. It is called before any
+// mail is written, because mails contain links.
 func (s *Service) listen(ctx context.Context) (err error) {
 	s.ready = Ready{
 		Database: s.db.Engine().String(), Environment: s.cfg.Env, BaseURL: s.cfg.BaseURL, AuthURL: s.cfg.AuthURL,
@@ -255,7 +256,7 @@ func (s *Service) warn(ctx context.Context, what string, err error) {
 	}
 }
 
-// fail ends the process because of an error that would come again.
+// fail stops the process because of an error that would occur again.
 func (s *Service) fail(err error) {
 	select {
 	case s.failed <- err:
@@ -263,7 +264,7 @@ func (s *Service) fail(err error) {
 	}
 }
 
-// checkReady returns an error if no requests should be sent to this process.
+// checkReady returns an error if this process should not receive requests.
 func (s *Service) checkReady(ctx context.Context) error {
 	if s.stopping.Load() {
 		return errors.New("stopping")
@@ -274,7 +275,7 @@ func (s *Service) checkReady(ctx context.Context) error {
 	return nil
 }
 
-// problems returns what staff must investigate: frozen accounts.
+// problems returns the problems that staff must investigate, such as frozen accounts.
 func (s *Service) problems(ctx context.Context) (found []string, err error) {
 	err = s.requestDB.Read(ctx, func(ctx context.Context, tx *db.Tx) error {
 		found = nil
@@ -290,10 +291,10 @@ func (s *Service) problems(ctx context.Context) (found []string, err error) {
 // Ready returns the description of the process.
 func (s *Service) Ready() Ready { return s.ready }
 
-// DB returns the database of the process, for checks within the same process.
+// DB returns the database of the process, for checks in the same process.
 func (s *Service) DB() *db.DB { return s.db }
 
-// Wait returns when ctx ends or the process fails. It stops the process first.
+// Wait waits until ctx is done or the process fails, and then stops the process.
 func (s *Service) Wait(ctx context.Context) error {
 	var failure error
 	select {
@@ -306,9 +307,9 @@ func (s *Service) Wait(ctx context.Context) error {
 	return errors.Join(failure, s.Stop(stop))
 }
 
-// Stop ends the process in order: it accepts no new requests, answers those it has, finishes the jobs that run and
-// closes the database. When ctx ends first, the rest is interrupted; nothing committed is lost. Calling Stop again is
-// harmless.
+// Stop stops the process in order: it accepts no new requests, answers requests in progress, finishes running jobs
+// and closes the database. When ctx is done, it interrupts what still runs; no committed data is lost. Calling Stop
+// again has no effect.
 func (s *Service) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() { s.stopErr = s.stop(ctx) })
 	return s.stopErr
@@ -320,7 +321,7 @@ func (s *Service) stop(ctx context.Context) error {
 	close(s.ending)
 	var problems []error
 	if s.listener != nil && len(s.servers) == 0 {
-		s.listener.Close() // the start failed before a server had it
+		s.listener.Close() // the start failed before a server took over the listener
 	}
 	for _, server := range s.servers {
 		if err := server.Shutdown(ctx); err != nil {
@@ -336,13 +337,13 @@ func (s *Service) stop(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		// Closing the database under a running job is safe: its transaction fails, and the job runs again later.
+		// Closing the database while a job runs is safe: the job's transaction fails, and the job runs again later.
 		problems = append(problems, errors.New("background work was interrupted"))
 	}
 	if s.db != nil {
 		problems = append(problems, s.db.Close())
 	}
-	if s.replica != nil { // copies what was committed last
+	if s.replica != nil { // copies the last transactions
 		problems = append(problems, s.replica.Close(ctx))
 	}
 	if s.data != nil {

@@ -17,26 +17,26 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// Outside replaces connections of a process to the world. What is nil is not replaced.
+// Outside replaces connections of a process to the outside world. A nil field replaces nothing.
 type Outside struct {
-	Statements db.Intercept        // executes the statements on SQLite
+	Statements db.Intercept        // wraps the statements on SQLite
 	Bitcoin    chain.Source        // the Bitcoin node
-	EVM        map[string]evm.Node // the nodes of EVM networks, by the names of the networks
+	EVM        map[string]evm.Node // nodes of EVM networks, by name of the network
 	Webhooks   http.RoundTripper   // sends webhooks
 }
 
-// Assembly is a process that does nothing by itself: its caller runs its parts, in the order that it chooses. It has
-// no listener and no loops. A simulation runs the service this way.
+// Assembly is a process that does nothing by itself: its caller runs its parts in an order that the caller chooses.
+// It has no listener and no loops. A simulation runs the service in this way.
 type Assembly struct {
 	Handler  http.Handler                 // the API and the pages
 	Jobs     *job.Runner                  // jobs and periodic work
 	Hooks    *delivery.Sender             // webhooks
-	Watchers map[string]*monitor.Follower // of the chains, by their names; BitcoinChain is that of Bitcoin
+	Watchers map[string]*monitor.Follower // watchers of the chains, by name; BitcoinChain is the name of Bitcoin
 
 	s *Service
 }
 
-// Assemble makes the parts of a process from those of a sandbox or of production, as [Start] does.
+// Assemble makes the parts of a process as [Start] does. holder identifies the process as the holder of leases.
 func Assemble(ctx context.Context, cfg Config, log *slog.Logger, holder string, w Outside) (*Assembly, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -87,10 +87,10 @@ func (a *Assembly) assemble(ctx context.Context) (err error) {
 // DB returns the database of the process.
 func (a *Assembly) DB() *db.DB { return a.s.db }
 
-// WriteRequestLog writes the buffered entries of the log of requests.
+// WriteRequestLog writes the buffered entries of the request log to the database.
 func (a *Assembly) WriteRequestLog(ctx context.Context) { a.s.requests.Flush(ctx) }
 
-// OperatorAddress returns an address of the operator's own Bitcoin.
+// OperatorAddress returns a Bitcoin address that belongs to the operator.
 func (a *Assembly) OperatorAddress(ctx context.Context) (address string, err error) {
 	err = a.s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
 		address, err = treasury.OperatorAddress(ctx, tx, a.s.pool)

@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // cut-off times are in the time zone of the bank, also on machines without time zones
+	_ "time/tzdata" // cut-off times need the bank's time zone, also on machines without time zone data
 
 	"github.com/stipend/stipend/internal/apierr"
 	"github.com/stipend/stipend/internal/bankreceipt"
@@ -37,8 +37,8 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// bankDrop returns the place where files are exchanged with the bank, nil if there is none, and the accounts that it
-// pays from.
+// bankDrop returns the place where files are exchanged with the bank, or nil if there is none, and the accounts from
+// which the bank pays.
 func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	switch {
 	case c.BankDir == "" && c.BankSFTP == "" && c.BankAccounts == "":
@@ -70,7 +70,7 @@ func (c Config) bankDrop() (*bank.Drop, []bank.Account, error) {
 	return drop, accounts, err
 }
 
-// bankAPIs returns the APIs of the accounts that have one, by account ID.
+// bankAPIs returns the bank APIs of the accounts that have one, by account ID.
 func (c Config) bankAPIs(accounts []bank.Account) (map[string]bank.API, error) {
 	apis := map[string]bank.API{}
 	for _, a := range accounts {
@@ -102,7 +102,7 @@ func (c Config) bankAPIs(accounts []bank.Account) (map[string]bank.API, error) {
 	return apis, nil
 }
 
-// verifier returns what compares the names of payees with those of the holders of their accounts, nil if none is
+// verifier returns the service that compares payees' names with those of account holders, or nil if none is
 // configured.
 func (c Config) verifier() (bank.Verifier, error) {
 	if c.ModulrKey == "" {
@@ -114,12 +114,13 @@ func (c Config) verifier() (bank.Verifier, error) {
 	return modulr.New(c.ModulrURL, c.ModulrKey, c.ModulrSecret, c.ModulrAccount)
 }
 
-// verifiesNames reports whether names of payees are compared by calls: to Modulr, or to the simulated bank.
+// verifiesNames reports whether payees' names are compared through an API: that of Modulr or of the simulated bank.
 func (c Config) verifiesNames() bool {
 	return c.ModulrKey != "" || c.Env == Sandbox && c.BankAccounts == ""
 }
 
-// bankCallbacks returns what authenticates the webhooks of banks with an API. Without a secret it refuses them.
+// bankCallbacks returns the authentication of webhooks from banks with an API. Without a secret, it rejects all
+// webhooks.
 func (c Config) bankCallbacks() (bank.Callbacks, error) {
 	all := bank.Callbacks{}
 	if c.IncreaseWebhookSecret != "" {
@@ -140,8 +141,8 @@ func (c Config) bankCallbacks() (bank.Callbacks, error) {
 	return all, nil
 }
 
-// bankSFTP returns the SFTP server of the bank. In sftp://host//srv the directory is /srv on the server, in
-// sftp://host/srv it is relative to the user's.
+// bankSFTP returns the bank's SFTP server. The directory in sftp://host//srv is /srv on the server; in
+// sftp://host/srv it is relative to the user's directory.
 func (c Config) bankSFTP() (s bank.SFTP, err error) {
 	at, err := url.Parse(c.BankSFTP)
 	if err != nil || at.Scheme != "sftp" || at.User == nil || at.Hostname() == "" {
@@ -169,7 +170,7 @@ func readBankFile(flag, name string) ([]byte, error) {
 	return text, nil
 }
 
-// OperatorBankAccounts returns the operator's accounts at banks, none if none is configured.
+// OperatorBankAccounts returns the operator's bank accounts.
 func (c Config) OperatorBankAccounts() ([]bank.Account, error) {
 	if c.BankAccounts == "" {
 		if c.Env == Sandbox {
@@ -189,7 +190,8 @@ func (c Config) OperatorBankAccounts() ([]bank.Account, error) {
 	return accounts, nil
 }
 
-// bankRail returns the rail that pays by bank, nil if none is configured. A sandbox without a bank has a simulated one.
+// bankRail returns the rail for payments by bank, or nil if none is configured. A sandbox without a configured bank
+// uses a simulated bank.
 func (s *Service) bankRail(ctx context.Context) (*bank.Rail, error) {
 	drop, accounts, err := s.cfg.bankDrop()
 	if err != nil {
@@ -232,9 +234,9 @@ func (s *Service) bankRail(ctx context.Context) (*bank.Rail, error) {
 	return rail, err
 }
 
-// SimulatedBankDir returns the directory of the simulated bank of a database. It is next to an embedded database, and
-// otherwise a directory for temporary files that all processes of the machine with this database share, so that the
-// bank's statements continue after a restart.
+// SimulatedBankDir returns the directory of the simulated bank of a database. For an embedded database it is next to
+// the database. Otherwise it is a temporary directory that all processes on the machine with this database share, so
+// that the bank's statements continue after a restart.
 func SimulatedBankDir(databaseURL string) string {
 	if path, embedded := strings.CutPrefix(databaseURL, "sqlite:"); embedded {
 		return strings.TrimPrefix(path, "//") + ".bank"
@@ -243,7 +245,7 @@ func SimulatedBankDir(databaseURL string) string {
 	return filepath.Join(os.TempDir(), "stipend-bank-"+hex.EncodeToString(name[:8]))
 }
 
-// settingBank identifies the database to the simulated bank.
+// settingBank is the setting that identifies the database to the simulated bank.
 const settingBank = "sandbox.bank"
 
 // simulateBank completes c with a simulated bank.
@@ -274,8 +276,8 @@ func (s *Service) simulateBank(ctx context.Context, c *bank.Config) (err error) 
 	return nil
 }
 
-// ownsDebitedAccount reports whether an account that a company wants to have debited is known to be its own. Only the
-// simulated bank says so; otherwise staff check it.
+// ownsDebitedAccount reports whether the account of a mandate is known to belong to the company. Only the simulated
+// bank confirms this; otherwise staff check it.
 func (s *Service) ownsDebitedAccount(_ context.Context, _ *db.Tx, m directdebit.Mandate) (bool, error) {
 	if s.cfg.Env != Sandbox {
 		return false, nil
@@ -302,7 +304,8 @@ func (s *Service) revealBankDestination(snapshot json.RawMessage) (bank.Destinat
 	return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 }
 
-// paymentDetails returns what outputs of a company or user pay, with the address of the company or user.
+// paymentDetails returns the details of the payments behind the outputs of a company or user, including the address
+// of the company or user.
 func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID string,
 	outs []payout.Output) (map[string]payout.Details, error) {
 	if identity.IsUser(companyID) {
@@ -321,14 +324,14 @@ func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID strin
 	return all, err
 }
 
-// payer returns a company as the payer of payments, with the address of its profile.
+// payer returns a company as the payer of payments, with the address in its profile.
 func (s *Service) payer(ctx context.Context, tx *db.Tx, companyID string) (payout.Details, error) {
 	p, err := s.kyc.CompanyProfile(ctx, tx, companyID)
 	return payout.Details{Payer: p.Name, PayerCountry: p.Country, PayerStreet: p.StreetAddress, PayerPostCode: p.Zip,
 		PayerTown: p.City, PayerState: p.State, PayerLEI: p.LEI}, err
 }
 
-// recordBankCorrection records that a bank wants the destination of an output changed before the next payment.
+// recordBankCorrection records that a bank requests a change of an output's destination before the next payment.
 func (s *Service) recordBankCorrection(
 	ctx context.Context, tx *db.Tx, o payout.Output, code string, c nacha.Correction,
 ) error {
@@ -355,7 +358,7 @@ func (s *Service) recordBankCorrection(
 	return err
 }
 
-// checks returns what checks of bank accounts mean for payments.
+// checks returns the effect of account checks on payments.
 func (s *Service) checks() destination.Checks {
 	return destination.Checks{
 		Policy: destination.CheckPolicy(s.cfg.AccountChecks),
@@ -366,7 +369,7 @@ func (s *Service) checks() destination.Checks {
 	}
 }
 
-// checkDestination returns the handler that has a bank check an account after it was entered.
+// checkDestination returns the handler that has a bank check an account after the account was entered.
 func (s *Service) checkDestination(rail *bank.Rail) job.NetHandler {
 	return func(ctx context.Context, d *db.DB, j job.Job) error {
 		var to destination.Destination
@@ -388,7 +391,7 @@ func (s *Service) checkDestination(rail *bank.Rail) job.NetHandler {
 			return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 				now, err := destination.FindEntered(ctx, tx, j)
 				if err != nil || !now.SamePlace(to) || now.Check != nil && now.Check.Method == c.Method {
-					return err // it was queued before
+					return err // the check was already queued
 				}
 				if _, err := destination.RecordCheck(ctx, tx, to, c); err != nil {
 					return err
@@ -414,7 +417,7 @@ func (s *Service) checkDestination(rail *bank.Rail) job.NetHandler {
 	}
 }
 
-// storeCheck stores the check of a destination, with the name of the account's holder.
+// storeCheck stores the check of a destination, including the name of the account holder.
 func (s *Service) storeCheck(ctx context.Context, tx *db.Tx, to destination.Destination, c destination.AccountCheck,
 	holder string) (err error) {
 	if c.Sealed, err = destination.SealHolder(s.sealer, to, holder); err != nil {
@@ -424,7 +427,8 @@ func (s *Service) storeCheck(ctx context.Context, tx *db.Tx, to destination.Dest
 	return err
 }
 
-// recordCheck stores the result of a bank's check of an account. It returns false for a company's own destination.
+// recordCheck stores the result of a bank's check of an account. It returns false for a destination of the company
+// itself.
 func (s *Service) recordCheck(ctx context.Context, tx *db.Tx, c bank.Checked) (bool, error) {
 	var to destination.Destination
 	if err := json.Unmarshal(c.Destination, &to); err != nil {

@@ -47,40 +47,40 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// parts are the objects that make up a process.
+// parts are the components of a process.
 type parts struct {
-	db        *db.DB // of jobs, and of everything without connections of its own
-	requestDB *db.DB // the same database for requests
-	watcherDB *db.DB // the same database for watchers of chains
+	db        *db.DB // for jobs, and for everything that does not use another handle
+	requestDB *db.DB // the same database, for requests
+	watcherDB *db.DB // the same database, for watchers of chains
 
 	metrics  *metrics
 	tracing  *tracing
 	requests *requestlog.Log
-	bodies   *ratelimit.BodyBudget // memory for large request bodies
+	bodies   *ratelimit.BodyBudget // limits the memory for large request bodies
 	sealer   *identity.Sealer
-	policy   delivery.Policy // where webhooks may be sent
+	policy   delivery.Policy // addresses to which webhooks may be sent
 	rates    *rates.Refresher
 	kyc      *kyc.Service
 	funding  *virtualaccount.Service
 
-	keys      *bitcoin.Deriver // of the Bitcoin wallet
-	pool      *chain.Pool      // of its addresses
+	keys      *bitcoin.Deriver // derives keys of the Bitcoin wallet
+	pool      *chain.Pool      // addresses of the Bitcoin wallet
 	source    chain.Source
 	witnesses []chain.Witness   // of the Bitcoin chain
-	sim       *bitcoinsim.Chain // nil if the Bitcoin chain is not simulated
+	sim       *bitcoinsim.Chain // nil unless the Bitcoin chain is simulated
 	evms      []EVMChain
 	accounts  chain.EVMNetworks  // wallets on the EVM networks
 	lightning *lightning.Service // nil if claims cannot be paid over Lightning
-	// simulatedLnd is the simulated Lightning node of a sandbox, nil if there is none.
+	// simulatedLnd is the simulated Lightning node of a sandbox. It is nil if there is none.
 	simulatedLnd *lightningsim.Node
 	monitor      *monitor.Monitor
-	miner        *sandbox.Miner // of simulated chains
+	miner        *sandbox.Miner // mines the blocks of simulated chains
 
-	banks         []bank.Account         // the operator's
+	banks         []bank.Account         // the operator's accounts
 	collector     *directdebit.Collector // nil if no bank is configured
-	simulatedBank *bank.Sandbox          // nil if a real bank pays, or none
+	simulatedBank *bank.Sandbox          // nil unless the bank is simulated
 
-	lists       *screening.Screener // sanctions lists, which only a worker loads
+	lists       *screening.Screener // sanctions lists; only a worker loads them
 	screening   destination.Screening
 	payroll     *payroll.Service
 	schedules   *schedule.Service
@@ -99,7 +99,7 @@ type parts struct {
 	backoffice  *backoffice.Service
 }
 
-// build makes the parts of the process, each from those before it.
+// build makes the parts of the process, each from the parts made before it.
 func (s *Service) build(ctx context.Context) (err error) {
 	if s.sealer, err = s.cfg.Sealer(); err != nil {
 		return err
@@ -144,14 +144,14 @@ func (s *Service) build(ctx context.Context) (err error) {
 	return s.buildServices()
 }
 
-// buildServices makes the services with business rules. Until a worker has loaded the sanctions lists nobody can be
-// screened, so nothing is paid.
+// buildServices makes the services that contain business rules. Until a worker has loaded the sanctions lists, nobody
+// can be screened, so nothing is paid.
 func (s *Service) buildServices() (err error) {
 	lists := screening.Options{
 		Paths: s.cfg.SanctionsList, Threshold: s.cfg.SanctionsThreshold, MaxAge: s.cfg.SanctionsMaxAge,
 	}
 	if s.cfg.Env == Sandbox {
-		lists.MaxAge = 0 // no limit, since the clock jumps
+		lists.MaxAge = 0 // no limit, because the clock jumps
 	}
 	if s.lists, err = screening.New(lists); err != nil {
 		return err
@@ -251,7 +251,7 @@ func (s *Service) buildServices() (err error) {
 	return err
 }
 
-// buildTravelRule makes the service that stores who sends and who receives large payouts of crypto assets.
+// buildTravelRule makes the service that stores the senders and recipients of large payouts of crypto assets.
 func (s *Service) buildTravelRule() error {
 	c, err := s.cfg.travelRule()
 	if err != nil {
@@ -262,7 +262,7 @@ func (s *Service) buildTravelRule() error {
 	return err
 }
 
-// contract returns the terms of companies that sign up or that platforms create.
+// contract returns the contract terms of companies that sign up or are created by platforms.
 func (s *Service) contract() identity.NewCompany {
 	return identity.NewCompany{FeeBps: s.cfg.FeeBps, PremiumBps: s.cfg.PremiumBps, ToleranceBps: s.cfg.ToleranceBps}
 }
@@ -292,11 +292,11 @@ func (s *Service) setup() destination.Setup {
 	}
 }
 
-// imagesAtOnce is the number of images that a process decodes at a time; each may need 200 MiB.
+// imagesAtOnce is the number of images that a process decodes at the same time. Each may need 200 MiB.
 const imagesAtOnce = 2
 
-// imageDecoder returns the decoder of images of documents. A sandbox accepts images from one pixel on, since no person
-// reads them.
+// imageDecoder returns the decoder of images of documents. A sandbox accepts images from one pixel upward, because no
+// person reads them.
 func (c Config) imageDecoder() *kyc.ImageDecoder {
 	if c.Env == Sandbox {
 		return kyc.NewImageDecoder(imagesAtOnce, 1)
@@ -304,7 +304,8 @@ func (c Config) imageDecoder() *kyc.ImageDecoder {
 	return kyc.NewImageDecoder(imagesAtOnce, kyc.MinPixels)
 }
 
-// virtualAccountBank returns the bank that opens virtual accounts: the configured one, the sandbox's, or nil.
+// virtualAccountBank returns the bank that opens virtual accounts: the configured one, or the simulated one in a
+// sandbox, or nil.
 func (s *Service) virtualAccountBank() virtualaccount.Bank {
 	switch {
 	case s.cfg.FundingStripeKey != "":
@@ -317,7 +318,8 @@ func (s *Service) virtualAccountBank() virtualaccount.Bank {
 	return nil
 }
 
-// verifier returns the configured provider of verification, the sandbox's, or nil: then nobody is verified.
+// verifier returns the provider that verifies identities: the configured one, or the simulated one in a sandbox. If
+// it is nil, nobody can be verified.
 func (s *Service) verifier() kyc.Provider {
 	switch {
 	case s.cfg.SumsubToken != "":
@@ -332,10 +334,10 @@ func (s *Service) verifier() kyc.Provider {
 	return nil
 }
 
-// never is the age limit of prices where the clock jumps.
+// never is the age limit of prices in a sandbox, whose clock jumps.
 const never = 100 * 365 * 24 * time.Hour
 
-// newRefresher returns the source of prices: markets in production, invented prices in a sandbox.
+// newRefresher returns the source of prices: market prices in production, invented prices in a sandbox.
 func (s *Service) newRefresher() *rates.Refresher {
 	if s.cfg.Env == Sandbox {
 		return &rates.Refresher{
@@ -348,7 +350,7 @@ func (s *Service) newRefresher() *rates.Refresher {
 	}}
 }
 
-// newSandbox returns what acts as the outside world of a sandbox.
+// newSandbox returns the service that simulates the outside world of a sandbox.
 func (s *Service) newSandbox() (*sandbox.Sandbox, error) {
 	simulated := map[string]*evmsim.Chain{}
 	for _, a := range s.evms {

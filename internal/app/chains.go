@@ -28,16 +28,16 @@ import (
 	"github.com/stipend/stipend/internal/signer"
 )
 
-// EVMWallet is the key of the wallet on all EVM networks.
+// EVMWallet is the name, in the database, of the wallet on all EVM networks.
 const EVMWallet = "evm"
 
 // simulatedEvery is the interval between checks of a simulated EVM network.
 const simulatedEvery = 250 * time.Millisecond
 
-// witnessTimeout bounds each request to a witness.
+// witnessTimeout is the time limit of each request to a witness node.
 const witnessTimeout = 2 * time.Second
 
-// caFileOf returns the file of certificates for a witness node, "" for one without TLS.
+// caFileOf returns the file with the certificates for a witness node, or "" for a node without TLS.
 func (c Config) caFileOf(address string) string {
 	if !strings.HasPrefix(address, "https:") {
 		return ""
@@ -77,19 +77,19 @@ func (s *Service) openBitcoin() (err error) {
 	return err
 }
 
-// EVMChain is an EVM network in use.
+// EVMChain is an EVM network that this installation uses.
 type EVMChain struct {
 	Network   evm.Network
 	Node      evm.Node
 	Witnesses []chain.Witness
-	Sim       *evmsim.Chain // nil if the network is not simulated
+	Sim       *evmsim.Chain // nil unless the network is simulated
 }
 
-// simulatedChainID is the chain ID in payment URIs of simulated networks, that of local development nodes: a wallet
-// that reads one must not pay on the network that is simulated, where the money would be real, and lost.
+// simulatedChainID is the chain ID in payment URIs of simulated networks, which is that of local development nodes.
+// With the real ID, a wallet that reads such a URI could pay on the real network, and the money would be lost.
 const simulatedChainID = 31337
 
-// paymentURI returns the function that makes the network's payment URIs.
+// paymentURI returns the function that makes payment URIs for the network.
 func (a EVMChain) paymentURI() func(address string, amount money.Amount) string {
 	n := a.Network
 	if a.Sim != nil {
@@ -98,7 +98,7 @@ func (a EVMChain) paymentURI() func(address string, amount money.Amount) string 
 	return n.URI
 }
 
-// evmNetworks returns the EVM networks in use, in the order of the registry.
+// evmNetworks returns the EVM networks that this installation uses, in the order of the registry.
 func (c Config) evmNetworks() ([]evm.Network, error) {
 	var all []evm.Network
 	for _, name := range network.Names(network.EVM) {
@@ -113,7 +113,7 @@ func (c Config) evmNetworks() ([]evm.Network, error) {
 			n.BlocksPerConfirmation = 1 // a simulated network is reorganized only on request
 			for i, t := range n.Tokens {
 				if t.Domain.Name != "" {
-					// A payer's signature must be worth nothing on the network that is simulated.
+					// A payer's signature for the simulated network must not be valid on the real one.
 					n.Tokens[i].Domain.Name = "Simulated " + t.Domain.Name
 				}
 			}
@@ -131,14 +131,15 @@ func (c Config) evmNetworks() ([]evm.Network, error) {
 	return all, nil
 }
 
-// testToken returns the token of a test network that --evm-token describes: CONTRACT or CONTRACT/NAME/VERSION.
+// testToken returns the token of a test network that a value of --evm-token describes: CONTRACT or
+// CONTRACT/NAME/VERSION.
 func testToken(asset money.Asset, text string) evm.Token {
 	contract, domain, _ := strings.Cut(text, "/")
 	name, version, _ := strings.Cut(domain, "/")
 	return evm.Token{Asset: asset, Contract: contract, Domain: network.Domain{Name: name, Version: version}}
 }
 
-// OpenEVM connects to the EVM networks in use, or simulates them on d.
+// OpenEVM connects to the EVM networks that this installation uses, or simulates them in the database d.
 func (c Config) OpenEVM(d *db.DB) (all []EVMChain, err error) {
 	networks, err := c.evmNetworks()
 	for _, n := range networks {
@@ -163,8 +164,8 @@ func (c Config) OpenEVM(d *db.DB) (all []EVMChain, err error) {
 	return all, err
 }
 
-// openEVM opens the EVM networks in use and makes the pool of addresses on them. An address that was given out before a
-// network was added is valid there, too.
+// openEVM opens the EVM networks and makes the pool of addresses on them. An address that was issued before a network
+// was added is also valid on that network.
 func (s *Service) openEVM(ctx context.Context) (err error) {
 	if s.evms, err = s.cfg.OpenEVM(s.watcherDB); err != nil || len(s.evms) == 0 {
 		return err
@@ -192,7 +193,7 @@ func (s *Service) openEVM(ctx context.Context) (err error) {
 	return s.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error { return chain.BackfillAddresses(ctx, tx, names) })
 }
 
-// evmRail returns the rail that pays on an EVM network. It funds the hot wallet of a simulated one.
+// evmRail returns the rail that pays on an EVM network. If the network is simulated, evmRail funds its hot wallet.
 func (s *Service) evmRail(ctx context.Context, a EVMChain, remote *signer.Client) (*evmrail.Rail, error) {
 	keys, err := evm.ParseXPub(s.cfg.EVMXPub)
 	if err != nil {
@@ -221,7 +222,8 @@ func (s *Service) evmRail(ctx context.Context, a EVMChain, remote *signer.Client
 	return rail, sandbox.FundHotWallet(ctx, s.db, a.Sim, hot)
 }
 
-// chainOf returns the key of the chain of a network: each EVM network is its own, Bitcoin has one.
+// chainOf returns the name of the chain of a network: the network's own name for EVM networks, and BitcoinChain for
+// Bitcoin.
 func (s *Service) chainOf(network string) string {
 	if _, ok := s.accounts.Lookup(network); ok {
 		return network
@@ -229,8 +231,8 @@ func (s *Service) chainOf(network string) string {
 	return BitcoinChain
 }
 
-// OpenLightning connects to the configured Lightning node, nil if there is none. A process that only serves requests
-// does not connect, and needs no macaroon.
+// OpenLightning connects to the configured Lightning node. It returns nil if none is configured. A process that only
+// serves requests does not connect, and needs no macaroon.
 func (c Config) OpenLightning() (*lightning.Service, error) {
 	if c.LndURL == "" {
 		if c.LndMacaroonFile != "" || c.LndTLSCertFile != "" {
@@ -242,7 +244,7 @@ func (c Config) OpenLightning() (*lightning.Service, error) {
 		if c.Env != Sandbox {
 			return nil, errors.New("--lnd-url: only a sandbox has a simulated Lightning node")
 		}
-		return &lightning.Service{}, nil // openLightning adds the node
+		return &lightning.Service{}, nil // openLightning sets the node
 	}
 	if !c.Has(RoleWorker) && !c.Has(RoleWatcher) {
 		return &lightning.Service{}, nil
@@ -280,7 +282,8 @@ func (s *Service) openLightning() (err error) {
 	return nil
 }
 
-// lightningRefunds returns the limits of refunds over Lightning, those of the rail; nil if payments are not made.
+// lightningRefunds returns the limits of refunds over Lightning, which are those of the rail. It returns nil if this
+// installation does not pay over Lightning.
 func (s *Service) lightningRefunds() *claim.LightningRefunds {
 	if !s.cfg.PaysLightning() {
 		return nil
@@ -288,7 +291,7 @@ func (s *Service) lightningRefunds() *claim.LightningRefunds {
 	return &claim.LightningRefunds{MaxFeeBps: s.cfg.LndMaxFeeBps, Least: s.cfg.LndMinPayment, Most: s.cfg.LndMaxPayment}
 }
 
-// lightningRail returns the rail that pays over Lightning. It records the first funds of a simulated node.
+// lightningRail returns the rail that pays over Lightning. For a simulated node, it records the node's initial funds.
 func (s *Service) lightningRail(ctx context.Context) (*lightningrail.Rail, error) {
 	c := lightningrail.Config{
 		Network: s.cfg.BitcoinNetwork, Log: s.log, MaxFeeBps: s.cfg.LndMaxFeeBps, MinAmount: s.cfg.LndMinPayment,
@@ -309,8 +312,8 @@ func (s *Service) lightningRail(ctx context.Context) (*lightningrail.Rail, error
 	return lightningrail.New(c)
 }
 
-// startWatchers follows the chains and the Lightning node, and mines the blocks of simulated chains. It steps each
-// watcher once before requests are served, if the node answers.
+// startWatchers follows the chains and the Lightning node, and mines the blocks of simulated chains. Each watcher
+// takes one step before requests are served, if its node responds.
 func (s *Service) startWatchers(ctx, background context.Context) error {
 	w, err := s.bitcoinWatcher()
 	if err != nil {

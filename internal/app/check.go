@@ -28,8 +28,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// Check reports everything that is wrong with a configuration, all at once. Production must not use any default of the
-// sandbox: its keys are in the source code.
+// Check returns an error that lists all problems of a configuration. Production must not use the sandbox's default
+// keys, because they are in the source code.
 func (c Config) Check() error {
 	c = c.Complete()
 	var problems []error
@@ -112,7 +112,7 @@ var rules = []rule{
 
 // values are the settings that are checked by parsing them.
 var values = []struct {
-	flag  string // with a colon; "" if the error names it
+	flag  string // followed by a colon; "" if the error names the flag
 	parse func(Config) error
 }{
 	{"", func(c Config) error { _, err := c.releaseLimit(); return err }},
@@ -169,7 +169,7 @@ var values = []struct {
 	}},
 }
 
-// production returns a condition that holds in production if broken does.
+// production returns a condition that holds if broken holds and the configuration is for production.
 func production(broken func(Config) bool) func(Config) bool {
 	return func(c Config) bool { return c.Env == Production && broken(c) }
 }
@@ -178,19 +178,20 @@ func unknownRole(r string) bool { return r != RoleAPI && r != RoleWorker && r !=
 
 func notBps(n int64) bool { return n < 0 || n > 5000 }
 
-// plainHTTP reports whether an address is one of plain HTTP on another machine.
+// plainHTTP reports whether an address uses HTTP without TLS on another machine.
 func plainHTTP(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "http" && !loopback(u.Hostname())
 }
 
-// loopback reports whether a host is this machine. An empty host is, as in the path of a Unix socket.
+// loopback reports whether a host is this machine. An empty host, as in the path of a Unix socket, also is.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || host == "localhost" || strings.HasPrefix(host, "/") || err == nil && ip.IsLoopback()
 }
 
-// Warnings returns what is allowed in production but rarely meant. Sandboxes have none.
+// Warnings returns warnings about settings that are allowed in production but are probably mistakes. It returns none
+// for a sandbox.
 func (c Config) Warnings() (all []string) {
 	if c.Env != Production {
 		return nil
@@ -236,7 +237,7 @@ func (c Config) checkURLs() (problems []error) {
 	return problems
 }
 
-// checkEVM checks that settings by EVM network name networks that exist, and fit each other.
+// checkEVM checks that settings for EVM networks name networks that exist, and that these settings are consistent.
 func (c Config) checkEVM() (problems []error) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	names := network.Names(network.EVM)
@@ -274,8 +275,8 @@ func (c Config) checkEVM() (problems []error) {
 	return problems
 }
 
-// CheckKeys reports what is wrong with the keys. The sandbox's keys are refused in production, and where coins have a
-// price.
+// CheckKeys returns the problems with the keys. The sandbox's keys are rejected in production, and wherever coins
+// have a price.
 func (c Config) CheckKeys() []error {
 	valuable := c.Env == Production || c.BitcoinNetwork == "bitcoin"
 	problems := []error{c.checkDataKey()}
@@ -324,14 +325,14 @@ func (c Config) checkDataKey() error {
 	return nil
 }
 
-// keyPair is the key pair of a wallet: the private key signs payouts, addresses are derived from the public key.
+// keyPair is the key pair of a wallet. The private key signs payouts; addresses are derived from the public key.
 type keyPair struct {
-	name                      string // of the flags
+	name                      string // in the names of the flags
 	private, public           string
 	needsPrivate              bool
 	checkPrivate, checkPublic func(key string) error
 	isSandboxs                func(key string) bool
-	matches                   bool // the private key belongs to the public one, or is malformed
+	matches                   bool // true if the private key belongs to the public key, or is malformed
 }
 
 func (k keyPair) check() (problems []error) {
@@ -361,7 +362,7 @@ func (k keyPair) check() (problems []error) {
 	return problems
 }
 
-// releaseLimit parses ReleaseLimit. An empty one is the zero amount: no limit.
+// releaseLimit parses ReleaseLimit. If the text is empty, it returns the zero amount, which means no limit.
 func (c Config) releaseLimit() (money.Amount, error) {
 	return parseLimit("release-limit", c.ReleaseLimit)
 }
@@ -398,7 +399,8 @@ func (c Config) travelRule() (t travelrule.Config, err error) {
 	return t, t.Check()
 }
 
-// parseLimit parses the amount of a setting. An empty one is the zero amount: no limit.
+// parseLimit parses a setting that contains an amount. If the text is empty, it returns the zero amount, which means
+// no limit.
 func parseLimit(name, text string) (money.Amount, error) {
 	if text == "" {
 		return money.Amount{}, nil
@@ -416,13 +418,13 @@ func parseLimit(name, text string) (money.Amount, error) {
 	return a, nil
 }
 
-// webhookPolicy returns the addresses that webhooks may be sent to. A sandbox also reaches its own machine.
+// webhookPolicy returns the policy for the addresses of webhooks. A sandbox may also call its own machine.
 func (c Config) webhookPolicy() (delivery.Policy, error) {
 	allowed, err := prefixes(c.WebhookAllow)
 	return delivery.Policy{Loopback: c.Env == Sandbox, Allowed: allowed}, err
 }
 
-// prefixes parses networks.
+// prefixes parses IP networks.
 func prefixes(texts []string) (all []netip.Prefix, err error) {
 	for _, text := range texts {
 		n, err := netip.ParsePrefix(strings.TrimSpace(text))
@@ -447,7 +449,7 @@ func ParseDataKey(text string) ([]byte, error) {
 	return nil, errors.New("want 32 bytes as hex or base64")
 }
 
-// Sealer returns the sealer with the keys.
+// Sealer returns a sealer that uses the keys.
 func (k DataKeys) Sealer() (*identity.Sealer, error) {
 	var keys [][]byte
 	for _, text := range append([]string{k.DataKey}, k.DecryptDataKeys...) {

@@ -12,16 +12,16 @@ import (
 const (
 	// clockEvery is the interval at which the clock is compared with the database server's.
 	clockEvery = 10 * time.Second
-	// maxSkew is the difference of the clocks above which no quote is given: the processes would disagree on when it
-	// expires.
+	// maxSkew is the difference between the clocks above which no quotes are given, because processes would disagree on
+	// when a quote expires.
 	maxSkew = time.Second
 )
 
 var errSkewed = apierr.New(apierr.Unavailable, "retry_later",
 	"The service's clocks disagree, so no price can be held. Try again in some minutes.")
 
-// followClock compares this process's clock with the database server's, and logs jumps of it. It also ends the process
-// if a newer version has migrated the database in a way that this one cannot use.
+// followClock compares this process's clock with that of the database server, and logs jumps of this process's clock.
+// It also stops the process if a newer version has migrated the database to a schema that this version cannot use.
 func (s *Service) followClock(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
@@ -38,7 +38,7 @@ func (s *Service) followClock(ctx context.Context) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		// now.Sub(last) uses the monotonic clock; without its reading, Sub uses the wall clock.
+		// now.Sub(last) uses the monotonic clock. Without the monotonic readings, Sub uses the wall clock.
 		if jump := now.Round(0).Sub(last.Round(0)) - now.Sub(last); jump.Abs() > maxSkew {
 			s.log.Error("the clock jumped", "seconds", jump.Seconds())
 		}
@@ -59,8 +59,8 @@ func (s *Service) setSkew(skew time.Duration) {
 	}
 }
 
-// checkQuotable returns an error if no quote can be given on a network: the clocks disagree, or its chain is not
-// watched, or was not watched until a time.
+// checkQuotable returns an error if no quote can be given on a network: the clocks disagree, the network's chain is
+// not watched, or it was not watched up to a given time.
 func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string, until time.Time) error {
 	if time.Duration(s.metrics.skew.Load()).Abs() > maxSkew {
 		return errSkewed
@@ -68,7 +68,7 @@ func (s *Service) checkQuotable(ctx context.Context, tx *db.Tx, network string, 
 	return s.monitor.Check(ctx, tx, s.chainOf(network), until)
 }
 
-// checkWatched returns an error if a network is not watched, or was not watched until a time.
+// checkWatched returns an error if a network's chain is not watched, or was not watched up to a given time.
 func (s *Service) checkWatched(ctx context.Context, tx *db.Tx, network string, until time.Time) error {
 	return s.monitor.Check(ctx, tx, s.chainOf(network), until)
 }

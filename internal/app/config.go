@@ -21,16 +21,16 @@ const (
 	Production = "production"
 )
 
-// Roles that one process can have.
+// Roles that a process can have.
 const (
 	RoleAPI     = "api"     // serves requests
 	RoleWorker  = "worker"  // runs jobs and signs payouts
 	RoleWatcher = "watcher" // follows the chains
 )
 
-// Config is the configuration of a process. Each field is a flag and an environment variable, described in the table
-// settings; a flag wins. The defaults make a whole sandbox: a simulated chain, SQLite, public keys. Production refuses
-// them: see [Config.Check].
+// Config is the configuration of a process. Each field is a flag and an environment variable, which the table
+// settings describes; the flag takes precedence. The defaults configure a complete sandbox with a simulated chain,
+// SQLite and public keys. Production rejects them: see [Config.Check].
 type Config struct {
 	Storage
 	Replication  `group:"Storage"`
@@ -51,7 +51,7 @@ type Config struct {
 	Retention    `group:"Data retention"`
 }
 
-// Storage is the location of the data. It is all that a command needs that only opens the database.
+// Storage is the location of the data. A command that only opens the database needs no other settings.
 type Storage struct {
 	DataDir     string `group:"Storage" default:"stipend-data"`
 	DatabaseURL string `group:"Storage"`
@@ -63,7 +63,7 @@ type Replication struct {
 	ReplicateTo string
 }
 
-// Addresses are where the service listens, and how clients reach it.
+// Addresses are the addresses on which the service listens, and at which clients reach it.
 type Addresses struct {
 	Listen          string `default:"127.0.0.1:8080"`
 	MetricsListen   string `default:"127.0.0.1:9090"`
@@ -75,7 +75,7 @@ type Addresses struct {
 	SecurityContact string
 }
 
-// Operator is how the operator presents the service.
+// Operator describes how the operator presents the service.
 type Operator struct {
 	OperatorName string
 	OperatorLogo string
@@ -83,7 +83,7 @@ type Operator struct {
 	LegalTexts   string
 }
 
-// StaffSSO configures the operator's OpenID provider, by which staff sign in.
+// StaffSSO configures the operator's OpenID provider, through which staff sign in.
 type StaffSSO struct {
 	StaffSSOIssuer       string   `name:"staff-sso-issuer"`
 	StaffSSOClientID     string   `name:"staff-sso-client-id"`
@@ -92,8 +92,8 @@ type StaffSSO struct {
 	StaffSSOOnly         bool     `name:"staff-sso-only"`
 }
 
-// DataKeys are the keys that encrypt stored secrets. DataKey encrypts and decrypts; the others only decrypt, while they
-// are replaced.
+// DataKeys are the keys that encrypt stored secrets. DataKey encrypts and decrypts; the other keys only decrypt,
+// until they have been replaced.
 type DataKeys struct {
 	DataKey         string
 	DecryptDataKeys []string
@@ -136,7 +136,7 @@ type Bitcoin struct {
 	TipLimit       time.Duration `default:"0"`
 }
 
-// EVM configures the EVM networks. Without it production has none, and a sandbox simulates one.
+// EVM configures the EVM networks. By default, production has none, and a sandbox simulates one.
 type EVM struct {
 	EVMRPC       map[string]string `name:"evm-rpc" mapsep:";"`
 	EVMWitness   map[string]string `name:"evm-witness" mapsep:";"`
@@ -147,7 +147,8 @@ type EVM struct {
 	EVMToken     map[string]string `name:"evm-token" mapsep:";"`
 }
 
-// Custody configures the signer, the process that holds the private keys. Without it, they are in the worker process.
+// Custody configures the signer, a process that holds the private keys. Without a signer, the worker process holds
+// them.
 type Custody struct {
 	Signer         string
 	SignerCertFile string
@@ -155,7 +156,7 @@ type Custody struct {
 	SignerCAFile   string `name:"signer-ca-file"`
 }
 
-// client returns the client of the signer, nil if the keys are in this process.
+// client returns the client of the signer, or nil if this process holds the keys.
 func (c Custody) client() (*signer.Client, error) {
 	if c.Signer == "" {
 		return nil, nil
@@ -224,14 +225,14 @@ type Verification struct {
 	SumsubURL           string
 }
 
-// Screening configures the comparison with sanctions lists.
+// Screening configures the screening against sanctions lists.
 type Screening struct {
 	SanctionsList      []string
 	SanctionsMaxAge    time.Duration `default:"72h"`
 	SanctionsThreshold int           `default:"85"`
 }
 
-// Velocity are the velocity limits, as amounts with their currency.
+// Velocity contains the velocity limits, each an amount with its currency.
 type Velocity struct {
 	VelocityCompanyDay  string
 	VelocityCompanyWeek string
@@ -239,7 +240,7 @@ type Velocity struct {
 	VelocityPayeeWeek   string
 }
 
-// TravelRule configures the records of large payouts of crypto assets, and the operator's identity in them.
+// TravelRule configures the records of large payouts of crypto assets, and the operator's identity in these records.
 type TravelRule struct {
 	TravelRuleThreshold    string
 	TravelRuleName         string
@@ -251,7 +252,7 @@ type TravelRule struct {
 	TravelRuleRegistration string
 }
 
-// Limits are prices, and limits of money, time and requests.
+// Limits configures prices, and limits of amounts, time and requests.
 type Limits struct {
 	QuoteValidity   time.Duration `default:"30m"`
 	ClaimValidity   time.Duration `default:"15m"`
@@ -278,7 +279,7 @@ func (s Storage) URL() string {
 	return "sqlite:" + filepath.Join(s.DataDir, "stipend.db")
 }
 
-// Defaults returns the configuration of a sandbox with nothing set except by environment variables.
+// Defaults returns the configuration of a sandbox in which only environment variables are set.
 func Defaults() (Config, error) {
 	var c Config
 	err := kong.ApplyDefaults(&c, DescribeSettings())
@@ -291,8 +292,8 @@ func (c Config) Has(role string) bool { return slices.Contains(c.Roles, role) }
 // Simulated reports whether the Bitcoin chain is simulated.
 func (c Config) Simulated() bool { return c.BitcoinRPC == "" }
 
-// checkInterval returns the interval between checks for confirmed and expired payments: 5 s, or five blocks of a
-// simulated chain if that is less.
+// checkInterval returns the interval between checks for confirmed and expired payments: 5 s, or five block intervals
+// of a simulated chain if that is shorter.
 func (c Config) checkInterval() time.Duration {
 	const usual = 5 * time.Second
 	if c.Simulated() {
@@ -301,7 +302,7 @@ func (c Config) checkInterval() time.Duration {
 	return usual
 }
 
-// Complete returns c with the defaults that depend on other settings.
+// Complete returns c with values for settings whose defaults depend on other settings.
 func (c Config) Complete() Config {
 	if c.PollInterval <= 0 {
 		c.PollInterval = 2 * time.Second

@@ -9,11 +9,12 @@ import (
 	"github.com/stipend/stipend/internal/auth/session"
 )
 
-// networkShare is the part of all connections that one network may hold.
+// networkShare limits the connections of one network to this fraction of all: one divided by networkShare.
 const networkShare = 8
 
-// fairListener closes connections of a network that holds most of them already, so that one network cannot use up the
-// connections of the others. Proxies and this machine are not limited, because they connect for many clients.
+// fairListener closes a new connection from a network that already has most of the connections, so that one network
+// cannot use up all connections. Proxies and this machine are not limited, because they connect on behalf of many
+// clients.
 type fairListener struct {
 	net.Listener
 	most    int

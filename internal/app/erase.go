@@ -17,8 +17,9 @@ import (
 	"github.com/stipend/stipend/internal/travelrule"
 )
 
-// Erase erases the data of a person or a company in all packages that store it, unless kyc.EraseUnpaidSince refuses,
-// and adds it to the audit log with a reason. until is the time of the last payment that may be erased.
+// Erase erases the data of a person or company in all packages that store it, unless kyc.EraseUnpaidSince returns an
+// error. It adds the erasure to the audit log, with a reason. until is the latest time of a last payment that may be
+// erased.
 func Erase(ctx context.Context, tx *db.Tx, subjectID string, until time.Time, reason string) error {
 	names, err := kyc.EraseUnpaidSince(ctx, tx, subjectID, until)
 	if err != nil {
@@ -33,20 +34,20 @@ func Erase(ctx context.Context, tx *db.Tx, subjectID string, until time.Time, re
 	return backoffice.RecordCommand(ctx, tx, backoffice.Erase, subjectID, reason)
 }
 
-// endedSource lists people and companies whose relationship ended until a time and who were not erased, by ID from the
-// one after an ID on.
+// endedSource returns the IDs of people or companies that were not erased and whose relationship ended by a given
+// time, sorted by ID and starting after the ID after.
 type endedSource func(ctx context.Context, tx *db.Tx, until time.Time, after string, limit int) ([]string, error)
 
 var endedSources = []endedSource{payee.Ended, identity.ClosedUsers, kyc.Ended}
 
-// ended is a person or a company that a source lists after an ID.
+// ended is a person or company that a source returns, and the ID before it.
 type ended struct {
 	id, after string
 	source    endedSource
 	until     time.Time
 }
 
-// still reports whether the source still lists it: another process may have erased it meanwhile.
+// still reports whether the source still returns the person or company, which another process may have erased.
 func (e ended) still(ctx context.Context, tx *db.Tx) (bool, error) {
 	ids, err := e.source(ctx, tx, e.until, e.after, 1)
 	return len(ids) == 1 && ids[0] == e.id, err
@@ -54,10 +55,10 @@ func (e ended) still(ctx context.Context, tx *db.Tx) (bool, error) {
 
 const (
 	endedPage = 500
-	eraseLock = 0x657261736564 // number of the advisory lock under which ended relations are erased
+	eraseLock = 0x657261736564 // advisory lock under which ended relationships are erased
 )
 
-// eachEnded calls f with each of them.
+// eachEnded calls f for each person and company whose relationship ended longer ago than kept.
 func eachEnded(ctx context.Context, read func(func(context.Context, *db.Tx) error) error, kept time.Duration,
 	f func(ended) error) error {
 	for _, source := range endedSources {
@@ -94,8 +95,8 @@ func countEnded(ctx context.Context, tx *db.Tx, kept time.Duration) (n int64, er
 	return int64(len(counted)), err
 }
 
-// eraseEnded erases the data of people and companies whose relationship ended before the given period, each in a
-// transaction of its own. It leaves those whom a law or an open payment protects: with a legal hold, with a sanctions
+// eraseEnded erases the data of people and companies whose relationship ended longer ago than kept, each in a
+// separate transaction. It retains those whom a law or an open payment protects: with a legal hold, with a sanctions
 // match that was not cleared, with a payment within the period, and users whom another company still pays.
 func eraseEnded(ctx context.Context, d *db.DB, kept time.Duration) (erased, retained int64, err error) {
 	err = eachEnded(ctx, func(f func(context.Context, *db.Tx) error) error { return d.Read(ctx, f) }, kept,
@@ -128,7 +129,8 @@ func eraseEnded(ctx context.Context, d *db.DB, kept time.Duration) (erased, reta
 	return erased, retained, err
 }
 
-// checkEnded returns an error if a user is still paid, or if somebody has a sanctions match that was not cleared.
+// checkEnded returns an error if a company still pays the user, or if the person or company has a sanctions match
+// that was not cleared.
 func checkEnded(ctx context.Context, tx *db.Tx, subjectID string) error {
 	if strings.HasPrefix(subjectID, "usr_") {
 		switch active, err := payee.HasActive(ctx, tx, subjectID); {

@@ -28,7 +28,7 @@ import (
 )
 
 // startAPI fills the pools of addresses and serves the API and the pages, which share an address and the budget for
-// large bodies.
+// large request bodies.
 func (s *Service) startAPI(background context.Context) error {
 	if err := s.pool.Start(background); err != nil {
 		return err
@@ -56,13 +56,13 @@ func (s *Service) startAPI(background context.Context) error {
 	return nil
 }
 
-// guides returns the documentation. It is the same for all services of a process, and is made once.
+// guides returns the documentation, which is built once and shared by all services of a process.
 var guides = sync.OnceValues(func() (*docsite.Site, error) {
 	codes, events := httpapi.Documentation()
 	return docsite.New(docsite.Content{Files: stipend.Docs, Errors: codes, Events: events})
 })
 
-// buildHandler makes the handler of the API and the pages.
+// buildHandler makes the HTTP handler of the API and the pages.
 func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 	callbacks, err := s.cfg.bankCallbacks()
 	if err != nil {
@@ -119,7 +119,8 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 		api.TryKey = s.ready.Seed.APIKey
 		pages.SeededCompanies = []string{s.ready.Seed.CompanyID}
 	}
-	// The jitter hides the exact size of a compressed page, from which an attacker could guess secrets in it (BREACH).
+	// The jitter hides the exact size of a compressed page, from which an attacker could guess secrets in the page
+	// (BREACH).
 	compress, err := gzhttp.NewWrapper(gzhttp.ContentTypes([]string{"text/html", "text/markdown", "text/plain"}),
 		gzhttp.EnableZstd(false), gzhttp.RandomJitter(64, 0, false))
 	if err != nil {
@@ -129,8 +130,8 @@ func (s *Service) buildHandler(proxies []netip.Prefix) (http.Handler, error) {
 		httpapi.WithClientAddress(proxies, route(api.Hosts, httpapi.New(api), web.New(pages), compress))), nil
 }
 
-// serveMetrics serves metrics, /healthz and /readyz at an address of their own, if one is configured, so that clients
-// cannot use up its connections.
+// serveMetrics serves metrics, /healthz and /readyz at a separate address, if one is configured, so that clients of
+// the API cannot use up its connections.
 func (s *Service) serveMetrics(ctx context.Context) error {
 	if s.cfg.MetricsListen == "" {
 		return nil
@@ -148,7 +149,7 @@ func (s *Service) serveMetrics(ctx context.Context) error {
 	return nil
 }
 
-// serve serves a listener until the process stops.
+// serve serves requests from a listener until the process stops.
 func (s *Service) serve(l net.Listener, h http.Handler) {
 	server := httpapi.NewServer(l.Addr().String(), h)
 	server.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelWarn)
@@ -160,22 +161,21 @@ func (s *Service) serve(l net.Listener, h http.Handler) {
 	})
 }
 
-// apiPrefixes are the first segments of the paths that the API answers. The pages answer the others.
+// apiPrefixes are the first segments of the paths that the API serves. The pages serve all other paths.
 var apiPrefixes = []string{
 	"api", "oauth2", "reference", "openapi.json", "openapi.yaml", "healthz", "readyz", "callbacks", ".well-known", "mcp",
 }
 
-// route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go to
-// the API, whose 404 is JSON, and so do paths without a page if the client expects JSON. The API answers requests for
-// hosts that are not ours: it refuses them.
+// route sends requests to the API or the pages. Misspelled API paths such as //api/company and /API/company also go
+// to the API, whose 404 is JSON, and so do paths without a page if the client expects JSON. Requests for unknown host
+// names go to the API, which rejects them.
 func route(
 	hosts []string, api http.Handler, pages *ui.Server, compress func(http.Handler) http.HandlerFunc,
 ) http.Handler {
 	compressed := compress(pages)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
-			// A proxy may see the end of this body elsewhere, so a further request on the connection could be a forged
-			// one.
+			// A proxy may interpret the end of this body differently, so a further request on this connection could be forged.
 			w.Header().Set("Connection", "close")
 		}
 		first, rest, _ := strings.Cut(strings.ToLower(path.Clean("/" + r.URL.Path)[1:]), "/")
@@ -191,13 +191,13 @@ func route(
 	})
 }
 
-// expectsJSON reports whether a client asks for JSON and not for a page.
+// expectsJSON reports whether a client asks for JSON rather than for a page.
 func expectsJSON(r *http.Request) bool {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	return strings.Contains(accept, "json") && !strings.Contains(accept, "text/html")
 }
 
-// hosts returns the host names of the public addresses, none if there is no public address.
+// hosts returns the host names of the public addresses. It returns none if no public address is configured.
 func (c Config) hosts() []string {
 	if c.BaseURL == "" {
 		return nil

@@ -40,19 +40,19 @@ import (
 	"github.com/stipend/stipend/internal/withdrawal"
 )
 
-// jobs returns the handler of each kind of job, and who enqueues it. Together with the table of routes it shows what
-// starts what. startWorker adds the jobs of mails, Lightning and the sandbox; the rails bring their own: they prepare,
-// send and confirm payouts.
+// jobs returns the handlers of all kinds of jobs. The comment of each line names the packages that enqueue the job,
+// and when. startWorker adds the jobs of mails, Lightning and the sandbox. Each rail adds jobs that prepare, send and
+// confirm payouts.
 func (s *Service) jobs(out *payout.Rails) job.Table {
 	table := job.Table{
-		chain.JobOutput:            {Batch: deposit.OutputsChanged},       // chain: an output to us changed
+		chain.JobOutput:            {Batch: deposit.OutputsChanged},       // chain: one of our outputs changed
 		lightning.JobPaid:          {Tx: deposit.InvoicePaid},             // lightning: an invoice is paid
 		deposit.JobChanged:         {Batch: s.depositsChanged},            // deposit: money for an object
 		quote.JobExpired:           {Batch: s.claims.QuoteExpired},        // quote: a claim's quote expired
 		claim.JobMonitor:           {Batch: s.claims.Monitor},             // claim: waits for confirmations
 		claim.JobRefund:            {Tx: s.claims.Send},                   // claim: a refund was accepted, send it
 		claim.JobLinked:            {Tx: s.linkedClaimChanged},            // claim, paymentlink: a linked claim changed
-		delivery.JobClear:          {Tx: delivery.Clear},                  // webhook: an endpoint stopped
+		delivery.JobClear:          {Tx: delivery.Clear},                  // webhook: an endpoint was disabled or deleted
 		delivery.JobReplay:         {Tx: delivery.HandleReplay},           // webhook: a range to send again
 		payroll.JobRelease:         {Tx: s.payroll.Release},               // payroll: received
 		payroll.JobExpire:          {Tx: s.payroll.Expire},                // payroll: created
@@ -67,7 +67,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 		payee.JobExpire:            {Tx: payee.HandleExpire},              // payee: an invitation is sent
 		payee.JobScreen:            {Tx: s.screening.HandleScreen},        // payee, destination: changed
 		payee.JobPayable:           {Tx: payable},                         // payee, destination, kyc: changed
-		income.JobRelease:          {Tx: s.incomes.Release},               // income: received, or perhaps payable now
+		income.JobRelease:          {Tx: s.incomes.Release},               // income: received, or may be payable now
 		wallet.JobOpen:             {Tx: s.wallets.Open},                  // wallet: requested
 		withdrawal.JobProcess:      {Tx: s.withdrawals.Process},           // withdrawal: created, or decided
 		backoffice.JobRefund:       {Tx: s.backoffice.Refund},             // backoffice: returns a deposit
@@ -83,7 +83,7 @@ func (s *Service) jobs(out *payout.Rails) job.Table {
 	return table
 }
 
-// payable releases what waits for a payee: a user's own incomes, or the payments of a company.
+// payable processes waiting payments to a payee: the user's own incomes, or the payments of a company.
 func payable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	if identity.IsUser(j.CompanyID) {
 		return income.Resume(ctx, tx, j.CompanyID)
@@ -91,7 +91,7 @@ func payable(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return errors.Join(payroll.HandlePayable(ctx, tx, j), withdrawal.RetryRecorded(ctx, tx, j.CompanyID))
 }
 
-// payoutChanged passes a change of a payout to the package that queued it.
+// payoutChanged passes a change of a payout to the package that requested the payout.
 func (s *Service) payoutChanged(ctx context.Context, tx *db.Tx, j job.Job) error {
 	var in payout.Changed
 	if err := j.Decode(&in); err != nil {
@@ -118,12 +118,12 @@ func (s *Service) linkedClaimChanged(ctx context.Context, tx *db.Tx, j job.Job) 
 	return s.links.ClaimChanged(ctx, tx, j)
 }
 
-// fundingReverted reports a company that owes the funding of a released payroll, and freezes it.
+// fundingReverted records that a company owes the funding of a released payroll, and freezes the company.
 func (s *Service) fundingReverted(ctx context.Context, tx *db.Tx, j job.Job) error {
 	return backoffice.FundingReverted(ctx, tx, s.log, j)
 }
 
-// depositsChanged passes changes of deposits to the packages whose objects they pay.
+// depositsChanged passes changes of deposits to the packages whose objects the deposits pay.
 func (s *Service) depositsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job) error {
 	var ofClaims []job.Job
 	for _, j := range jobs {
@@ -140,7 +140,7 @@ func (s *Service) depositsChanged(ctx context.Context, tx *db.Tx, jobs []job.Job
 	return s.claims.Follow(ctx, tx, ofClaims)
 }
 
-// periodic returns the work that one process does at intervals.
+// periodic returns the work that runs at intervals, on one process at a time.
 func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 	onDB := func(name string, every time.Duration, run func(context.Context, *db.DB) error) job.Periodic {
 		return job.Periodic{Name: name, Every: every, Run: func(ctx context.Context) error { return run(ctx, s.db) }}
@@ -180,7 +180,7 @@ func (s *Service) periodic(out *payout.Rails) []job.Periodic {
 	)
 }
 
-// expireQuotes expires unpaid quotes that ended before the time up to which their chain was seen.
+// expireQuotes expires unpaid quotes that ended before the time up to which their chain was watched.
 func (s *Service) expireQuotes(ctx context.Context) error {
 	_, err := quote.ExpireDue(ctx, s.db, s.cfg.BitcoinNetwork, monitor.SeenUntil(BitcoinChain))
 	for _, n := range s.accounts.Networks {
@@ -190,10 +190,10 @@ func (s *Service) expireQuotes(ctx context.Context) error {
 	return err
 }
 
-// finishRotation finishes a rotation of the data key whose passes are done.
+// finishRotation completes a rotation of the data key after all data was encrypted again.
 func (s *Service) finishRotation(ctx context.Context) error { return datakey.Finish(ctx, s.db, s.log) }
 
-// healDeposits updates the deposits that contradict the outputs of their chain.
+// healDeposits corrects deposits that contradict the outputs of their chain.
 func (s *Service) healDeposits(ctx context.Context) error {
 	chains := []string{BitcoinChain}
 	for _, a := range s.evms {
@@ -202,12 +202,12 @@ func (s *Service) healDeposits(ctx context.Context) error {
 	return deposit.Heal(ctx, s.db, s.log, chains...)
 }
 
-// checkBalances compares the balances with their ledger lines.
+// checkBalances compares the stored balances with the lines of the ledger.
 func (s *Service) checkBalances(ctx context.Context) error {
 	return backoffice.CheckBalances(ctx, s.db, s.log)
 }
 
-// followBalances checks the balances when a posting finds one that differs, until ctx ends.
+// followBalances checks the balances whenever a posting finds a wrong balance, until ctx is done.
 func (s *Service) followBalances(ctx context.Context) {
 	found := make(chan struct{}, 1)
 	s.db.OnNotice(ledger.NoticeDiffers, func() {
@@ -228,7 +228,8 @@ func (s *Service) followBalances(ctx context.Context) {
 	})
 }
 
-// sources returns what the ledger is compared with, and false if the Bitcoin node cannot list coins.
+// sources returns the nodes and banks with which the ledger is compared. It returns false if the Bitcoin node cannot
+// list coins.
 func (s *Service) sources() (backoffice.Sources, bool) {
 	node, ok := s.source.(chain.UTXOSource)
 	w := backoffice.Sources{Chain: BitcoinChain, Node: node, Banks: s.banks}
@@ -241,7 +242,8 @@ func (s *Service) sources() (backoffice.Sources, bool) {
 	return w, ok
 }
 
-// reconcile compares the ledger with the nodes and banks, if the Bitcoin node can list coins, and acts on differences.
+// reconcile compares the ledger with the nodes and banks, if the Bitcoin node can list coins, and reacts to
+// differences.
 func (s *Service) reconcile(ctx context.Context) error {
 	w, ok := s.sources()
 	if !ok {

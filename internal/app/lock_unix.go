@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// lockFile opens a file and locks it until it is closed. locked reports that another process has the lock.
+// lockFile opens a file and locks it until the file is closed. locked reports whether another process has the lock.
 func lockFile(path string) (f *os.File, locked bool, err error) {
 	if f, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return nil, false, err

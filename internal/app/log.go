@@ -10,20 +10,20 @@ import (
 
 const (
 	repeatPeriod = time.Minute
-	maxRepeats   = 1000 // causes that are remembered
+	maxRepeats   = 1000 // maximum number of remembered causes
 )
 
-// LimitRepeats returns a handler that writes one line per minute for each cause: a message with an attribute "error".
-// The next line of a cause has the number of lines left out before it, as "repeated". Two errors that differ only in
-// numbers, such as ports, are one cause. A line with an attribute "request_id" is always written, because a client may
-// report that ID.
+// LimitRepeats returns a handler that writes at most one line per minute for each cause, where a cause is a message
+// with an attribute "error". The next line of a cause contains the number of omitted lines as the attribute
+// "repeated". Errors that differ only in numbers, such as ports, are the same cause. A line with an attribute
+// "request_id" is always written, because a client may report that ID.
 func LimitRepeats(h slog.Handler) slog.Handler {
 	return &repeatLimiter{h, &repeats{causes: map[string]*repeat{}}}
 }
 
 type repeatLimiter struct {
 	slog.Handler
-	repeats *repeats // shared with the handlers that WithAttrs and WithGroup return
+	repeats *repeats // shared with handlers that WithAttrs and WithGroup return
 }
 
 type repeats struct {
@@ -32,11 +32,11 @@ type repeats struct {
 }
 
 type repeat struct {
-	until   time.Time // end of the minute that began with the last line written
+	until   time.Time // end of the minute that began with the last written line
 	leftOut int
 }
 
-// Handle writes a record, or leaves it out if its cause has been written less than a minute ago.
+// Handle writes a record, or omits it if a record with the same cause was written within the last minute.
 func (l *repeatLimiter) Handle(ctx context.Context, r slog.Record) error {
 	if cause, ok := causeOf(r); ok {
 		leftOut, write := l.repeats.count(cause, r.Time)
@@ -51,19 +51,19 @@ func (l *repeatLimiter) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// WithAttrs returns a handler that adds attributes to each record and counts the same causes.
+// WithAttrs returns a handler that adds attributes to each record and counts causes together with l.
 func (l *repeatLimiter) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &repeatLimiter{l.Handler.WithAttrs(attrs), l.repeats}
 }
 
-// WithGroup returns a handler that puts attributes into a group and counts the same causes.
+// WithGroup returns a handler that puts attributes into a group and counts causes together with l.
 func (l *repeatLimiter) WithGroup(name string) slog.Handler {
 	return &repeatLimiter{l.Handler.WithGroup(name), l.repeats}
 }
 
 var number = regexp.MustCompile(`\b\d+\b`)
 
-// causeOf returns the cause of a record. ok is false for a record that must not be left out.
+// causeOf returns the cause of a record. ok is false for a record that must not be omitted.
 func causeOf(r slog.Record) (cause string, ok bool) {
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
@@ -78,7 +78,7 @@ func causeOf(r slog.Record) (cause string, ok bool) {
 	return cause, ok
 }
 
-// count reports whether a line is to be written, and how many lines of its cause have been left out before it.
+// count reports whether a line must be written, and how many lines of its cause were omitted before it.
 func (s *repeats) count(cause string, at time.Time) (leftOut int, write bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,9 +38,9 @@ type metrics struct {
 	requests *prometheus.HistogramVec
 	jobs     *prometheus.HistogramVec
 	webhooks *prometheus.HistogramVec
-	batches  prometheus.Histogram // functions in a shared commit
-	commits  prometheus.Histogram // its duration
-	skew     atomic.Int64         // nanoseconds, see followClock
+	batches  prometheus.Histogram // number of functions in a shared commit
+	commits  prometheus.Histogram // duration of a shared commit
+	skew     atomic.Int64         // in nanoseconds; see followClock
 }
 
 func newMetrics() *metrics {
@@ -84,7 +84,7 @@ func (m *metrics) observe(ctx context.Context, method, route string, status int,
 	observeWith(ctx, m.requests.WithLabelValues(method, route, strconv.Itoa(status)), took)
 }
 
-// observeWith adds a duration to a histogram, with the ID of the trace as an example if the work is traced.
+// observeWith adds a duration to a histogram. If the work is traced, it adds the ID of the trace as an exemplar.
 func observeWith(ctx context.Context, h prometheus.Observer, took time.Duration) {
 	span := trace.SpanContextFromContext(ctx)
 	if with, ok := h.(prometheus.ExemplarObserver); ok && span.IsSampled() {
@@ -100,11 +100,12 @@ func (s *Service) observeRequest(ctx context.Context, method, route string, stat
 	s.metrics.observe(ctx, method, route, status, took)
 }
 
-// observeJobs records jobs of a kind. Those that share a transaction take equal parts of its time.
+// observeJobs records the duration of jobs of a kind. Jobs that share a transaction count as equal parts of its
+// duration.
 func (s *Service) observeJobs(ctx context.Context, kind string, jobs int) (context.Context, func(outcome string)) {
 	return s.tracing.work(ctx, trace.SpanKindInternal, "job "+kind,
 		func(ctx context.Context, outcome string, took time.Duration) {
-			if outcome == "split" { // they are run one by one
+			if outcome == "split" { // the jobs will run one by one
 				return
 			}
 			for range jobs {
@@ -126,7 +127,8 @@ func (m *metrics) observeBatch(functions int, took time.Duration) {
 	m.commits.Observe(took.Seconds())
 }
 
-// serveMonitoring serves the metrics at /metrics, and /healthz and /readyz apart from the connections of clients.
+// serveMonitoring returns a handler for the metrics at /metrics, and for /healthz and /readyz, at an address separate
+// from that of clients.
 func (s *Service) serveMonitoring(chains []string) http.Handler {
 	m := s.metrics
 	m.registry.MustRegister(stored{s.db, chains}, pools{"jobs": s.db, "requests": s.requestDB, "watchers": s.watcherDB})
@@ -139,8 +141,8 @@ func (s *Service) serveMonitoring(chains []string) http.Handler {
 		body, err := httpapi.Readiness(r.Context(), s.checkReady, s.problems)
 		if err != nil {
 			s.log.Warn("not ready", "error", err)
-			// Clients of the API do not learn the reason; this address is the operator's.
-			reason, _ := json.Marshal(err.Error()) // a string can be encoded
+			// Clients of the API do not see the reason; only the operator uses this address.
+			reason, _ := json.Marshal(err.Error()) // encoding a string never fails
 			writeJSON(w, http.StatusServiceUnavailable, `{"status":"not_ready","reason":`+string(reason)+`}`)
 			return
 		}
@@ -153,19 +155,19 @@ func writeJSON(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, body) // the client may be gone
+	_, _ = io.WriteString(w, body) // the client may have disconnected
 }
 
-// maxHits bounds the number of open hits that is reported.
+// maxHits is the largest number of open sanctions matches that is reported.
 const maxHits = 1000
 
-// stored collects metrics from the database.
+// stored collects the metrics that are read from the database.
 type stored struct {
 	d      *db.DB
 	chains []string
 }
 
-// gauge returns the description of a metric.
+// gauge returns the description of a gauge metric.
 func gauge(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("stipend_"+name, help, labels, nil)
 }
@@ -209,7 +211,7 @@ var (
 	writing = gauge("db_writes", "Writes in progress or waiting for a commit.", "pool")
 )
 
-// pools collects the state of the connections of each handle to the database, by its use.
+// pools collects the state of the connections of each database handle. Its keys describe the use of the handles.
 type pools map[string]*db.DB
 
 // Describe implements prometheus.Collector.
@@ -219,7 +221,7 @@ func (pools) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. On SQLite all handles are the same one, which is reported once.
+// Collect implements prometheus.Collector. On SQLite all handles are the same, so it reports only one.
 func (p pools) Collect(ch chan<- prometheus.Metric) {
 	seen := map[*db.DB]bool{}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -249,7 +251,7 @@ func (stored) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. It leaves out the metrics that a database without an answer has.
+// Collect implements prometheus.Collector. If the database does not respond, it omits the metrics.
 func (c stored) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -309,17 +311,17 @@ func (c stored) Collect(ch chan<- prometheus.Metric) {
 	})
 }
 
-// sender sends the value of a gauge with its labels.
+// sender sends the value of a metric with its labels to Prometheus.
 type sender func(*prometheus.Desc, float64, ...string)
 
-// at sends a time, unless it is zero.
+// at sends a time as the value of a metric, unless the time is zero.
 func (send sender) at(d *prometheus.Desc, t time.Time, labels ...string) {
 	if !t.IsZero() {
 		send(d, float64(t.UnixMicro())/1e6, labels...)
 	}
 }
 
-// sendBacklogs sends what waits: jobs, payrolls, payouts and webhooks.
+// sendBacklogs sends metrics of waiting jobs, payrolls, payouts and webhooks.
 func sendBacklogs(ctx context.Context, tx *db.Tx, send sender) error {
 	backlogs, err := job.Backlogs(ctx, tx)
 	if err != nil {
@@ -357,7 +359,8 @@ func sendBacklogs(ctx context.Context, tx *db.Tx, send sender) error {
 	return nil
 }
 
-// sendOperations sends whether payouts are paused, and the ages of prices and of the last comparison of the ledger.
+// sendOperations sends metrics that show whether payouts are paused, and the ages of prices and of the last
+// comparison of the ledger.
 func sendOperations(ctx context.Context, tx *db.Tx, send sender) error {
 	reason, err := payout.Paused(ctx, tx)
 	if err != nil {
@@ -410,7 +413,7 @@ func sendChain(send sender, name string, state chain.Health) {
 	}
 }
 
-// followReplica registers the metric of a database that is copied continuously.
+// followReplica registers the metric of the continuous copy of the database.
 func (m *metrics) followReplica(copied func() time.Time) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "stipend_replica_seconds",

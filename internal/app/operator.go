@@ -16,7 +16,7 @@ import (
 // maxLogo is the maximum size of the operator's logo in bytes.
 const maxLogo = 256 << 10
 
-// operator reads how the operator presents the service.
+// operator returns how the operator presents the service. It reads the files that the configuration names.
 func (c Config) operator() (o ui.Operator, err error) {
 	o.Name, o.Languages = strings.TrimSpace(c.OperatorName), c.Languages
 	if len(o.Name) > 60 || strings.ContainsAny(o.Name, "{}<>%\n\r") {

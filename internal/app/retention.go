@@ -19,7 +19,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Retention is how long classes of data are stored, in days by the name of the class.
+// Retention contains the operator's retention periods in days, by the name of the class of data.
 type Retention struct {
 	Keep map[string]int `name:"keep" mapsep:","`
 }
@@ -29,23 +29,25 @@ type DataClass struct {
 	Name        string
 	Contains    string
 	Days        int
-	Least, Most int // bounds of the operator's period in days; the same for a period that the API promises
-	// Expired counts the rows that the next run deletes; nil for a class whose period the API promises.
+	Least, Most int // bounds of the period in days; equal if the API promises a fixed period
+	// Expired counts the rows that the next run would delete. It is nil for a class with a fixed period that the API
+	// promises.
 	Expired func(ctx context.Context, tx *db.Tx, kept time.Duration) (int64, error)
 
-	// prune deletes expired rows. It returns their number, and the number of those that must still be retained.
+	// prune deletes expired rows. It returns the number of deleted rows, and of expired rows that must still be
+	// retained.
 	prune func(ctx context.Context, d *db.DB, kept time.Duration) (deleted, retained int64, err error)
 }
 
 const (
-	mostDays = 3650 // longest period of a log, ten years
-	// lawfulDays is the shortest period of the data of people and companies after the end of the relationship, five
-	// years; most laws against money laundering require it.
+	mostDays = 3650 // longest period of a log: ten years
+	// lawfulDays is the shortest period for data of people and companies after the end of the relationship: five years,
+	// as most laws against money laundering require.
 	lawfulDays = 1827
 )
 
-// dataClasses are the classes with their default periods. Data that is in none of them is stored permanently: the
-// ledger, payments and the audit log.
+// dataClasses are the classes of data with their default periods. Data in no class is stored permanently: the ledger,
+// payments and the audit log.
 var dataClasses = []DataClass{
 	{"events", "events and their deliveries to webhooks", int(webhook.Kept / day),
 		int(webhook.Kept / day), int(webhook.Kept / day), nil, nil},
@@ -63,7 +65,7 @@ var dataClasses = []DataClass{
 
 const day = 24 * time.Hour
 
-// rows returns the prune function of a class whose expired rows are all deleted.
+// rows returns the prune function of a class that never retains expired rows.
 func rows(prune func(context.Context, *db.DB, time.Duration) (int64, error)) func(context.Context, *db.DB,
 	time.Duration) (int64, int64, error) {
 	return func(ctx context.Context, d *db.DB, kept time.Duration) (deleted, _ int64, err error) {
@@ -72,10 +74,11 @@ func rows(prune func(context.Context, *db.DB, time.Duration) (int64, error)) fun
 	}
 }
 
-// Kept returns the period of the class.
+// Kept returns the retention period of the class.
 func (c DataClass) Kept() time.Duration { return time.Duration(c.Days) * day }
 
-// Classes returns all classes of data with the operator's periods, or an error that names a wrong one.
+// Classes returns all classes of data with the operator's periods. It returns an error that names the first invalid
+// period.
 func (r Retention) Classes() ([]DataClass, error) {
 	all := slices.Clone(dataClasses)
 	for _, name := range slices.Sorted(maps.Keys(r.Keep)) {
@@ -97,8 +100,8 @@ func (r Retention) Classes() ([]DataClass, error) {
 	return all, nil
 }
 
-// pruneExpired deletes the data whose period is over, and stores what it did. An error of one class does not keep the
-// others.
+// pruneExpired deletes data whose period has ended, and stores the results. An error in one class does not stop the
+// deletion of others.
 func (r Retention) pruneExpired(ctx context.Context, d *db.DB) error {
 	classes, err := r.Classes()
 	if err != nil {

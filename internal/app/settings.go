@@ -12,7 +12,8 @@ import (
 // setting describes a flag: the placeholder of its value, and its help.
 type setting struct{ placeholder, help string }
 
-// settings describes every field of Config by the name of its flag. The same flags of other commands mean the same.
+// settings describes every field of Config by the name of its flag. Flags of other commands with the same names have
+// the same meaning.
 var settings = map[string]setting{
 	"data-dir":     {"DIR", "Directory of the embedded database (${default})."},
 	"database-url": {"URL", "postgres://… or sqlite:/path. Default: SQLite in the data directory."},
@@ -201,8 +202,8 @@ var settings = map[string]setting{
 	"writes-per-second": {"N", "Writes per second that one credential may sustain (${default}); 0 sets no limit."},
 }
 
-// DescribeSettings returns a kong option that gives the flags of settings, in every command, their environment
-// variable, placeholder and help. Their own tags win; env:"-" sets no environment variable.
+// DescribeSettings returns a kong option that sets the environment variable, placeholder and help of these flags in
+// every command. Tags of a flag take precedence; env:"-" means no environment variable.
 func DescribeSettings() kong.Option {
 	var visit func(*kong.Node)
 	visit = func(n *kong.Node) {

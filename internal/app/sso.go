@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/auth/sso"
 )
 
-// ssoTimeout limits each request to an OpenID provider.
+// ssoTimeout is the time limit of each request to an OpenID provider.
 const ssoTimeout = 10 * time.Second
 
 // sso returns the service that signs members in through their companies' OpenID providers. Companies choose the URLs of
@@ -26,7 +26,7 @@ func (s *Service) sso() (*sso.Service, error) {
 	})
 }
 
-// staff returns the sign-in of staff by the operator's OpenID provider, or nil without one.
+// staff returns the service that signs staff in through the operator's OpenID provider, or nil if none is configured.
 func (c Config) staff() (*sso.Staff, error) {
 	if c.StaffSSOIssuer == "" {
 		if c.StaffSSOOnly {

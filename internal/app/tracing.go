@@ -23,20 +23,20 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// tracing makes spans of requests, jobs, deliveries of events, SQL statements, and calls of nodes, banks and vendors,
-// and sends them by OTLP. Spans contain routes, IDs and statements without parameters: no paths, which may contain
-// tokens, and no personal data.
+// tracing creates spans of requests, jobs, deliveries of events, SQL statements, and calls of nodes, banks and
+// vendors, and sends them by OTLP. Spans contain routes, IDs and statements without their arguments. They contain no
+// paths, which may include tokens, and no personal data.
 type tracing struct {
 	tracer   trace.Tracer
-	provider *sdktrace.TracerProvider // nil without an endpoint: then there are no spans
-	direct   http.RoundTripper        // the transport before
+	provider *sdktrace.TracerProvider // nil without an endpoint, which disables tracing
+	direct   http.RoundTripper        // the default transport before it was replaced
 }
 
-// lastTraces is the time that a process that stops waits for a collector that does not answer.
+// lastTraces is how long a process that stops waits for a trace collector that does not respond.
 const lastTraces = 3 * time.Second
 
-// startTracing returns the tracing to an OTLP endpoint, or one that makes no spans if it is empty. The standard
-// variables OTEL_… set the headers, the sampler and the resource.
+// startTracing returns a tracing that sends spans to an OTLP endpoint. If endpoint is empty, tracing is disabled. The
+// standard OTEL_… variables set the headers, the sampler and the resource.
 func startTracing(ctx context.Context, endpoint string) (*tracing, error) {
 	if endpoint == "" {
 		return &tracing{tracer: noop.NewTracerProvider().Tracer("")}, nil
@@ -56,14 +56,14 @@ func startTracing(ctx context.Context, endpoint string) (*tracing, error) {
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))
 	t := &tracing{tracer: provider.Tracer("stipend"), provider: provider, direct: http.DefaultTransport}
-	// The clients of nodes, banks and vendors use the default transport. Requests do not contain the trace, and what has
-	// no span, such as polling, gets none.
+	// Clients of nodes, banks and vendors use the default transport. Their requests do not carry the trace. Calls
+	// outside of traced work, such as polling, get no span.
 	http.DefaultTransport = calls{t}
 	return t, nil
 }
 
-// calls makes a span of each call of a node, a bank or a vendor, from the request to the header of the response. Spans
-// contain the host only: the keys of providers are in paths and queries.
+// calls creates a span of each call of a node, bank or vendor, from the request to the header of the response. The
+// span contains only the host of the URL, because paths and queries contain providers' keys.
 type calls struct{ *tracing }
 
 // RoundTrip sends a request.
@@ -87,7 +87,7 @@ func (c calls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// stop sends the spans that wait.
+// stop sends the remaining spans and ends tracing.
 func (t *tracing) stop(ctx context.Context) error {
 	if t == nil || t.provider == nil {
 		return nil
@@ -98,7 +98,7 @@ func (t *tracing) stop(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// statements returns the tracer of SQL statements, nil if there is none.
+// statements returns the tracer of SQL statements, or nil if tracing is disabled.
 func (t *tracing) statements() db.Tracer {
 	if t.provider == nil {
 		return nil
@@ -106,8 +106,8 @@ func (t *tracing) statements() db.Tracer {
 	return otelpgx.NewTracer(otelpgx.WithTracerProvider(t.provider))
 }
 
-// requests makes a span of each request. It continues a trace that one of the operator's proxies began; other clients
-// begin a new one.
+// requests creates a span of each request. The span continues a trace only if the request comes from one of the
+// operator's proxies; otherwise it begins a new trace.
 func (t *tracing) requests(proxies []netip.Prefix, next http.Handler) http.Handler {
 	if t.provider == nil {
 		return next
@@ -132,7 +132,7 @@ func contains(all []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// request completes the span of a request whose route and status are known.
+// request completes the span of a request once its route and status are known.
 func (t *tracing) request(ctx context.Context, method, route string, status int) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -146,7 +146,7 @@ func (t *tracing) request(ctx context.Context, method, route string, status int)
 	}
 }
 
-// work makes a span of work that has an outcome, and passes the outcome and the duration to done.
+// work creates a span of work that has an outcome, and passes the outcome and the duration to done.
 func (t *tracing) work(ctx context.Context, kind trace.SpanKind, name string,
 	done func(ctx context.Context, outcome string, took time.Duration),
 ) (context.Context, func(outcome string)) {
@@ -167,7 +167,7 @@ func WithTraceIDs(h slog.Handler) slog.Handler { return traceIDs{h} }
 
 type traceIDs struct{ slog.Handler }
 
-// Handle adds the IDs.
+// Handle adds the IDs of the trace and the span to a record.
 func (h traceIDs) Handle(ctx context.Context, r slog.Record) error {
 	if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 		r = r.Clone()

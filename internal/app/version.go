@@ -8,21 +8,21 @@ import (
 // Interface is the version of the API.
 const Interface = "2.0"
 
-// The linker sets these in a release (tools/release).
+// Set by the linker in a release (tools/release).
 var version, commit, built string
 
 // Build describes how the program was built.
 type Build struct {
 	Version   string `json:"version"`
-	Commit    string `json:"commit"`             // "" if the Go tool did not know it
-	Built     string `json:"built"`              // the time of the commit, so that builds can be repeated
-	Modified  bool   `json:"modified,omitempty"` // built from files that differ from the commit
+	Commit    string `json:"commit"`             // "" if unknown
+	Built     string `json:"built"`              // the time of the commit, so that builds are reproducible
+	Modified  bool   `json:"modified,omitempty"` // reports whether files differed from the commit
 	Interface string `json:"interface"`
 	Go        string `json:"go"`
 	Platform  string `json:"platform"`
 }
 
-// ReadBuild returns how this program was built: what a release set, otherwise what the Go tool recorded.
+// ReadBuild returns how this program was built, as set by a release or else as recorded by the Go tool.
 func ReadBuild() Build {
 	b := Build{
 		Version: version, Commit: commit, Built: built, Interface: Interface, Go: runtime.Version(),

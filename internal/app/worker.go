@@ -24,8 +24,8 @@ import (
 	"github.com/stipend/stipend/internal/webhook/delivery"
 )
 
-// startWorker runs jobs and delivers webhooks. It fetches the first prices and network fees before requests are served;
-// where that fails, what needs them waits.
+// startWorker runs jobs and delivers webhooks. Before requests are served, it fetches prices and network fees once;
+// if that fails, work that needs them waits.
 func (s *Service) startWorker(ctx, background context.Context) error {
 	runner, hooks, err := s.buildWorker(ctx, background)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Service) startWorker(ctx, background context.Context) error {
 	return nil
 }
 
-// buildWorker makes what runs jobs and what delivers webhooks.
+// buildWorker makes the job runner and the sender of webhooks.
 func (s *Service) buildWorker(ctx, background context.Context) (*job.Runner, *delivery.Sender, error) {
 	rails, byBank, err := s.buildRails(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) buildWorker(ctx, background context.Context) (*job.Runner, *de
 	return job.NewRunner(s.db, table, periodic, s.log, s.observeJobs), hooks, nil
 }
 
-// buildRails returns the rails that payouts take, and the one by bank, nil if there is none.
+// buildRails returns the rails of payouts. It also returns the rail for payments by bank, or nil if there is none.
 func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, error) {
 	remote, err := s.cfg.client()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Service) buildRails(ctx context.Context) (*payout.Rails, *bank.Rail, er
 	return all, byBank, err
 }
 
-// newMailer returns the mailer. Without a mail server it stores the mails of a sandbox.
+// newMailer returns the mailer. In a sandbox without a mail server, the mailer stores mails instead of sending them.
 func (s *Service) newMailer() (*mail.Mailer, error) {
 	from, err := netmail.ParseAddress(s.cfg.MailFrom)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Service) newMailer() (*mail.Mailer, error) {
 // listsEvery is how often a worker checks whether the files of the sanctions lists have changed.
 const listsEvery = 30 * time.Second
 
-// startScreening loads the sanctions lists, without which a worker does not start, and reloads those that change.
+// startScreening loads the sanctions lists and reloads lists that change. A worker does not start without the lists.
 func (s *Service) startScreening(ctx, background context.Context) error {
 	if _, err := s.lists.Load(); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *Service) startScreening(ctx, background context.Context) error {
 	return nil
 }
 
-// followLists reloads lists that change until ctx ends.
+// followLists reloads lists that change, until ctx is done.
 func (s *Service) followLists(ctx context.Context) {
 	tick := time.NewTicker(listsEvery)
 	defer tick.Stop()
@@ -194,7 +194,7 @@ func (s *Service) followLists(ctx context.Context) {
 	}
 }
 
-// recordLists logs which lists are in use, and stores it for the pages of staff and for commands.
+// recordLists logs the lists in use and stores them, so that staff pages and commands can show them.
 func (s *Service) recordLists(ctx context.Context) error {
 	lists := s.lists.Status()
 	for _, l := range lists {

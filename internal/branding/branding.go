@@ -1,11 +1,11 @@
-// Package branding stores how a merchant's public pages and mails look to payers: name, logo, accent color, texts and
+// Package branding stores the appearance of a merchant's public pages and mails: name, logo, accent color, texts and
 // languages.
 //
-// Nothing that a merchant sets reaches a page as markup, script or style. Texts are single lines that templates escape.
-// A logo is decoded and encoded again. A color is six hexadecimal digits, and [StyleSheet] computes the colors of both
-// themes from it, with sufficient contrast.
+// No value that a merchant sets reaches a page as markup, script or style. Texts are single lines, which templates
+// escape. A logo is decoded and encoded again. A color is six hexadecimal digits, from which [StyleSheet] computes
+// the colors of both themes, with sufficient contrast.
 //
-// The package owns merchant_brandings and brand_logos. It never changes claims.
+// The package owns the tables merchant_brandings and brand_logos. It never changes claims.
 package branding
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// Limits, in characters.
+// Maximum lengths, in characters.
 const (
 	MaxName = 60
 	MaxText = 200
@@ -35,33 +35,33 @@ const (
 // MaxLogoBytes is the maximum size of the file of a logo.
 const MaxLogoBytes = kyc.MaxLogoBytes
 
-// Languages are the languages that a merchant can offer, those of the pages.
+// Languages are the languages that a merchant can offer, which are those of the pages.
 var Languages = []string{"en", "es", "pt", "fr", "de", "he"}
 
-// objectID is the object ID of a company's branding in its history and events.
+// objectID is the object ID of a company's branding in the company's history and events.
 const objectID = "merchant_branding"
 
-// ErrNoLogo is returned for a digest that no stored logo has.
+// ErrNoLogo is returned if no stored logo has the requested digest.
 var ErrNoLogo = apierr.New(apierr.NotFound, "not_found", "There is no such logo.")
 
-// Branding is how a merchant's pages and mails look to payers.
+// Branding is the appearance of a merchant's pages and mails to payers.
 type Branding struct {
 	CompanyID string
-	Name      string   // "" for the company's name
-	Accent    string   // color such as "#1d3f8f"; "" for Stipend's
-	Headline  string   // shown by the checkout; "" for none
+	Name      string   // "" means the company's name
+	Accent    string   // color such as "#1d3f8f"; "" means Stipend's color
+	Headline  string   // shown at the checkout; "" for none
 	ThankYou  string   // shown after the payment and in the receipt; "" for none
-	Languages []string // languages offered to payers, the first is the default; empty for all
+	Languages []string // languages offered to payers, the default first; empty means all
 	Logo      string   // digest of the logo; "" for none
-	Version   int64    // number of changes, 0 before the first
+	Version   int64    // number of changes
 	UpdatedAt time.Time
 }
 
-// Change has what a request changes. A nil member does not change. Empty values remove.
+// Change contains the values to change. Nil values stay unchanged. Empty values remove the setting.
 type Change struct {
 	Name, Accent, Headline, ThankYou *string
 	Languages                        []string
-	// Logo is a PNG that ReadLogo returned. An empty slice that is not nil removes the logo.
+	// Logo is a PNG that [Service.ReadLogo] returned. An empty slice that is not nil removes the logo.
 	Logo []byte
 }
 
@@ -102,7 +102,8 @@ func (b Branding) DisplayName(company identity.Company) string {
 	return company.Name
 }
 
-// Language returns the language of mails to payers: the first that the merchant offers, else that of its country.
+// Language returns the language of mails to payers: the first language that the merchant offers, or the language of
+// the merchant's country.
 func (b Branding) Language(company identity.Company) string {
 	if len(b.Languages) > 0 {
 		return b.Languages[0]
@@ -110,7 +111,7 @@ func (b Branding) Language(company identity.Company) string {
 	return mail.LanguageOf(company.Country)
 }
 
-// StylePath returns the path of the style sheet with the accent color, or "" for Stipend's colors.
+// StylePath returns the path of the style sheet for the accent color, or "" for Stipend's colors.
 func (b Branding) StylePath() string {
 	if b.Accent == "" {
 		return ""
@@ -126,8 +127,8 @@ func (b Branding) LogoPath() string {
 	return "/logo/" + b.Logo + ".png"
 }
 
-// ReadLogo decodes the base64 of a PNG, JPEG or WebP and returns the logo for [Change] as a PNG. It takes time and
-// memory, so it runs outside a transaction.
+// ReadLogo decodes a PNG, JPEG or WebP in base64 and returns it as a PNG, for [Change]. Decoding takes time and
+// memory, so call ReadLogo outside a transaction.
 func (s *Service) ReadLogo(ctx context.Context, text string) ([]byte, error) {
 	png, err := s.images.ReadLogo(ctx, text)
 	if f, ok := apierr.As(err); ok {

@@ -7,34 +7,34 @@ import (
 	"strings"
 )
 
-// Contrast ratios of WCAG 2.2, level AA.
+// Minimum contrast ratios according to WCAG 2.2, level AA.
 const (
 	textContrast    = 4.5
 	surfaceContrast = 3
 )
 
-// color is an sRGB color with channels of 0 to 255.
+// color is an sRGB color with channels from 0 to 255.
 type color [3]int
 
 var (
 	black = color{0, 0, 0}
 	white = color{255, 255, 255}
-	// The backgrounds on which the colors have the least contrast: --inset of the light theme, --button of the dark one.
+	// Of the light theme, --inset is the background with the least contrast; of the dark theme, --button is.
 	lightest = color{0xee, 0xf1, 0xee}
 	darkest  = color{0x24, 0x2b, 0x28}
 )
 
-// Theme has the colors that follow from an accent color, for light or dark pages.
+// Theme contains the colors for light or dark pages that are derived from an accent color.
 type Theme struct {
-	Accent, Hover string // background of buttons, also below the pointer
+	Accent, Hover string // background of buttons, normally and under the pointer
 	Text          string // text on Accent and Hover
 	Link, Soft    string // links, and a faint background
-	Contrast      string // of Text on Accent, such as "9.6"
-	Adjusted      bool   // Accent is not the given color, which is hard to see on the page
+	Contrast      string // contrast ratio of Text on Accent, such as "9.6"
+	Adjusted      bool   // reports whether Accent differs from the given color, which has too little contrast
 }
 
-// ParseColor returns a color in lower case, such as "#1d3f8f", and reports whether text is a color. "" is one, too: the
-// service's own.
+// ParseColor returns a color in lower case, such as "#1d3f8f", and reports whether text is a valid color. The text ""
+// is also valid and means the service's own color.
 func ParseColor(text string) (string, bool) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" {
@@ -53,17 +53,19 @@ func parse(text string) (c color, ok bool) {
 	return c, n == 3 && err == nil
 }
 
-// DefaultAccent is the accent color of pages without one.
+// DefaultAccent is the accent color of pages for which no color is set.
 const DefaultAccent = "#0e4633"
 
-// Themes returns the colors of light and dark pages. An accent color with too little contrast to the page is darkened
-// or lightened as far as necessary, and text on it is black or white, so text always has a contrast of at least 4.5.
+// Themes returns the colors of light and dark pages. If the accent color has too little contrast with the page,
+// Themes darkens or lightens the color as far as necessary. Text on the accent color is black or white, so its
+// contrast is always at least 4.5.
 func (b Branding) Themes() (light, dark Theme) {
 	c, _ := parse(cmp.Or(b.Accent, DefaultAccent))
 	return theme(c, lightest, black), theme(c, darkest, white)
 }
 
-// theme returns the colors for pages with a background. toward is the color in whose direction contrast grows.
+// theme returns the colors for pages with a background. Mixing a color with toward increases its contrast with the
+// background.
 func theme(c, background, toward color) Theme {
 	accent := adjust(c, background, toward, surfaceContrast)
 	text, away := white, black
@@ -77,7 +79,7 @@ func theme(c, background, toward color) Theme {
 	}
 }
 
-// adjust mixes c with as little of toward as gives it a contrast to a background.
+// adjust mixes c with as little of toward as is needed for the least contrast with a background.
 func adjust(c, background, toward color, least float64) color {
 	for part := 0; part <= 255; part++ {
 		if m := mix(c, toward, part); contrast(m, background) >= least {
@@ -87,7 +89,7 @@ func adjust(c, background, toward color, least float64) color {
 	return toward
 }
 
-// mix returns a color that is b to part/255, and a to the rest.
+// mix returns a color that consists of part/255 of b, and of a for the rest.
 func mix(a, b color, part int) (c color) {
 	for i := range c {
 		c[i] = (a[i]*(255-part) + b[i]*part) / 255
@@ -95,7 +97,7 @@ func mix(a, b color, part int) (c color) {
 	return c
 }
 
-// contrast returns the contrast ratio of two colors by WCAG 2.2: 1 to 21.
+// contrast returns the contrast ratio of two colors according to WCAG 2.2, from 1 to 21.
 func contrast(a, b color) float64 {
 	brighter, darker := max(a.luminance(), b.luminance()), min(a.luminance(), b.luminance())
 	return (brighter + 0.05) / (darker + 0.05)
@@ -114,8 +116,8 @@ func (c color) luminance() float64 {
 
 func (c color) String() string { return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]) }
 
-// StyleSheet returns the style sheet for the file name of an accent color, such as "1d3f8f.css", and reports whether
-// the name is one. It depends on nothing else, so it can be cached forever.
+// StyleSheet returns the style sheet for an accent color, given its file name, such as "1d3f8f.css". It reports
+// whether the name is valid. The result depends only on the name, so it can be cached forever.
 func StyleSheet(file string) ([]byte, bool) {
 	digits, isSheet := strings.CutSuffix(file, ".css")
 	of := Branding{Accent: "#" + digits}

@@ -29,7 +29,7 @@ var brandings = db.NewLoader(func(tx *db.Tx, companies []string, found func(stri
 	return all
 })
 
-// save writes the next version of a branding. It fails if the branding has changed since it was read.
+// save stores the next version of a branding. It returns an error if the branding has changed since it was read.
 func save(ctx context.Context, tx *db.Tx, b Branding) error {
 	n, err := tx.Exec(ctx, `INSERT INTO merchant_brandings (company_id, name, accent, headline, thank_you, languages,
 			logo, version, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -55,7 +55,7 @@ func saveLogo(ctx context.Context, tx *db.Tx, b Branding, png []byte) error {
 	return err
 }
 
-// Logo returns the PNG of the logo with a digest, of any company.
+// Logo returns the logo with a digest, of any company, as a PNG.
 func Logo(ctx context.Context, tx *db.Tx, digest string) ([]byte, error) {
 	var text string
 	err := tx.QueryRow(ctx, "SELECT png FROM brand_logos WHERE digest = $1 LIMIT 1", digest).Scan(&text)

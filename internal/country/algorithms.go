@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// algorithm reports whether a value has the right check digits. The value already matches its pattern, in upper case
-// and without spaces. get returns other fields of the bank account; it is nil for tax IDs.
+// algorithm reports whether a value has the right check digits. The value must already match its pattern, in upper
+// case and without spaces. get returns other fields of the bank account; it is nil for tax IDs.
 type algorithm func(value string, get func(key string) string) bool
 
-// algorithms are the check-digit algorithms, and other rules that a pattern cannot express, by name. Names of
-// algorithms for the numbers of one country start with its code.
+// algorithms contains, by name, the check-digit algorithms and other rules that a pattern cannot express. The name of
+// an algorithm for one country starts with the country's code.
 var algorithms = func() map[string]algorithm {
 	all := map[string]algorithm{"nuban": nuban, "pix_key": pixKey}
 	for name, valid := range simpleAlgorithms {
@@ -20,9 +20,9 @@ var algorithms = func() map[string]algorithm {
 	return all
 }()
 
-// simpleAlgorithms are the algorithms that only need the value.
+// simpleAlgorithms are the algorithms that need only the value.
 var simpleAlgorithms = map[string]func(string) bool{
-	// Numbers of many countries.
+	// Numbers used in many countries.
 	"aba":                  func(s string) bool { return weigh(s, 3, 7, 1)%10 == 0 },
 	"baltic_personal_code": baltic,
 	"cz_birth_number":      birthNumber,
@@ -38,7 +38,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return c != nil && c.SEPA && c.IBAN != nil && c.IBAN.MatchString(s) && iban(s)
 	},
 
-	// Numbers of bank accounts and their holders.
+	// Numbers of bank accounts and of account holders.
 	"ar_cuit": cuit,
 	"cbu": func(s string) bool {
 		return (10-weigh(s[:7], 7, 1, 3, 9)%10)%10 == digit(s[7]) && (10-weigh(s[8:21], 3, 9, 7, 1)%10)%10 == digit(s[21])
@@ -54,13 +54,14 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"cn_resident_id": func(s string) bool {
 		return "10X98765432"[weigh(s[:17], 7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)%11] == s[17]
 	},
-	// A NIT may be written without its check digit, and other numbers have ten digits, too. Only a number of ten digits
-	// that starts with 8 or 9, which is a company's, certainly has a check digit.
+	// A NIT may be written without its check digit, and numbers of other kinds also have ten digits. Only a number of
+	// ten digits that starts with 8 or 9, and thus belongs to a company, certainly has a check digit.
 	"co_nit_of_company": func(s string) bool {
 		return len(s) != 10 || !numeric(s) || s[0] < '8' || simpleNIT(s)
 	},
 	"do_cedula_or_rnc": func(s string) bool { return len(s) != 11 || luhn(s) },
-	// A person's number is the cedula followed by 001. A company's third digit is 6 or 9, and another rule applies.
+	// A person's number is their cédula followed by 001. A company's number has 6 or 9 as its third digit and follows
+	// another rule, which is not checked.
 	"ec_cedula_or_ruc": func(s string) bool { return s[2] >= '6' || luhn(s[:10]) },
 	"ec_cedula":        cedula,
 	"es_dni":           dni,
@@ -77,7 +78,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	// Tax IDs.
 	"us_ssn": func(s string) bool {
 		return s[:3] != "000" && s[:3] != "666" && s[0] != '9' && s[3:5] != "00" && s[5:] != "0000" &&
-			s != "078051120" && s != "219099999" && s != "457555462" // invalid: printed in advertisements
+			s != "078051120" && s != "219099999" && s != "457555462" // invalid: used in advertisements
 	},
 	"us_itin": func(s string) bool {
 		group := s[3:5]
@@ -89,7 +90,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"ca_sin": func(s string) bool { return s[0] != '0' && s[0] != '8' && luhn(s) },
 	"ca_bn":  func(s string) bool { return luhn(s[:9]) },
 
-	// The last character is not checked, because about one in seventy issued numbers violates its rule.
+	// The last character is not checked, because about one in seventy issued numbers violates the rule for it.
 	"mx_rfc": func(s string) bool { n := len([]rune(s)); return (n == 12 || n == 13) && day2(s[len(s)-9:len(s)-3]) },
 	"mx_curp": func(s string) bool {
 		century := "19"
@@ -143,7 +144,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		}
 		person := s[2] <= '6' && s[10:] != "000" && luhn(s[:10])
 		switch s[2] {
-		case '6': // numbers of public bodies, and of some persons
+		case '6': // numbers of public bodies and of some people
 			return person || s[9:] != "0000" && weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
 		case '9': // numbers of companies
 			return s[9:] != "0000" && weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0 ||
@@ -197,13 +198,13 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"ie_pps": func(s string) bool {
 		sum := weigh(s[:7], 8, 7, 6, 5, 4, 3, 2)
-		if len(s) == 9 && s[8] <= 'I' { // the older last letters W, T and X do not count
+		if len(s) == 9 && s[8] <= 'I' { // the older last letters W, T and X have no value
 			sum += int(s[8]-'A'+1) * 9
 		}
 		return "WABCDEFGHIJKLMNOPQRSTUV"[sum%23] == s[7]
 	},
 
-	// One of the first ten digits occurs two or three times, every other one at most once.
+	// One of the first ten digits must occur two or three times, and each other digit at most once.
 	"de_idnr": func(s string) bool {
 		var count [10]int
 		for i := range 10 {
@@ -220,12 +221,12 @@ var simpleAlgorithms = map[string]func(string) bool{
 		}
 		return twice == 1 && iso11(s)
 	},
-	// The other German tax number has a format of its own in each state, without a published rule.
+	// The other German tax number has a different format in each state, and no published check digit.
 
 	"fr_nif": func(s string) bool { return number(s[:10])%511 == number(s[10:]) },
 
 	"es_nie": func(s string) bool { return dni(string("012"[s[0]-'X']) + s[1:]) },
-	// Sources disagree on which kinds of businesses have a digit and which a letter, so both are accepted.
+	// Sources disagree about which kinds of businesses have a digit and which have a letter, so both are accepted.
 	"es_cif": func(s string) bool {
 		sum := 0
 		for i := range 7 {
@@ -262,7 +263,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return number(s) > 0 && (weigh(s[:8], 9, 8, 7, 6, 5, 4, 3, 2)-digit(s[8]))%11 == 0
 	},
 
-	// For people born in 2000 or later, a 2 is prepended for the check.
+	// For people born in 2000 or later, the check prepends a 2 to the number.
 	"be_nn": func(s string) bool {
 		check := number(s[9:])
 		return 97-number(s[:9])%97 == check || 97-number("2"+s[:9])%97 == check
@@ -282,7 +283,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"cz_ico": func(s string) bool { return (11-weigh(s[:7], 8, 7, 6, 5, 4, 3, 2)%11)%10 == digit(s[7]) },
 
-	// The number of a person starts with 1 and need not be divisible by 11.
+	// A person's number starts with 1 and need not be divisible by 11.
 	"sk_dic": func(s string) bool { return s[0] == '1' || number(s)%11 == 0 },
 
 	"hu_adoazonosito": func(s string) bool { return weigh(s[:9], 1, 2, 3, 4, 5, 6, 7, 8, 9)%11 == digit(s[9]) },
@@ -303,7 +304,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return weigh(s[:9], 7, 5, 3, 2, 1, 7, 5, 3, 2)*10%11%10 == digit(s[9])
 	},
 
-	// 20 is added to the month for people born before 1900, 40 for people born since 2000.
+	// For people born before 1900, the number contains the month plus 20, and since 2000, the month plus 40.
 	"bg_egn": func(s string) bool {
 		month := number(s[2:4])
 		century := map[int]string{0: "19", 1: "18", 2: "20"}[month/20]
@@ -331,14 +332,14 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return s[:2] != "12" && byte('A'+sum%26) == s[8]
 	},
 
-	// A coordination number, for people who are not registered residents, has 60 added to the day.
+	// A coordination number, which people receive who are not registered residents, contains the day plus 60.
 	"se_personnummer": func(s string) bool {
 		s = digits(s)
 		s = s[len(s)-10:]
 		return (day2(s[:6]) || s[4] >= '6' && day2(s[:4]+string(s[4]-6)+s[5:6])) && luhn(s)
 	},
 
-	// 40 is added to the day or month of temporary numbers.
+	// Temporary numbers contain the day or the month plus 40.
 	"no_fodselsnummer": func(s string) bool {
 		d, m := number(s[:2])%40, number(s[2:4])%40
 		return dayOfEither(s[4:6], m, d) && weigh(s[:10], 3, 7, 6, 1, 8, 9, 4, 5, 2, 1)%11 == 0 &&
@@ -358,7 +359,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 	"is_kennitala": func(s string) bool {
 		d := number(s[:2])
 		if d > 40 {
-			d -= 40 // a firm
+			d -= 40 // a company
 		}
 		return strings.Contains("089", s[9:]) && dayOfEither(s[4:6], number(s[2:4]), d) &&
 			weigh(s[:9], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0
@@ -366,7 +367,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 
 	"lv_personas_kods": func(s string) bool {
 		s = digits(s)
-		if s[:2] >= "32" { // numbers since 2017 have no check digit
+		if s[:2] >= "32" { // numbers issued since 2017 have no check digit
 			return between(s[:2], "32", "39")
 		}
 		return dayOfEither(s[4:6], number(s[2:4]), number(s[:2])) &&
@@ -441,7 +442,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		if len(s) == 12 {
 			of = s[4:7]
 		}
-		n := number(of) // number within the year; 500 is added for women
+		n := number(of) // number within the year, plus 500 for women
 		return n >= 1 && n <= 366 || n >= 501 && n <= 866
 	},
 
@@ -496,7 +497,7 @@ var simpleAlgorithms = map[string]func(string) bool{
 		return alphabet[(sum+11)%11] == s[9]
 	},
 
-	// A missing letter counts as a space, with the value 36.
+	// A missing first letter counts as a space, which has the value 36.
 	"hk_hkid": func(s string) bool {
 		if len(s) == 8 {
 			s = " " + s
@@ -598,7 +599,7 @@ const einPrefixes = " 01 02 03 04 05 06 10 11 12 13 14 15 16 20 21 22 23 24 25 2
 	"40 41 42 43 44 45 46 47 48 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 71 72 73 74 75 76 77 80 81 " +
 	"82 83 84 85 86 87 88 90 91 92 93 94 95 98 99 "
 
-// curpStates are the codes of the states of birth; NE means abroad.
+// curpStates are the codes of the states in which people are born; NE means abroad.
 const curpStates = " AS BC BS CC CH CL CM CS DF DG GR GT HG JC MC MN MS NE NL NT OC PL QR QT SL SP SR TC TL TS VZ " +
 	"YN ZS "
 
@@ -617,8 +618,8 @@ func cedula(s string) bool { return s[2] <= '6' && luhn(s) }
 
 func dni(s string) bool { return "TRWAGMYFPDXBNJZSQVHLCKE"[number(s[:8])%23] == s[8] }
 
-// brazil returns a Brazilian check digit. The weights are 2 to last, repeated, starting at the right. A result of 10
-// or 11 is 0.
+// brazil returns a Brazilian check digit. From the right, the weights are 2 to last, and then repeat. A result of 10
+// or 11 becomes 0.
 func brazil(s string, last int) byte {
 	sum, weight := 0, 2
 	for i := len(s) - 1; i >= 0; i-- {
@@ -633,7 +634,7 @@ func brazil(s string, last int) byte {
 	return byte('0' + 11 - sum%11)
 }
 
-// birthNumber checks a Czech or Slovak birth number. Numbers with nine digits were issued until 1953 and have no check
+// birthNumber checks a Czech or Slovak birth number. Numbers with nine digits, issued until 1953, have no check
 // digit.
 func birthNumber(s string) bool {
 	year, month := number(s[:2]), number(s[2:4])
@@ -645,10 +646,10 @@ func birthNumber(s string) bool {
 		century = 2000
 	}
 	if month > 50 {
-		month -= 50 // 50 is added to the month for women
+		month -= 50 // the number contains the month plus 50 for women
 	}
 	if month > 20 && century+year >= 2004 {
-		month -= 20 // 20 is added when all numbers of a day are used
+		month -= 20 // plus 20 if all numbers of a day were used
 	}
 	if !realDay(century+year, month, number(s[4:6])) {
 		return false
@@ -656,7 +657,7 @@ func birthNumber(s string) bool {
 	return len(s) == 9 || number(s[:9])%11%10 == digit(s[9])
 }
 
-// baltic checks the personal code of Estonia and Lithuania.
+// baltic checks an Estonian or Lithuanian personal code.
 func baltic(s string) bool {
 	century := map[byte]string{'1': "18", '2': "18", '3': "19", '4': "19", '5': "20", '6': "20", '7': "21",
 		'8': "21"}[s[0]]
@@ -670,8 +671,8 @@ func baltic(s string) bool {
 	return check == digit(s[10])
 }
 
-// nik checks the Indonesian identity number: the province of registration and the date of birth, with 40 added to the
-// day for women.
+// nik checks an Indonesian identity number, which contains the province of registration and the date of birth, with
+// the day plus 40 for women.
 func nik(s string) bool {
 	return strings.Contains(indonesiaProvinces, " "+s[:2]+" ") && dayOfEither(s[10:12], number(s[8:10]), number(s[6:8])%40)
 }
@@ -696,13 +697,13 @@ func peruRUC(s string) bool {
 	return (11-weigh(s[:10], 5, 4, 3, 2, 7, 6, 5, 4, 3, 2)%11)%10 == digit(s[10])
 }
 
-// cpf checks the number of a Brazilian person.
+// cpf checks the tax number of a Brazilian person.
 func cpf(s string) bool {
 	return !repeated(s) && brazil(s[:9], 11) == s[9] && brazil(s[:10], 11) == s[10]
 }
 
-// cnpj checks the number of a Brazilian company. Since 2026 it may contain letters, with their character code minus
-// that of 0 as value.
+// cnpj checks the tax number of a Brazilian company. Since 2026 it may contain letters. The value of a letter is its
+// character code minus that of "0".
 func cnpj(s string) bool {
 	return !repeated(s) && brazil(s[:12], 9) == s[12] && brazil(s[:13], 9) == s[13]
 }
@@ -716,8 +717,8 @@ var (
 	marks    = strings.NewReplacer(" ", "", "-", "", ".", "", "/", "", "\u00a0", "", "\u2011", "", "\u2013", "")
 )
 
-// pixKey checks a PIX key by the type in pix_key_type. The type is necessary because a mobile number of eleven digits
-// can be a valid CPF.
+// pixKey checks a PIX key according to its type in the field pix_key_type. The type is needed because a mobile number
+// of eleven digits can also be a valid CPF.
 func pixKey(value string, get func(string) string) bool {
 	plain := strings.ToUpper(marks.Replace(value))
 	switch get("pix_key_type") {
@@ -735,8 +736,8 @@ func pixKey(value string, get func(string) string) bool {
 	return false
 }
 
-// nuban checks a Nigerian account number, which includes the bank's code in its check digit. For codes of five digits,
-// of other institutions, a 9 is prepended.
+// nuban checks a Nigerian account number, whose check digit also depends on the bank's code. Codes of other
+// institutions have five digits; for the check, a 9 is prepended to them.
 func nuban(value string, get func(string) string) bool {
 	bank := get("bank_code")
 	if len(bank) == 5 {
@@ -745,7 +746,7 @@ func nuban(value string, get func(string) string) bool {
 	return (10-weigh(bank+value[:9], 3, 7, 3)%10)%10 == digit(value[9])
 }
 
-// mod97 returns the remainder modulo 97 of a number with letters, which count as 10 to 35.
+// mod97 returns the remainder modulo 97 of a number with letters, which have the values 10 to 35.
 func mod97(s string) (rest int) {
 	for i := range len(s) {
 		if c := s[i]; c >= 'A' {
@@ -765,7 +766,7 @@ func ValidLEI(s string) bool {
 
 func iban(s string) bool { return len(s) > 4 && mod97(s[4:]+s[:4]) == 1 }
 
-// rib checks the key of a French-style account number. Letters count as digits: A and J as 1, B, K and S as 2, and so
+// rib checks the key of a French-style account number. Letters count as digits: A and J as 1; B, K and S as 2; and so
 // on.
 func rib(s string) bool {
 	plain := []byte(s)
@@ -777,8 +778,8 @@ func rib(s string) bool {
 	return 97-mod97(string(plain[:22])+"00") == digit(plain[22])*10+digit(plain[23])
 }
 
-// nzWeights are the weights of the digits of New Zealand account numbers: bank 2, branch 4, account 8 and suffix 3
-// digits.
+// nzWeights contains the weights of the digits of New Zealand account numbers, which consist of the bank (2 digits),
+// branch (4), account (8) and suffix (3).
 var nzWeights = map[byte][17]int{
 	'A': {0, 0, 6, 3, 7, 9, 0, 0, 10, 5, 8, 4, 2, 1, 0, 0, 0},
 	'B': {0, 0, 0, 0, 0, 0, 0, 0, 10, 5, 8, 4, 2, 1, 0, 0, 0},
@@ -788,7 +789,7 @@ var nzWeights = map[byte][17]int{
 	'G': {0, 0, 0, 0, 0, 0, 0, 1, 3, 7, 1, 3, 7, 1, 3, 7, 1},
 }
 
-// newZealand checks an account number by the rule of its bank.
+// newZealand checks an account number according to the rule of its bank.
 func newZealand(s string) bool {
 	s = strings.ReplaceAll(s, "-", "")
 	number := s[:6] + "0" + s[6:13] + strings.Repeat("0", 16-len(s)) + s[13:]
@@ -822,7 +823,7 @@ func newZealand(s string) bool {
 	return sum%mod == 0
 }
 
-// The following functions are shared by the algorithms: check digits, weighted sums, and dates.
+// The following functions compute check digits, weighted sums and dates for the algorithms.
 
 func luhn(s string) bool {
 	sum := 0
@@ -838,7 +839,7 @@ func luhn(s string) bool {
 	return sum%10 == 0
 }
 
-// iso11 checks a number by ISO 7064 MOD 11,10.
+// iso11 checks a number according to ISO 7064 MOD 11,10.
 func iso11(s string) bool {
 	rest := 10
 	for i := range len(s) - 1 {
@@ -850,7 +851,7 @@ func iso11(s string) bool {
 	return (rest+digit(s[len(s)-1]))%10 == 1
 }
 
-// verhoeff checks a number by the algorithm of Verhoeff, which computes in the dihedral group D5.
+// verhoeff checks a number with Verhoeff's algorithm, which computes in the dihedral group D5.
 func verhoeff(s string) bool {
 	check := 0
 	for i := range len(s) {
@@ -874,7 +875,7 @@ func verhoeff(s string) bool {
 
 func digit(c byte) int { return int(c - '0') }
 
-// number returns the value of at most 18 digits.
+// number returns the value of s, which has at most 18 digits.
 func number(s string) int {
 	n := 0
 	for i := range len(s) {
@@ -893,7 +894,7 @@ func digits(s string) string {
 	}, s)
 }
 
-// weigh returns the sum of the digits multiplied by the weights, which repeat.
+// weigh returns the sum of the digits of s, each multiplied by its weight. The weights repeat.
 func weigh(s string, weights ...int) (sum int) {
 	for i := range len(s) {
 		sum += digit(s[i]) * weights[i%len(weights)]
@@ -901,7 +902,7 @@ func weigh(s string, weights ...int) (sum int) {
 	return sum
 }
 
-// weighRight returns the sum of the digits multiplied by the weights, from right to left.
+// weighRight is like weigh, but starts with the last digit.
 func weighRight(s string, weights ...int) (sum int) {
 	for i := range len(s) {
 		sum += digit(s[len(s)-1-i]) * weights[i%len(weights)]
@@ -909,14 +910,14 @@ func weighRight(s string, weights ...int) (sum int) {
 	return sum
 }
 
-// negative returns -sum modulo 11.
+// negative returns the remainder of -sum modulo 11.
 func negative(sum int) int { return (11 - sum%11) % 11 }
 
 func pad(s string, length int) string { return strings.Repeat("0", max(0, length-len(s))) + s }
 
 func repeated(s string) bool { return strings.Trim(s, s[:1]) == "" }
 
-// between reports whether least <= s <= most, for texts of the same length.
+// between reports whether least <= s <= most, for texts of equal length.
 func between(s, least, most string) bool { return s >= least && s <= most }
 
 func realDay(year, month, day int) bool {
@@ -926,11 +927,11 @@ func realDay(year, month, day int) bool {
 
 func day(year string, month, day int) bool { return realDay(number(year), month, day) }
 
-// day8 reports whether YYYYMMDD is a date; day2 whether YYMMDD is one in the 20th or 21st century.
+// day8 reports whether YYYYMMDD is a date.
 func day8(s string) bool { return realDay(number(s[:4]), number(s[4:6]), number(s[6:8])) }
 func day2(s string) bool { return dayOfEither(s[:2], number(s[2:4]), number(s[4:6])) }
 
-// dayOfEither reports whether a date exists in the 20th or 21st century.
+// dayOfEither reports whether a date exists in the 20th or in the 21st century.
 func dayOfEither(year string, month, dayOfMonth int) bool {
 	return day("19"+year, month, dayOfMonth) || day("20"+year, month, dayOfMonth)
 }

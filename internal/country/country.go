@@ -1,9 +1,9 @@
-// Package country is the registry of countries: names, postal codes, states, bank accounts, clearing systems, identity
-// documents and tax IDs.
+// Package country is the registry of countries: names, postal codes, states, bank accounts, clearing systems,
+// identity documents and tax IDs.
 //
-// All data of a country is one entry of countries.json. An entry refers to check-digit algorithms in algorithms.go by
-// name. To add a country, complete its entry and update the numbers in TestSizes; the tests of this package check the
-// patterns, algorithms and examples of every entry.
+// All data of a country is one entry of countries.json. An entry refers to the check-digit algorithms in
+// algorithms.go by name. To add a country, complete its entry and update the numbers in TestSizes. The tests of this
+// package check the patterns, algorithms and examples of every entry.
 package country
 
 import (
@@ -19,17 +19,17 @@ import (
 //go:embed countries.json
 var data []byte
 
-// Country is one country of ISO 3166-1, Kosovo (XK), or a union of countries with common bank accounts (EU).
+// Country is a country of ISO 3166-1, Kosovo (XK), or a union of countries with common bank accounts (EU).
 type Country struct {
 	Code         string         `json:"code"`
-	Name         string         `json:"name"`  // in English; "" if no page shows it
+	Name         string         `json:"name"`  // in English; "" if no page shows the name
 	Union        bool           `json:"union"` // not a country: its bank accounts apply to all countries with SEPA
-	SEPA         bool           `json:"sepa"`  // euro transfers reach its accounts
-	IBAN         *Pattern       `json:"iban"`  // format of the country's IBANs, unless a bank account below has its own
+	SEPA         bool           `json:"sepa"`  // accounts in the country can receive euro transfers by SEPA
+	IBAN         *Pattern       `json:"iban"`  // format of the country's IBANs; a bank account below can have another one
 	PostalCode   *PostalCode    `json:"postal_code"`
 	NoPostalCode bool           `json:"no_postal_code"` // the country has no postal codes
 	Clearing     *Clearing      `json:"clearing"`
-	States       []string       `json:"states"` // "CODE Name"; former codes follow the code: "CODE/OLD Name"
+	States       []string       `json:"states"` // each is "CODE Name"; former codes follow the code: "CODE/OLD Name"
 	Documents    []Document     `json:"documents"`
 	TaxIDs       []TaxID        `json:"tax_ids"`
 	BankAccounts []*BankAccount `json:"bank_accounts"`
@@ -40,23 +40,24 @@ type Country struct {
 type PostalCode struct {
 	Form Pattern `json:"form"` // format without the gap
 	Gap  string  `json:"gap"`
-	// GapAt is the number of characters before the gap, or after it if negative. A code that ends there has no gap.
+	// GapAt is the number of characters before the gap or, if it is negative, after the gap. A code that ends there has
+	// no gap.
 	GapAt int `json:"gap_at"`
 }
 
-// Clearing is a national clearing system: its ISO 20022 code, and the fields of a bank account that form the code of
-// the bank.
+// Clearing is a national clearing system: its ISO 20022 code, and the fields of a bank account that together form the
+// code of the bank.
 type Clearing struct {
 	System        string   `json:"system"`
 	Fields        []string `json:"fields"`
 	Prefix        string   `json:"prefix"`
-	AccountDigits int      `json:"account_digits"` // number of leading digits of the account number that are the code
+	AccountDigits int      `json:"account_digits"` // number of leading digits of the account number that belong to the code
 }
 
 // Document is a kind of identity document that a country issues.
 type Document struct {
 	Type     string `json:"doc_type"`
-	Backside bool   `json:"requires_backside"` // the back has information that the front lacks
+	Backside bool   `json:"requires_backside"` // the back contains information that the front lacks
 }
 
 // TaxID is a kind of tax ID.
@@ -64,21 +65,22 @@ type TaxID struct {
 	Type    string  `json:"type"`
 	Holder  string  `json:"holder"`  // ind (people), biz (companies) or both
 	Pattern Pattern `json:"pattern"` // format of the canonical form
-	Check   string  `json:"check"`   // name of an algorithm; "" if none is published
+	Check   string  `json:"check"`   // name of an algorithm; "" if there is no published one
 	Example string  `json:"example"`
-	Rule    string  `json:"rule"` // description of the algorithm; not evaluated
+	Rule    string  `json:"rule"` // describes the algorithm for readers
 }
 
-// Valid reports whether a number has the pattern and, if there is an algorithm, the right check digits.
+// Valid reports whether a number matches the pattern and, if there is an algorithm, has the right check digits.
 func (t TaxID) Valid(number string) bool {
 	return t.Pattern.MatchString(number) && (t.Check == "" || algorithms[t.Check](number, nil))
 }
 
-// BankAccount is a format of bank accounts of a country in a currency. A country may have several for a currency.
+// BankAccount is a format of bank accounts in a country and currency. A country may have several formats for a
+// currency.
 type BankAccount struct {
 	Currency   string   `json:"currency"`
 	Rail       string   `json:"rail"`
-	ExactlyOne []string `json:"exactly_one"` // exactly one of these fields is required
+	ExactlyOne []string `json:"exactly_one"` // of these fields, exactly one is required
 	Note       string   `json:"note"`
 	Fields     []Field  `json:"fields"`
 
@@ -89,16 +91,16 @@ type BankAccount struct {
 type Field struct {
 	Key      string   `json:"key"`
 	Label    string   `json:"label"`
-	Type     string   `json:"type"` // "group" for the holder's address, else ""
+	Type     string   `json:"type"` // "group" for the address of the account holder; otherwise ""
 	Required bool     `json:"required"`
 	Pattern  *Pattern `json:"pattern"`
 	Check    string   `json:"check"` // name of an algorithm
 	CheckIf  *struct {
 		Field string `json:"field"`
 		Value string `json:"value"`
-	} `json:"check_if"` // the algorithm applies only if another field has this value
+	} `json:"check_if"` // if set, the algorithm applies only if another field has a given value
 	Example      string `json:"example"`       // shown to callers
-	CheckExample string `json:"check_example"` // used in tests instead of Example
+	CheckExample string `json:"check_example"` // used instead of Example in tests
 
 	// Pad, Prefix and Replaces describe common short forms of the value: with fewer digits, without a prefix, or with
 	// another prefix.
@@ -110,7 +112,7 @@ type Field struct {
 	Replaces string `json:"replaces"`
 }
 
-// Completed returns the full form of a value given in a short form, or "" if it is not one.
+// Completed returns the full form of a value in a short form. It returns "" if the value is not in a short form.
 func (f Field) Completed(value string) string {
 	switch {
 	case f.Pad != nil && len(value) >= f.Pad.From && len(value) < f.Pad.To:
@@ -132,10 +134,10 @@ func (f Field) Valid(value string, get func(key string) string) bool {
 	return algorithms[f.Check](value, get)
 }
 
-// Pattern is a regular expression for a whole value.
+// Pattern is a regular expression that must match a whole value.
 type Pattern struct{ *regexp.Regexp }
 
-// UnmarshalText compiles a pattern. It is anchored to match only whole values.
+// UnmarshalText compiles a pattern and anchors it, so that it matches only whole values.
 func (p *Pattern) UnmarshalText(text []byte) (err error) {
 	expression := string(text)
 	if !strings.HasPrefix(expression, "^") {
@@ -180,7 +182,7 @@ func read() map[string]*Country {
 	return byCode
 }
 
-// Find returns the country with a code of two capital letters, or nil.
+// Find returns the country with a code of two capital letters. It returns nil if there is no such country.
 func Find(code string) *Country {
 	if c := registry[code]; c != nil && !c.Union {
 		return c
@@ -191,16 +193,16 @@ func Find(code string) *Country {
 // EuroArea is the code of the entry with the euro bank accounts of all SEPA countries.
 const EuroArea = "EU"
 
-// Entry returns the entry of a country or of EuroArea, or nil.
+// Entry returns the entry of a country or of [EuroArea], or nil.
 func Entry(code string) *Country { return registry[code] }
 
-// Exists reports whether a code is the two capital letters of a country.
+// Exists reports whether code is the code of a country, in capital letters.
 func Exists(code string) bool { return Find(code) != nil }
 
 // unitedStates are the codes of the United States and its territories.
 var unitedStates = []string{"US", "AS", "GU", "MP", "PR", "UM", "VI"}
 
-// InUnitedStates reports whether a code is that of the United States or one of its territories: for ACH, they are one
+// InUnitedStates reports whether code is that of the United States or one of its territories, which ACH treats as one
 // area.
 func InUnitedStates(code string) bool { return slices.Contains(unitedStates, code) }
 
@@ -220,8 +222,8 @@ func Currencies() []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// BankAccounts returns the formats of bank accounts of a country in a currency: the country's own ones or, if it has
-// none, those of EuroArea.
+// BankAccounts returns the formats of bank accounts of a country in a currency. If the country has none, it returns
+// the formats of [EuroArea].
 func BankAccounts(currency, code string) []*BankAccount {
 	c := Find(code)
 	if c == nil {
@@ -243,8 +245,8 @@ func (c *Country) bankAccounts(currency string) (found []*BankAccount) {
 	return found
 }
 
-// AccountNumbers are the fields that contain an account number, in order of preference, with the scheme names of such
-// numbers in ISO 20022 files.
+// AccountNumbers are the fields that can contain an account number, in order of preference. Each has the name of its
+// scheme in ISO 20022 files.
 var AccountNumbers = []struct{ Field, Scheme string }{
 	{"iban", ""}, {"clabe", "CLABE"}, {"cbu_cvu", "CBU"}, {"cci", "CCI"}, {"rib", "RIB"}, {"account_number", ""},
 	{"card_number", "card"}, {"pix_key", "PIX"}, {"alias", "alias"}, {"phone_number", "mobile"},
@@ -255,7 +257,7 @@ var accountTypes = map[string]string{
 	"savings": "SVGS", "ahorro": "SVGS", "ahorros": "SVGS", "poupanca": "SVGS",
 }
 
-// AccountType returns the ISO 20022 code of a national type of account, or the type itself if it has no code.
+// AccountType returns the ISO 20022 code of a national type of account. If the type has no code, it returns the type.
 func AccountType(kind string) string {
 	if code := accountTypes[kind]; code != "" {
 		return code

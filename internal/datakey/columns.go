@@ -9,22 +9,24 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// Column is a column whose values, or parts of them, are encrypted with the data key. Values that the key of a person
-// or company encrypts are not among them: only that key is encrypted with the data key (subjects.wrapped_key).
+// Column is a column whose values are, or contain, data encrypted with the data key. It does not describe values
+// encrypted with the key of a person or company: of these, only the key itself is encrypted with the data key
+// (subjects.wrapped_key).
 type Column struct {
 	Table, Name string
 	// Keys are the columns of the primary key, separated by spaces.
 	Keys string
-	// Row is the SQL expression of the row that the value is bound to ([identity.SealContext]), or [Snapshot].
+	// Row is an SQL expression for the row to which the value is bound ([identity.SealContext]), or [Snapshot].
 	Row string
-	// As is the table and column that the value is bound to, if not Table.Name.
+	// As is the table and column to which the value is bound, if not Table.Name.
 	As string
 }
 
-// Snapshot is the Row of JSON texts of destinations, which name the row that their sealed member is bound to.
+// Snapshot is the Row of columns with JSON snapshots of destinations. Each snapshot names the row to which its sealed
+// member is bound.
 const Snapshot = ""
 
-// Columns are all columns with encrypted values. Tests compare them with the code, the schema and the data.
+// Columns lists all columns with encrypted values. Tests compare it with the code, the schema and the data.
 var Columns = []Column{
 	{Table: "subjects", Name: "wrapped_key", Keys: "subject_id", Row: "subject_id"},
 	{Table: "users", Name: "details", Keys: "user_id", Row: "user_id"},
@@ -71,7 +73,7 @@ var Columns = []Column{
 	{Table: "staff_notes", Name: "sealed", Keys: "company_id note_id", Row: "note_id"},
 }
 
-// context returns what a value is bound to.
+// context returns the context to which a value is bound.
 func (c Column) context(v value) (identity.SealContext, error) {
 	table, name, _ := strings.Cut(cmp.Or(c.As, c.Table+"."+c.Name), ".")
 	at := identity.SealContext{Table: table, Column: name, Row: v.row}

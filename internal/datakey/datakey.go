@@ -1,14 +1,17 @@
 // Package datakey encrypts all stored secrets again after the data key was replaced, so that the old key can be
 // removed.
 //
-// A rotation is a job that reads the tables of [Columns] page by page and encrypts with the present key what another
-// key encrypts. Each page is one transaction with the job that continues after it, so a process that dies loses
-// nothing, and of several processes one works at a time. A value is replaced only if it is still the one that was
-// read. Passes are repeated until one that began settle after the last change has ended: a transaction that read a row
-// before a change cannot store the old value after that. Then [Finish] searches all text columns of the database, also
-// those that nobody listed; only if it finds no value with another key, the rotation is finished.
+// A rotation is a job that reads the tables of [Columns] page by page, and encrypts with the current key all values
+// that another key encrypts. Each page is one transaction that also enqueues the job for the next page, so nothing is
+// lost if a process dies, and only one process works at a time. A value is replaced only if it has not changed since
+// it was read.
 //
-// The package never stores a key. Keys have names, which are digests (see [identity.Sealer]).
+// A pass reads all columns once. Passes are repeated until a complete pass has begun more than settle after the last
+// change. By then, every transaction that read a row before that change has ended and can no longer store an old
+// value. Finally, [Finish] searches all text columns of the database, including columns that are not in Columns. The
+// rotation is finished only if Finish finds no value with another key.
+//
+// The package never stores a key. It refers to keys by names, which are digests (see [identity.Sealer]).
 package datakey
 
 import (
@@ -27,21 +30,22 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// JobRotate encrypts the next page.
+// JobRotate is the kind of job that encrypts the next page of a rotation.
 const JobRotate = "datakey.rotate"
 
 const (
-	// settle is how long after a change a pass must begin to be the last one. Transactions take less.
+	// settle is how long after the last change a pass must begin to be the last pass. Every transaction ends within this
+	// time.
 	settle = 2 * time.Minute
 
-	pageRows = 200 // rows that are read at a time
-	jobPages = 10  // pages without a change in one transaction
+	pageRows = 200 // rows that are read at once
+	jobPages = 10  // maximum number of pages without a change in one transaction
 )
 
 // DefaultRate is the default number of rows that are read per second.
 const DefaultRate = 2000
 
-// Errors of a rotation that cannot start.
+// Errors for a rotation that cannot start.
 var (
 	ErrNoOtherKey = errors.New("no other key is set: put the new key in STIPEND_DATA_KEY and the old one in " +
 		"STIPEND_DECRYPT_DATA_KEYS")
@@ -51,41 +55,41 @@ var (
 // Rotation is the state of the newest rotation.
 type Rotation struct {
 	Key      string    `json:"key"`   // name of the key that encrypts
-	Others   []string  `json:"other"` // names of the keys that are replaced
+	Others   []string  `json:"other"` // names of the keys that are being replaced
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
-	Values   int64     `json:"values"` // values that were encrypted again
-	Pass     int       `json:"pass"`   // number of the present or last pass, from 1
-	// Changed is when a value was last encrypted again, Began when the present pass began.
+	Values   int64     `json:"values"` // number of values that were encrypted again
+	Pass     int       `json:"pass"`   // number of the current or last pass, starting at 1
+	// Changed is the time at which a value was last encrypted again. Began is the time at which the current pass began.
 	Changed time.Time `json:"changed,omitzero"`
 	Began   time.Time `json:"began"`
-	// Passed is when the last pass ended, if all columns have not been searched since.
+	// Passed is the time at which the last pass ended. It is zero if all columns have been searched since then.
 	Passed time.Time `json:"passed,omitzero"`
-	// Failed is the number of values of the present pass that no key decrypts, with the first of them. Left is what a
-	// search of all columns found.
+	// Failed is the number of values that no key decrypted in the current pass, and the field after it describes the
+	// first of them. Left is the result of a search of all columns.
 	Failed      int64  `json:"failed,omitempty"`
 	FirstFailed string `json:"first_failed,omitempty"`
 	Left        []Left `json:"left,omitempty"`
-	Rate        int    `json:"rate"` // rows in a second
+	Rate        int    `json:"rate"` // rows per second
 }
 
-// Left is a column with values that another key encrypts.
+// Left is a column that contains values encrypted with another key.
 type Left struct {
 	Table  string `json:"table"`
 	Column string `json:"column"`
 	Values int64  `json:"values"`
 }
 
-// next is the payload of a job: where the pass continues.
+// next is the payload of [JobRotate]: the position at which the pass continues.
 type next struct {
-	Started time.Time `json:"started"` // of the rotation
+	Started time.Time `json:"started"` // start of the rotation
 	Column  int       `json:"column"`  // index in Columns
 	After   []string  `json:"after,omitempty"`
 }
 
 const setting = "data_key"
 
-// State returns the newest rotation, or nil if there was none.
+// State returns the newest rotation, or nil if there is none.
 func State(ctx context.Context, tx *db.Tx) (*Rotation, error) {
 	text, err := db.Setting(ctx, tx, setting)
 	if err != nil || text == "" {
@@ -103,7 +107,7 @@ func (r *Rotation) store(ctx context.Context, tx *db.Tx) error {
 	return db.SetSetting(ctx, tx, setting, string(text))
 }
 
-// Start starts the rotation from the other keys of a sealer to its present key.
+// Start starts a rotation from the other keys of a sealer to the sealer's current key.
 func Start(ctx context.Context, tx *db.Tx, s *identity.Sealer, rate int) (*Rotation, error) {
 	if len(s.OtherKeys()) == 0 {
 		return nil, ErrNoOtherKey
@@ -120,8 +124,8 @@ func Start(ctx context.Context, tx *db.Tx, s *identity.Sealer, rate int) (*Rotat
 	return r, r.store(ctx, tx)
 }
 
-// Check returns an error if a process with these keys must not start: because the data key was rotated to another one,
-// or because values are left that it could not decrypt.
+// Check returns an error if a process with these keys must not start, because the data key was rotated to another
+// key, or because the process could not decrypt some stored values.
 func Check(ctx context.Context, tx *db.Tx, s *identity.Sealer) error {
 	r, err := State(ctx, tx)
 	if err != nil || r == nil {
@@ -182,7 +186,8 @@ type work struct {
 	log    *slog.Logger
 }
 
-// pages encrypts pages until one changed or enough were read, moves at behind them, and returns the number of rows.
+// pages encrypts pages until a page has changed or enough pages were read. It sets at to the position after them, and
+// returns the number of rows read.
 func (w work) pages(ctx context.Context, tx *db.Tx, at *next) (rows int, err error) {
 	for range jobPages {
 		if at.Column == len(Columns) {
@@ -216,7 +221,7 @@ func (w work) pages(ctx context.Context, tx *db.Tx, at *next) (rows int, err err
 	return rows, nil
 }
 
-// reseal encrypts a value again and reports whether it did.
+// reseal encrypts a value again, and reports whether it did.
 func (w work) reseal(ctx context.Context, tx *db.Tx, c Column, v value) (bool, error) {
 	failed := error(nil)
 	text := sealedText.ReplaceAllStringFunc(v.text, func(sealed string) string {
@@ -244,15 +249,16 @@ func (w work) reseal(ctx context.Context, tx *db.Tx, c Column, v value) (bool, e
 	return n == 1, err
 }
 
-// pass begins another pass after a time.
+// pass begins another pass after the given time.
 func (r *Rotation) pass(tx *db.Tx, wait time.Duration) {
 	r.Pass++
 	r.Began, r.Passed, r.Failed, r.FirstFailed = tx.Now().Add(wait), time.Time{}, 0, ""
 	job.Enqueue(tx, job.New{Kind: JobRotate, Payload: next{Started: r.Started}, RunAt: r.Began})
 }
 
-// Finish searches all columns if the passes of a rotation are done. If it finds no value with another key, the rotation
-// is finished; otherwise it logs where they are, and another pass begins an hour later.
+// Finish searches all columns if the passes of a rotation are complete. If it finds no value with another key, the
+// rotation is finished. Otherwise it logs the columns that contain such values, and another pass begins an hour
+// later.
 func Finish(ctx context.Context, d *db.DB, log *slog.Logger) error {
 	var r *Rotation
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -269,7 +275,7 @@ func Finish(ctx context.Context, d *db.DB, log *slog.Logger) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		r, err := State(ctx, tx)
 		if err != nil || !r.Started.Equal(started) || !r.Passed.Equal(passed) || !r.Finished.IsZero() {
-			return err // another process was faster
+			return err // another process has already finished the rotation
 		}
 		if r.Left = left; len(left) > 0 {
 			log.Error("values are left that another data key encrypts", "columns", left)
@@ -282,10 +288,10 @@ func Finish(ctx context.Context, d *db.DB, log *slog.Logger) error {
 	})
 }
 
-// sealedText matches an encrypted value: 28 bytes or more in base64.
+// sealedText matches an encrypted value, which has at least 28 bytes in base64.
 var sealedText = regexp.MustCompile(`v1\.[0-9a-f]{8}\.[A-Za-z0-9+/]{38,}`)
 
-// otherKeys returns how many values of a text another key than the named one encrypts.
+// otherKeys returns the number of values in a text that are encrypted with a key other than the named one.
 func otherKeys(text, key string) (n int64) {
 	for _, sealed := range sealedText.FindAllString(text, -1) {
 		if !strings.HasPrefix(sealed, "v1."+key+".") {

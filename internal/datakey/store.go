@@ -11,24 +11,24 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// value is a value to encrypt again.
+// value is a stored value that is to be encrypted again.
 type value struct {
-	key  []any // of its row
+	key  []any // primary key of its row
 	text string
-	row  string // that it is bound to, if the column says so
+	row  string // row to which the value is bound, if the column names one
 }
 
 // page is a part of a table, in the order of its primary key.
 type page struct {
-	rows   int // that were read; 0 for the rest of a table
+	rows   int // number of rows that were read; 0 for the rest of a table
 	values []value
-	last   []any // the key after which the next page begins, nil at the end
+	last   []any // key after which the next page begins; nil at the end
 }
 
-// isNumber reports whether a column of a primary key is a BIGINT; the others are TEXT.
+// isNumber reports whether a column of a primary key is a BIGINT. Other columns are TEXT.
 func isNumber(column string) bool { return column == "n" || column == "position" }
 
-// after returns the condition of rows after a key, with placeholders from first.
+// after returns the condition for rows that come after a key. Placeholders are numbered from first.
 func (c Column) after(key []any, operator string, first int) string {
 	if key == nil {
 		return "TRUE"
@@ -45,7 +45,7 @@ func binds(n, first int) string {
 	return strings.Join(all, ", ")
 }
 
-// typed returns a key whose numbers have the type of their columns.
+// typed converts the parts of a key to the types of their columns.
 func (c Column) typed(key []string) (values []any, err error) {
 	if key == nil {
 		return nil, nil
@@ -64,7 +64,7 @@ func (c Column) typed(key []string) (values []any, err error) {
 	return values, nil
 }
 
-// scanKey returns a key and pointers to scan it into.
+// scanKey returns pointers into which a key is scanned, and a function that returns the scanned key.
 func (c Column) scanKey() (into []any, key func() []any) {
 	names := strings.Fields(c.Keys)
 	into = make([]any, len(names))
@@ -89,8 +89,8 @@ func (c Column) scanKey() (into []any, key func() []any) {
 	}
 }
 
-// page returns the page after a key: the values that one of the named keys encrypts, and where the page ends. The end
-// is read first, so that a page without such values does not read the whole table.
+// page returns the page after a key: the values that one of the named keys encrypts, and the key at which the page
+// ends. It reads the end first, so that a page without such values does not read the whole table.
 func (c Column) page(ctx context.Context, tx *db.Tx, names, after []string) (p page, err error) {
 	key, err := c.typed(after)
 	if err != nil {
@@ -126,17 +126,16 @@ func (c Column) page(ctx context.Context, tx *db.Tx, names, after []string) (p p
 	return p, err
 }
 
-// replace stores a value in place of the one that was read, unless it has changed since, and returns the number of
-// changed rows. It is the only statement that changes tables of other packages: the value means the same before and
-// after.
+// replace stores the new form of a value, unless the value has changed since it was read, and returns the number of
+// changed rows. This statement may change tables of other packages only because the decrypted value stays the same.
 func (c Column) replace(ctx context.Context, tx *db.Tx, v value, text string) (int64, error) {
 	names := strings.Fields(c.Keys)
 	return tx.Exec(ctx, fmt.Sprintf("UPDATE %s SET %s = $1 WHERE %s = $2 AND (%s) = (%s)", c.Table, c.Name, c.Name,
 		strings.Join(names, ", "), binds(len(names), 3)), append([]any{text, v.text}, v.key...)...)
 }
 
-// Search returns the columns of the whole database with values that another key than the named one encrypts. It reads
-// each row once, and each column in a transaction of its own.
+// Search returns those columns of the whole database that contain values encrypted with a key other than the named
+// one. It reads each row once, and each column in a separate transaction.
 func Search(ctx context.Context, d *db.DB, key string) (found []Left, err error) {
 	return found, eachSealed(ctx, d, func(table, column, text string) {
 		n := otherKeys(text, key)
@@ -151,7 +150,7 @@ func Search(ctx context.Context, d *db.DB, key string) (found []Left, err error)
 	})
 }
 
-// Unlisted returns the columns with encrypted values that [Columns] does not name, as table.column.
+// Unlisted returns the columns with encrypted values that [Columns] does not list, as table.column.
 func Unlisted(ctx context.Context, d *db.DB) (names []string, err error) {
 	known := map[string]bool{}
 	for _, c := range Columns {
@@ -166,7 +165,7 @@ func Unlisted(ctx context.Context, d *db.DB) (names []string, err error) {
 	})
 }
 
-// eachSealed calls f for the texts of all tables that may contain encrypted values.
+// eachSealed calls f for each text that may contain encrypted values, in all tables.
 func eachSealed(ctx context.Context, d *db.DB, f func(table, column, text string)) error {
 	var columns [][2]string
 	if err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) (err error) {

@@ -1,5 +1,5 @@
-// Package docsite builds the documentation for developers from Markdown: the guides of the repository, a page for each
-// error code, and one with all events. It renders the pages to HTML and searches them. It serves nothing.
+// Package docsite builds the developer documentation from Markdown: the guides in the repository, a page for each
+// error code, and a page with all events. It renders the pages as HTML and searches them, but does not serve them.
 package docsite
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// Content is what the documentation is made of.
+// Content is the source of the documentation.
 type Content struct {
-	// Files has the Markdown files and the files for download. The name of a file without its directory is the name of
-	// its page.
+	// Files contains the Markdown files and the files for download. The name of a Markdown file, without its directory,
+	// is the name of its page.
 	Files  fs.FS
 	Errors []Error
 	Events []Event
@@ -32,10 +32,10 @@ type Error struct {
 	Do     string // what to do next
 }
 
-// Event documents an event that webhooks deliver.
+// Event documents an event that is sent to webhook endpoints.
 type Event struct {
 	Name    string
-	When    string // when it is sent
+	When    string // when the event is sent
 	Example string // a delivery, as JSON
 }
 
@@ -53,23 +53,23 @@ var sections = []struct {
 	{"Reference", []string{"events", "error-codes", "states", "sdk-methods", "glossary", "changelog"}},
 }
 
-// Page is one page. Its path is /docs/ and its name.
+// Page is a page of the documentation. Its path is /docs/ followed by its name.
 type Page struct {
 	Name, Title, Section string
-	Lead                 string // the first paragraph, as text
+	Lead                 string // the first paragraph, as plain text
 	Markdown             string
 	HTML                 template.HTML // everything below the title
-	Headings             []Heading     // the second-level headings
+	Headings             []Heading     // headings of the second level
 	parts                []part
 }
 
 // Path returns the path of the page.
 func (p *Page) Path() string { return "/docs/" + p.Name }
 
-// Heading is a heading of a page. ID is the fragment of its URL.
+// Heading is a heading of a page. ID is its URL fragment.
 type Heading struct{ ID, Text string }
 
-// part is the text below one heading, for the search.
+// part is the text below a heading, which the search uses.
 type part struct {
 	Heading
 	text string
@@ -81,7 +81,7 @@ type Section struct {
 	Pages []*Page
 }
 
-// Site has all pages.
+// Site contains all pages.
 type Site struct {
 	Sections []Section
 	pages    map[string]*Page
@@ -89,7 +89,7 @@ type Site struct {
 	files    map[string][]byte
 }
 
-// New builds the site. It returns an error if a page of the menu has no file, or a file has no page.
+// New builds the site. It returns an error if a page in the menu has no file, or a file has no page in the menu.
 func New(c Content) (*Site, error) {
 	sources, files, err := c.sources()
 	if err != nil {
@@ -133,7 +133,7 @@ func New(c Content) (*Site, error) {
 	return s, nil
 }
 
-// sources returns the Markdown of all pages and the files for download, by name.
+// sources returns the Markdown of all pages, and the files for download, by name.
 func (c Content) sources() (all map[string]string, files map[string][]byte, err error) {
 	all = map[string]string{"events": c.events(), "error-codes": c.errorCodes()}
 	files = map[string][]byte{}
@@ -186,7 +186,7 @@ func (c Content) errorCodes() string {
 	return b.String()
 }
 
-// escape returns text in which no character means something to Markdown.
+// escape escapes the characters of a text that have a meaning in Markdown.
 func escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {

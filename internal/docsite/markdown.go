@@ -19,22 +19,23 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// markdown parses tables, and writes code and tables as rules describes. HTML in Markdown is left out.
+// markdown returns a parser and renderer for Markdown with tables. It omits HTML, and renders code and tables with
+// [rules].
 func markdown(page string) goldmark.Markdown {
 	return goldmark.New(goldmark.WithExtensions(extension.Table),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID()),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(rules{page}, 1))))
 }
 
-// repository has the files that the documentation links and the site does not have.
+// repository is the address of files that the documentation links to but that are not part of the site.
 const repository = "https://github.com/stipend/stipend/blob/main/"
 
 // link matches a link or an image in Markdown.
 var link = regexp.MustCompile("(!?)\\[((?:[^\\]`]|`[^`]*`)*)\\]\\(([^)\\s]+)\\)")
 
-// resolveLinks returns the Markdown of a file of the repository as the site serves it: a link to the file of a page
-// leads to the page, one to another file to the repository, and images are left out. known reports whether a page has a
-// name.
+// resolveLinks returns the Markdown of a file in the repository in the form that the site serves. A link to the file
+// of a page leads to that page, and a link to any other file to the repository. Images are omitted. known reports
+// whether a page with a name exists.
 func resolveLinks(source, directory string, known func(name string) bool) string {
 	return link.ReplaceAllStringFunc(source, func(text string) string {
 		m := link.FindStringSubmatch(text)
@@ -61,7 +62,7 @@ func resolveLinks(source, directory string, known func(name string) bool) string
 	})
 }
 
-// linkPages changes links to the Markdown of pages into links to the pages.
+// linkPages replaces links to the Markdown of pages by links to the pages.
 func linkPages(doc ast.Node) {
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if l, ok := n.(*ast.Link); ok && entering && bytes.HasPrefix(l.Destination, []byte("/docs/")) {
@@ -75,7 +76,7 @@ func linkPages(doc ast.Node) {
 	})
 }
 
-// plain returns the text of a node, with a line for each row of a table and each item of a list.
+// plain returns the text of a node, with a line for each table row and list item.
 func plain(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -105,11 +106,11 @@ func plain(n ast.Node, source []byte) string {
 	return strings.TrimSpace(b.String())
 }
 
-// languages has the names of the languages of samples, by the word after the opening fence.
+// languages contains the names of the languages of samples, by the word after the opening fence.
 var languages = map[string]string{"sh": "curl", "go": "Go", "ts": "TypeScript", "js": "Node", "python": "Python"}
 
-// rules renders code and tables so that they can be scrolled by keyboard. Samples of the same step in several
-// languages, which follow each other, are alternatives; the first is open.
+// rules renders code and tables so that they can be scrolled with the keyboard. Consecutive samples of the same step
+// in several languages become alternatives, with the first one open.
 type rules struct{ page string }
 
 // RegisterFuncs implements renderer.NodeRenderer.
@@ -146,7 +147,7 @@ func (r rules) code(w util.BufWriter, source []byte, n ast.Node, entering bool) 
 	return ast.WalkSkipChildren, nil
 }
 
-// sample returns n if it is a sample in one of the languages, else nil.
+// sample returns n as a code block if it is a sample in one of the languages, or nil.
 func sample(n ast.Node, source []byte) *ast.FencedCodeBlock {
 	block, ok := n.(*ast.FencedCodeBlock)
 	if !ok || languages[string(block.Language(source))] == "" {
@@ -155,7 +156,7 @@ func sample(n ast.Node, source []byte) *ast.FencedCodeBlock {
 	return block
 }
 
-// group returns the first of the samples that stand directly before a block, and whether the block is one of several.
+// group returns the first of the consecutive samples to which a block belongs, and reports whether there are several.
 func group(block *ast.FencedCodeBlock, source []byte) (first *ast.FencedCodeBlock, several bool) {
 	if sample(block, source) == nil {
 		return block, false

@@ -13,21 +13,21 @@ import (
 var errNoISOFor = apierr.New(apierr.Invalid, "currency_not_supported",
 	"camt.053 files are available for fiat currencies only.")
 
-// balanceName returns a name made of the statement's currency and dates, without an extension.
+// balanceName returns a file name, without extension, that consists of the statement's currency and dates.
 func balanceName(s wallet.Statement) string {
 	last := s.To.Add(-time.Microsecond)
 	return "statement-" + string(s.Currency) + "-" + s.From.UTC().Format(time.DateOnly) + "-" + last.UTC().Format(
 		time.DateOnly)
 }
 
-// BalancePDF returns the statement of a balance of owner.
+// BalancePDF returns the statement of a balance as a PDF. owner is the name of the balance's owner.
 func (w *Writer) BalancePDF(owner string, s wallet.Statement, now time.Time) (File, error) {
 	doc := w.New(owner, w.Text("wallet.statement.of", s.Currency), w.FormatMoney(s.Closing), s.CompanyID, now, [][2]string{
 		{"field.since", w.FormatTime(s.From)}, {"field.until", w.FormatTime(s.To)},
 		{"wallet.opening", w.FormatMoney(s.Opening)}, {"wallet.in", w.FormatMoney(s.In)},
 		{"wallet.out", w.FormatMoney(s.Out)}, {"wallet.closing", w.FormatMoney(s.Closing)},
 	})
-	const when, what, amount = 0.24, 0.36, 0.2 // shares of the width; the balance has the rest
+	const when, what, amount = 0.24, 0.36, 0.2 // shares of the width; the rest is for the balance
 	row := func(style, at, text, moved, balance string) {
 		doc.Style(style, 8)
 		doc.CellFormat(Width*when, Line, at, "B", 0, "L", false, 0, "")
@@ -45,7 +45,7 @@ func (w *Writer) BalancePDF(owner string, s wallet.Statement, now time.Time) (Fi
 	return doc.file(balanceName(s))
 }
 
-// TransactionsCSV returns transactions of balances, in one or several currencies.
+// TransactionsCSV returns the transactions of balances, in one or several currencies, as CSV.
 func TransactionsCSV(name string, all []wallet.Transaction) (File, error) {
 	rows := [][]string{{"transaction_id", "time", "type", "description", "amount", "currency", "balance", "source_type",
 		"source_id"}}
@@ -58,12 +58,13 @@ func TransactionsCSV(name string, all []wallet.Transaction) (File, error) {
 	return Sheet(name, rows)
 }
 
-// BalanceCSV returns the lines of the statement of a balance.
+// BalanceCSV returns the lines of the statement of a balance as CSV.
 func BalanceCSV(s wallet.Statement) (File, error) {
 	return TransactionsCSV(balanceName(s)+".csv", s.Lines)
 }
 
-// BalanceISO returns the statement of a fiat balance of owner as camt.053, for accounting software.
+// BalanceISO returns the statement of a fiat balance as camt.053, for accounting software. owner is the name of the
+// balance's owner.
 func BalanceISO(owner string, s wallet.Statement, now time.Time) (File, error) {
 	if s.Currency.IsCrypto() {
 		return File{}, errNoISOFor

@@ -8,15 +8,16 @@ import (
 	"github.com/stipend/stipend/internal/earnings"
 )
 
-// ReceiptOf returns the receipt of a payment for the person who was paid. from is the name of the payer.
+// ReceiptOf returns the receipt of a payment for the person who was paid. owner is the person's name, and from the
+// payer's.
 func ReceiptOf(m earnings.Payment, owner, from string) Receipt {
 	return Receipt{ID: m.ID, Owner: owner, From: from, Reference: m.Reference, Period: m.Period, About: m.About,
 		State:  m.State,
 		Amount: m.Amount, Fee: m.Fee, At: m.At, Arrived: m.Arrived, Outputs: m.Outputs}
 }
 
-// EarningsCSV returns the payments that a person received in a year, with one row per output. Their outputs must be
-// loaded ([earnings.LoadOutputs]).
+// EarningsCSV returns the payments that a person received in a year as CSV, with one row per output. The outputs must
+// have been loaded with [earnings.LoadOutputs].
 func EarningsCSV(year int, all []earnings.Payment) (File, error) {
 	rows := [][]string{{"payment_id", "from", "arrived", "amount", "currency", "fee", "description", "reference",
 		"period_start", "period_end",
@@ -36,7 +37,7 @@ func EarningsCSV(year int, all []earnings.Payment) (File, error) {
 	return Sheet("payments-"+strconv.Itoa(year)+".csv", rows)
 }
 
-// EarningsPDF returns the summary of the payments that a person received in a year.
+// EarningsPDF returns a summary of the payments that a person received in a year, as a PDF.
 func (w *Writer) EarningsPDF(userID, name string, year int, all []earnings.Payment, now time.Time) (File, error) {
 	sums, err := earnings.Totals(all)
 	if err != nil {

@@ -13,29 +13,29 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// The content types of files.
+// Content types of files.
 const (
 	TypePDF = "application/pdf"
 	TypeCSV = "text/csv; charset=utf-8"
 	TypeXML = "application/xml"
 )
 
-// File is a document with the name under which it is saved.
+// File is a document with its file name.
 type File struct {
 	Name, ContentType string
 	Data              []byte
 }
 
-// file returns a finished PDF as a file.
+// file returns the PDF as a file.
 func (d *PDF) file(name string) (File, error) {
 	data, err := d.Bytes()
 	return File{name + ".pdf", TypePDF, data}, err
 }
 
-// decimal matches amounts; negative ones are not formulas.
+// decimal matches amounts. Negative amounts begin with a minus sign but are not formulas.
 var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-// Sheet returns rows as a CSV file. Cells that a spreadsheet could run as formulas are escaped.
+// Sheet returns rows as a CSV file. It escapes cells that a spreadsheet could execute as formulas.
 func Sheet(name string, rows [][]string) (File, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -52,7 +52,7 @@ func Sheet(name string, rows [][]string) (File, error) {
 	return File{name, TypeCSV, b.Bytes()}, w.Error()
 }
 
-// timestamp formats a time in RFC 3339, or returns "" for the zero time.
+// timestamp formats a time as RFC 3339. It returns "" for the zero time.
 func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -60,7 +60,7 @@ func timestamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// DestinationHint returns the masked destination of an output as it was at release.
+// DestinationHint returns a masked form of an output's destination, as it was when the payroll was released.
 func DestinationHint(o payout.Output) string {
 	var d destination.Destination
 	if json.Unmarshal(o.Destination, &d) != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// PayrollName returns the name that documents show for a payroll: the company's reference, else its pay period, else
-// its date.
+// PayrollName returns the name of a payroll in documents: the company's reference, or the pay period, or the date,
+// whichever is available first.
 func (w *Writer) PayrollName(p payroll.Payroll) string {
 	return cmp.Or(p.ExternalID, w.Period(p.Period), w.Text("payroll.of", w.FormatDate(p.CreatedAt)))
 }
 
-// Period formats a pay period, or returns "" for none.
+// Period formats a pay period. It returns "" if there is none.
 func (w *Writer) Period(p payroll.Period) string {
 	start, err := time.Parse(time.DateOnly, p.Start)
 	end, err2 := time.Parse(time.DateOnly, p.End)
@@ -23,8 +23,8 @@ func (w *Writer) Period(p payroll.Period) string {
 	return w.Text("payroll.period.is", w.FormatDate(start), w.FormatDate(end))
 }
 
-// PayrollPDF returns the statement of a payroll of owner. names are those of the payees by ID; erased payees have
-// none.
+// PayrollPDF returns the statement of a payroll as a PDF. owner is the name of the company. names contains the
+// payees' names by ID, except those of erased payees.
 func (w *Writer) PayrollPDF(owner string, p payroll.Payroll, names map[string]string, now time.Time) (File, error) {
 	doc := w.New(owner, w.PayrollName(p), w.FormatMoney(p.Total), p.ID, now, [][2]string{
 		{"payroll.status", w.Word("payroll.state", string(p.State))}, {"field.external_id", p.ExternalID},
@@ -60,7 +60,8 @@ func (w *Writer) PayrollPDF(owner string, p payroll.Payroll, names map[string]st
 	return doc.file("payroll-" + p.ID)
 }
 
-// PayrollCSV returns the statement of a payroll with one row per output, or one for a payment without outputs.
+// PayrollCSV returns the statement of a payroll as CSV, with one row per output. A payment without outputs has one
+// row.
 func PayrollCSV(p payroll.Payroll, names map[string]string) (File, error) {
 	rows := [][]string{{
 		"payroll_id", "payroll_status", "payment_id", "payee_id", "payee", "amount", "currency", "fee", "status", "reason",

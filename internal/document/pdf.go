@@ -1,5 +1,6 @@
-// Package document makes the files that people keep: receipts of payments, and statements of payrolls, balances and
-// settlements, as PDF and CSV. It reads nothing and decides nothing; pages and the API hand it what they may show.
+// Package document creates the files that people keep: receipts of payments, and statements of payrolls, balances and
+// settlements, as PDF and CSV. It reads no data and makes no decisions: its callers pass it the data that a reader
+// may see.
 package document
 
 import (
@@ -24,10 +25,10 @@ const (
 
 	pdfPage = 210.0
 	pdfMark = 8.0  // side of the mark
-	pdfHead = 45.0 // width of the names of facts
+	pdfHead = 45.0 // width of the column with the names of facts
 )
 
-// The fonts of documents: Inter, and Noto Sans Hebrew for texts with Hebrew letters, which Inter does not have.
+// Fonts of documents: Inter, and Noto Sans Hebrew for texts with Hebrew letters, which Inter lacks.
 var (
 	//go:embed fonts/inter-400.ttf
 	interRegular []byte
@@ -39,7 +40,7 @@ var (
 	hebrewBold []byte
 )
 
-// The colors of the design on white paper.
+// Colors of the design on white paper.
 var (
 	pdfInk      = [3]int{0x12, 0x18, 0x15}
 	pdfQuiet    = [3]int{0x62, 0x6d, 0x66}
@@ -48,16 +49,16 @@ var (
 	pdfCoin     = [3]int{0x8f, 0xe3, 0xbf}
 )
 
-// PDF is a PDF document in the reader's language. Its cells are placed and its lines are written from right to
-// left if the language is. Callers give positions and alignments as for a language that is written from left to right.
+// PDF is a PDF document in the reader's language. For a language that is written from right to left, it mirrors
+// positions and alignments. Callers always specify them as for a language that is written from left to right.
 type PDF struct {
 	*fpdf.Fpdf
 	rightToLeft bool
-	weight      string // "B" for bold
+	weight      string // "B" means bold
 	size        float64
 }
 
-// CellFormat draws a cell as fpdf does.
+// CellFormat draws a cell like fpdf's method of the same name.
 func (d *PDF) CellFormat(w, h float64, text, border string, ln int, align string, fill bool, link int,
 	url string) {
 	text = d.visual(text)
@@ -75,10 +76,10 @@ func (d *PDF) CellFormat(w, h float64, text, border string, ln int, align string
 	}
 }
 
-// mirrored swaps the sides of an alignment.
+// mirrored swaps left and right in an alignment.
 var mirrored = strings.NewReplacer("L", "R", "R", "L")
 
-// MultiCell draws a text that may take several lines, each h high. Only the first has a border at its top.
+// MultiCell draws a text that may take several lines, each of height h. Only the first line has a top border.
 func (d *PDF) MultiCell(w, h float64, text, border, align string, fill bool) {
 	x := d.GetX()
 	text = unmarked(text)
@@ -92,16 +93,16 @@ func (d *PDF) MultiCell(w, h float64, text, border, align string, fill bool) {
 	}
 }
 
-// Strong selects the font of headings and amounts, Plain that of other text, in points.
+// Strong selects the font for headings and amounts. The size is in points.
 func (d *PDF) Strong(size float64) { d.style("B", size, pdfInk) }
 
-// Plain selects the font of text.
+// Plain selects the font for normal text. The size is in points.
 func (d *PDF) Plain(size float64) { d.style("", size, pdfInk) }
 
-// Quiet selects the font of labels and further details.
+// Quiet selects the font for labels and further details. The size is in points.
 func (d *PDF) Quiet(size float64) { d.style("", size, pdfQuiet) }
 
-// Style selects the font of text, bold for "B".
+// Style selects the font for normal text. The style "B" is bold.
 func (d *PDF) Style(style string, size float64) { d.style(style, size, pdfInk) }
 
 func (d *PDF) style(style string, size float64, color [3]int) {
@@ -119,7 +120,7 @@ func (d *PDF) useFontFor(text string) {
 	d.SetFont(family, d.weight, d.size)
 }
 
-// unmarked returns text without the invisible characters that set its direction, which fonts do not have.
+// unmarked returns a text without the invisible characters that set its direction, which the fonts lack.
 func unmarked(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
@@ -129,7 +130,7 @@ func unmarked(text string) string {
 	}, text)
 }
 
-// visual returns a line with its characters in the order in which they are drawn from left to right.
+// visual returns a line with its characters in the order in which they are drawn, from left to right.
 func (d *PDF) visual(line string) string {
 	line = unmarked(line)
 	if !d.rightToLeft && !strings.ContainsFunc(line, isHebrew) {
@@ -165,14 +166,15 @@ func (d *PDF) visual(line string) string {
 
 func isHebrew(r rune) bool { return unicode.Is(unicode.Hebrew, r) }
 
-// Writer writes documents for a reader.
+// Writer creates documents for a reader.
 type Writer struct {
 	texts.Reader
-	Sandbox bool // each document says that nothing in it is real
+	Sandbox bool // marks each document as one of a sandbox, in which nothing is real
 }
 
-// New returns a document of a company or person with a title, a large figure unless it is "", facts and a footer on
-// each page. Each fact is a text key and a value; facts without a value are omitted.
+// New returns a document with a title, a large figure (unless it is ""), facts, and a footer on each page. of is the
+// company or person for whom the document is. Each fact consists of a text key and a value; facts without a value are
+// omitted.
 func (w *Writer) New(of, title, figure, id string, now time.Time, facts [][2]string) *PDF {
 	doc := &PDF{Fpdf: fpdf.New("P", "mm", "A4", ""), rightToLeft: w.Language.RightToLeft()}
 	doc.AddUTF8FontFromBytes("inter", "", interRegular)
@@ -214,7 +216,7 @@ func (w *Writer) New(of, title, figure, id string, now time.Time, facts [][2]str
 		doc.Quiet(10)
 		y := doc.GetY()
 		doc.CellFormat(pdfHead, Line+3, w.Text(fact[0]), "T", 0, "L", false, 0, "")
-		if doc.GetY() < y { // the cell has begun a page
+		if doc.GetY() < y { // the cell began a new page
 			y = doc.GetY()
 		}
 		doc.SetXY(Margin+pdfHead, y)
@@ -226,8 +228,8 @@ func (w *Writer) New(of, title, figure, id string, now time.Time, facts [][2]str
 	return doc
 }
 
-// letterhead draws the operator's name, or the mark and the name of Stipend if operator is "", and at the other side
-// for whom the document is.
+// letterhead draws, on one side, the operator's name, or the mark and name of Stipend if operator is "". On the other
+// side it draws the name of the company or person for whom the document is.
 func (d *PDF) letterhead(operator, of string) {
 	left, y := Margin, Margin
 	if operator == "" {
@@ -244,7 +246,7 @@ func (d *PDF) letterhead(operator, of string) {
 	d.Ln(8)
 }
 
-// mark draws the mark of Stipend at the margin, from y on.
+// mark draws Stipend's mark at the margin, with its top at y.
 func (d *PDF) mark(y float64) {
 	x := Margin
 	if d.rightToLeft {
@@ -259,7 +261,7 @@ func (d *PDF) mark(y float64) {
 	d.SetLineCapStyle("round")
 	startX, startY := at(22.4, 9.4)
 	d.MoveTo(startX, startY)
-	curve := func(points ...float64) { // three points of a Bézier curve
+	curve := func(points ...float64) { // the points are the three further points of a Bézier curve
 		ax, ay := at(points[0], points[1])
 		bx, by := at(points[2], points[3])
 		cx, cy := at(points[4], points[5])
@@ -280,14 +282,14 @@ func (d *PDF) mark(y float64) {
 	d.SetLineCapStyle("butt")
 }
 
-// Bytes returns the file.
+// Bytes returns the contents of the PDF file.
 func (d *PDF) Bytes() ([]byte, error) {
 	var b bytes.Buffer
 	err := d.Output(&b)
 	return b.Bytes(), err
 }
 
-// Shorten truncates text to width millimeters and adds an ellipsis.
+// Shorten truncates a text to a width in millimeters and appends an ellipsis.
 func (d *PDF) Shorten(text string, width float64) string {
 	text = unmarked(text)
 	d.useFontFor(text)

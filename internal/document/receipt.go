@@ -9,19 +9,19 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// ErrNoReceipt is returned for a payment that was not sent.
+// ErrNoReceipt is returned for a payment that has not been sent.
 var ErrNoReceipt = apierr.New(apierr.Conflict, "invalid_state",
 	"There is no receipt yet, because this payment was not sent.")
 
-// HasReceipt reports whether a payment in a state has a receipt.
+// HasReceipt reports whether a payment in the given state has a receipt.
 func HasReceipt(state payroll.State) bool {
 	return state == payroll.Fulfilled || state == payroll.Released
 }
 
-// Receipt is a payment as its receipt shows it. Empty values are omitted.
+// Receipt contains the data of a payment's receipt. Empty values are omitted.
 type Receipt struct {
 	ID               string
-	Owner            string // name of the person or company that the receipt is for
+	Owner            string // name of the person or company for whom the receipt is
 	From, To         string // names of the payer and the payee
 	Reference, About string
 	Period           payroll.Period
@@ -31,7 +31,7 @@ type Receipt struct {
 	Outputs          []payout.Output
 }
 
-// ReceiptPDF returns the receipt of a payment, or ErrNoReceipt.
+// ReceiptPDF returns the receipt of a payment as a PDF, or ErrNoReceipt.
 func (w *Writer) ReceiptPDF(r Receipt, now time.Time) (File, error) {
 	if !HasReceipt(r.State) {
 		return File{}, ErrNoReceipt
@@ -69,7 +69,7 @@ func (w *Writer) ReceiptPDF(r Receipt, now time.Time) (File, error) {
 	return doc.file("receipt-" + r.ID)
 }
 
-// referenceKey returns the key of the text that names the reference of a rail's payments.
+// referenceKey returns the key of the text that names the payment reference of a rail.
 func referenceKey(rail payout.RailName) string {
 	switch rail {
 	case payout.RailBank:

@@ -7,16 +7,16 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// MaxSettlementLines is the number of lines of a settlement that a PDF has at most; the CSV file has all.
+// MaxSettlementLines is the maximum number of a settlement's lines in a PDF. The CSV file contains all lines.
 const MaxSettlementLines = 1000
 
-// Fact is a line of a summary: the key of its name, and its value.
+// Fact is a line of a summary: the text key of its name, and its value.
 type Fact struct {
 	Key, Value string
 	Total      bool
 }
 
-// SettlementFacts returns the sums of a settlement, with the rate.
+// SettlementFacts returns the sums of a settlement and its exchange rate.
 func (w *Writer) SettlementFacts(x claim.Statement) []Fact {
 	all := []Fact{
 		{"settlement.opening", w.FormatMoney(x.Opening), false}, {"settlement.claims", w.FormatMoney(x.Claims), false},
@@ -31,7 +31,7 @@ func (w *Writer) SettlementFacts(x claim.Statement) []Fact {
 	return append(all, Fact{"settlement.net", w.FormatMoney(x.Amount), true})
 }
 
-// SettledTo says where the money of a settlement is.
+// SettledTo describes where the money of a settlement is.
 func (w *Writer) SettledTo(x claim.Settlement) string {
 	if x.WithdrawalID != "" {
 		return w.Text("settlement.withdrawal")
@@ -39,7 +39,8 @@ func (w *Writer) SettledTo(x claim.Settlement) string {
 	return w.Text("settlement.balance")
 }
 
-// SettlementPDF returns the statement of a settlement of owner with its first MaxSettlementLines lines.
+// SettlementPDF returns the statement of a settlement, with its first MaxSettlementLines lines, as a PDF. owner is
+// the name of the merchant.
 func (w *Writer) SettlementPDF(owner string, x claim.Statement, lines []claim.StatementLine, now time.Time) (File,
 	error) {
 	facts := [][2]string{{"step.at", w.FormatTime(x.CreatedAt)}, {"settlement.to", w.SettledTo(x.Settlement)}}
@@ -77,7 +78,7 @@ func (w *Writer) SettlementPDF(owner string, x claim.Statement, lines []claim.St
 	return doc.file("settlement-" + x.ID)
 }
 
-// SettlementCSV returns the lines of a settlement, and the settlement itself as the last one.
+// SettlementCSV returns the lines of a settlement as CSV. The last row is the settlement itself.
 func SettlementCSV(x claim.Statement, lines []claim.StatementLine) (File, error) {
 	rows := [][]string{{"settlement_id", "created", "type", "claim_id", "external_id", "refund_id", "gross_amount",
 		"fee_amount", "net_amount", "currency", "rate", "credited_amount", "credited_currency", "withdrawal_id"}}

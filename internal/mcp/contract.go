@@ -26,9 +26,9 @@ type operation struct {
 		Proposes   bool
 	} `json:"x-agent"`
 
-	method, template string // of the request
+	method, template string // method and path template of the request
 	tool             string
-	uri, id          string // template of the resource, and the parameter in it; "" for none
+	uri, id          string // URI template of the resource and name of its parameter; "" for none
 	schema           map[string]any
 }
 
@@ -38,13 +38,13 @@ type parameter struct {
 	Schema                map[string]any
 }
 
-// document is the part of the contract that the package reads.
+// document contains the part of the contract that this package reads.
 type document struct {
 	Paths      map[string]map[string]json.RawMessage
 	Components struct{ Schemas map[string]map[string]any }
 }
 
-// readContract returns the operations of a contract that agents can use, ordered by path.
+// readContract returns the operations of a contract that agents can use, sorted by path.
 func readContract(text []byte) (all []*operation, err error) {
 	var doc document
 	if err := decode(text, &doc); err != nil {
@@ -60,7 +60,7 @@ func readContract(text []byte) (all []*operation, err error) {
 				continue
 			}
 			if op.method == "GET" {
-				op.RequestBody = nil // the parameters say the same
+				op.RequestBody = nil // the parameters contain the same information
 			}
 			op.tool = strings.ReplaceAll(op.OperationID, "-", "_")
 			op.schema = doc.inputOf(op)
@@ -74,20 +74,20 @@ func readContract(text []byte) (all []*operation, err error) {
 	return all, nil
 }
 
-// decode decodes JSON, with exact numbers.
+// decode decodes JSON. It keeps the exact text of numbers.
 func decode(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return d.Decode(into)
 }
 
-// namedByQuery are the resources whose operation takes the ID as a query parameter.
+// namedByQuery lists the resources whose operation takes the ID as a query parameter.
 var namedByQuery = map[string]struct{ uri, id string }{
 	"get-claim-status": {"stipend://claims/{claim_id}", "claim_id"},
 	"get-user":         {"stipend://users/{user_id}", "user_id"},
 }
 
-// setURI sets the template of the resource: that of a read whose path has one parameter, at its end.
+// setURI sets the URI template of the resource, if the operation is a read whose path has one parameter, at its end.
 func (op *operation) setURI() {
 	if named, ok := namedByQuery[op.OperationID]; ok {
 		op.uri, op.id = named.uri, named.id
@@ -100,7 +100,7 @@ func (op *operation) setURI() {
 	}
 }
 
-// inputOf returns the schema of a tool's arguments: the members of the body, or the parameters.
+// inputOf returns the schema of a tool's arguments, which are the members of the body, or the parameters.
 func (doc *document) inputOf(op *operation) map[string]any {
 	if op.RequestBody != nil {
 		defs := map[string]any{}
@@ -137,7 +137,8 @@ const (
 	defsPrefix    = "#/$defs/"
 )
 
-// resolve returns a copy of a part of a schema whose references point to defs, to which it adds what they name.
+// resolve returns a copy of a part of a schema in which references point into defs. It adds the referenced schemas to
+// defs.
 func (doc *document) resolve(node any, defs map[string]any) any {
 	switch node := node.(type) {
 	case []any:
@@ -157,7 +158,7 @@ func (doc *document) resolve(node any, defs map[string]any) any {
 			}
 			all[name] = defsPrefix + target
 			if defs[target] == nil {
-				defs[target] = true // ends recursion
+				defs[target] = true // ends the recursion
 				defs[target] = doc.resolve(doc.Components.Schemas[target], defs)
 			}
 		}
@@ -166,7 +167,7 @@ func (doc *document) resolve(node any, defs map[string]any) any {
 	return node
 }
 
-// describe returns the tool of an operation.
+// describe returns the description of the operation as a tool.
 func (op *operation) describe() *mcp.Tool {
 	no := false
 	return &mcp.Tool{
@@ -177,7 +178,7 @@ func (op *operation) describe() *mcp.Tool {
 	}
 }
 
-// permits reports whether a credential may call an operation.
+// permits reports whether a credential may call the operation.
 func (op *operation) permits(c credential) bool {
 	if op == nil || op.Agent.APIKeyOnly && c.Kind != "api_key" {
 		return false
@@ -186,7 +187,7 @@ func (op *operation) permits(c credential) bool {
 		slices.ContainsFunc(op.Agent.Scopes, func(s string) bool { return slices.Contains(c.Scopes, s) })
 }
 
-// request returns the path and the body of a request with the arguments of a tool.
+// request returns the path and the body of the request for a tool call with the given arguments.
 func (op *operation) request(arguments json.RawMessage) (path string, body []byte, err error) {
 	if op.RequestBody != nil {
 		if len(arguments) == 0 || string(arguments) == "null" {
@@ -203,7 +204,7 @@ func (op *operation) request(arguments json.RawMessage) (path string, body []byt
 	return op.path(args)
 }
 
-// path returns the path and the query of a request without a body.
+// path returns the path and the query of a request that has no body.
 func (op *operation) path(args map[string]any) (path string, body []byte, err error) {
 	path = op.template
 	query := url.Values{}

@@ -1,10 +1,10 @@
-// Package mcp serves the API to agents by the Model Context Protocol.
+// Package mcp serves the API to agents with the Model Context Protocol.
 //
-// Tools and resources are made from the contract of the API: each operation that the contract marks with x-agent is a
-// tool, and each object that can be read by its ID is a resource. A call is a request to the API with the credential of
-// the agent, so that authentication, scopes, limits and errors are those of the API. The package knows nothing else of
-// the service: the same code serves the agents of an installation at /mcp, inside the process, and those of one machine
-// over standard input and output, from elsewhere.
+// Tools and resources are generated from the contract of the API: each operation that the contract marks with x-agent
+// is a tool, and each object that can be read by its ID is a resource. A call of a tool is a request to the API with
+// the agent's credential, so the API's authentication, scopes, limits and errors apply. The package knows nothing
+// else about the service. The same code can therefore serve the agents of an installation at /mcp, inside the
+// service's process, and an agent on another machine over standard input and output.
 package mcp
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// instructions tell an agent what it cannot learn from the descriptions of the tools.
+// instructions contains what an agent needs to know in addition to the descriptions of the tools.
 const instructions = `Stipend pays people and receives payments for a company.
 Amounts are exact decimal numbers in the named currency. IDs are opaque; find them with the list tools.
 No tool creates or pays a payroll or claim. The propose tools store a request, which a person confirms at its
@@ -36,26 +36,26 @@ type Server struct {
 	http      *mcp.StreamableHTTPHandler
 	api       http.RoundTripper
 	base      string
-	metadata  string // address of the metadata of the protected resource
+	metadata  string // URL of the protected resource metadata
 	tools     map[string]*operation
 	templates map[string]*operation
 }
 
-// Options are the settings of a server. All are required.
+// Options are the settings of a server. All fields are required.
 type Options struct {
 	// Contract is the OpenAPI document of the API.
 	Contract []byte
 	// API sends requests to the API, whose address is BaseURL.
 	API     http.RoundTripper
 	BaseURL string
-	// MetadataURL is the address of the metadata (RFC 9728) that a refused client is sent to.
+	// MetadataURL is the URL of the protected resource metadata (RFC 9728), which a rejected client receives.
 	MetadataURL string
 	Version     string
 	// MaxBody is the maximum size of a message in bytes.
 	MaxBody int64
 }
 
-// New returns a server. It fails if the contract cannot be read.
+// New returns a server. It returns an error if the contract cannot be read.
 func New(o Options) (*Server, error) {
 	all, err := readContract(o.Contract)
 	if err != nil {
@@ -65,7 +65,7 @@ func New(o Options) (*Server, error) {
 		api: o.API, base: o.BaseURL, metadata: o.MetadataURL,
 		tools: map[string]*operation{}, templates: map[string]*operation{},
 	}
-	// The documentation is served beside the API.
+	// The documentation is served at the same address as the API.
 	documented := instructions + "\nThe documentation is listed at " + o.BaseURL + "/llms.txt."
 	s.server = mcp.NewServer(&mcp.Implementation{Name: "stipend", Title: "Stipend", Version: o.Version},
 		&mcp.ServerOptions{
@@ -73,7 +73,7 @@ func New(o Options) (*Server, error) {
 			Capabilities: &mcp.ServerCapabilities{
 				Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, // the lists do not change
 			},
-			// What an agent may see depends on its credential.
+			// The tools and resources that an agent may see depend on its credential.
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		})
 	for _, op := range all {
@@ -93,7 +93,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// caller is the agent that sent a message, and where it sent it from.
+// caller is the agent that sent a message, and the address from which it did.
 type caller struct {
 	header       http.Header
 	host, remote string
@@ -123,7 +123,7 @@ func (r *refusal) Error() string {
 	return problem.Detail + " (" + problem.Code + ")"
 }
 
-// identify asks the API what the caller's credential permits.
+// identify requests the permissions of the caller's credential from the API.
 func (s *Server) identify(ctx context.Context, c *caller) error {
 	status, header, body, err := s.send(ctx, c, http.MethodGet, "/api/credential", nil)
 	if err != nil {
@@ -157,7 +157,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.http.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
 
-// refuse sends the API's refusal of a credential. A client without a valid credential learns where to get one.
+// refuse sends the API's rejection of a credential. It adds a header that shows a client without a valid credential
+// where to get one.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *refusal) {
 	h := w.Header()
 	for _, name := range []string{"Content-Type", "Retry-After"} {
@@ -181,7 +182,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *refusal) {
 	_, _ = w.Write(f.body) // nothing to do if the client disconnected
 }
 
-// Run serves one agent over a pair of streams until they end. header has the credential.
+// Run serves one agent over a pair of streams until they end. header contains the credential.
 func (s *Server) Run(ctx context.Context, header http.Header, in io.ReadCloser, out io.WriteCloser) error {
 	ctx = context.WithValue(ctx, callerKey{}, &caller{header: header})
 	if err := s.identify(ctx, callerOf(ctx)); err != nil {
@@ -193,7 +194,7 @@ func (s *Server) Run(ctx context.Context, header http.Header, in io.ReadCloser, 
 func callerOf(ctx context.Context) *caller {
 	c, _ := ctx.Value(callerKey{}).(*caller)
 	if c == nil {
-		return &caller{} // without a credential, the API refuses every request
+		return &caller{} // without a credential, the API rejects every request
 	}
 	return c
 }
@@ -221,7 +222,8 @@ func (s *Server) restrict(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// callTool calls the operation of a tool. A refusal of the API is a result, which the model can read and react to.
+// callTool calls the operation of a tool. It returns an error response of the API as a result, which the model can
+// read and react to.
 func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	op := s.tools[req.Params.Name]
 	failed := func(text string) (*mcp.CallToolResult, error) {
@@ -243,7 +245,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (*mcp.C
 	}, nil
 }
 
-// readObject returns the handler of the resources of an operation.
+// readObject returns the handler of the resources that belong to an operation.
 func (s *Server) readObject(op *operation) mcp.ResourceHandler {
 	prefix, _, _ := strings.Cut(op.uri, "{")
 	return func(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
@@ -296,7 +298,7 @@ func (s *Server) send(ctx context.Context, c *caller, method, path string, body 
 	return res.StatusCode, res.Header, answer, err
 }
 
-// Within returns a transport that passes requests to a handler of the same process.
+// Within returns a transport that passes requests to a handler in the same process.
 func Within(h http.Handler) http.RoundTripper { return within{h} }
 
 type within struct{ http.Handler }
@@ -308,7 +310,7 @@ func (t within) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: w.status, Header: w.header, Body: io.NopCloser(&w.body), Request: r}, nil
 }
 
-// answer keeps a response.
+// answer records a response.
 type answer struct {
 	header http.Header
 	status int

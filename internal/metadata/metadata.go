@@ -1,8 +1,8 @@
 // Package metadata stores a partner's own data about objects: keys with text values.
 //
-// An object's row has its metadata as JSON, so that reading the object reads them. The rows of this package find
-// objects by a key and its value. A package that stores objects calls [Index] in
-// the same transaction.
+// The row of an object contains its metadata as JSON, so that reading the object also reads its metadata. The rows of
+// this package serve to find objects by a key and its value. A package that stores an object must call [Index] in the
+// same transaction.
 package metadata
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Limits, in keys and in characters.
+// Limits of metadata: number of keys, and lengths in characters.
 const (
 	maxKeys  = 50
 	maxKey   = 40
 	maxValue = 500
 )
 
-// Check adds the problems of metadata at a JSON pointer to a list.
+// Check adds the problems of metadata, at a JSON pointer, to a list.
 func Check(list *apierr.List, pointer string, all map[string]string) {
 	if len(all) > maxKeys {
 		list.Add("invalid_parameter", pointer, fmt.Sprintf("Metadata can have at most %d keys.", maxKeys))
@@ -38,7 +38,7 @@ func Check(list *apierr.List, pointer string, all map[string]string) {
 	}
 }
 
-// Text returns metadata as they are stored: as JSON with sorted keys, "" for none.
+// Text returns metadata in the stored form: JSON with sorted keys, or "" if there are none.
 func Text(all map[string]string) string {
 	if len(all) == 0 {
 		return ""
@@ -50,7 +50,7 @@ func Text(all map[string]string) string {
 	return string(text)
 }
 
-// Parse returns metadata from the form of [Text], nil for none.
+// Parse returns metadata from the form that [Text] returns. It returns nil if there are none.
 func Parse(text string) (all map[string]string, err error) {
 	if text == "" {
 		return nil, nil
@@ -58,14 +58,14 @@ func Parse(text string) (all map[string]string, err error) {
 	return all, json.Unmarshal([]byte(text), &all)
 }
 
-// Index makes a new object of an owner, a company or user, findable by its metadata.
+// Index makes a new object findable by its metadata. The owner is a company or user.
 func Index(tx *db.Tx, ownerID, objectID string, all map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		insert(tx, ownerID, objectID, key, all[key])
 	}
 }
 
-// Replace makes an object findable by other metadata than before.
+// Replace updates the index after an object's metadata have changed from before to after.
 func Replace(ctx context.Context, tx *db.Tx, ownerID, objectID string, before, after map[string]string) error {
 	if maps.Equal(before, after) {
 		return nil

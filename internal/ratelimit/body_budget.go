@@ -12,15 +12,16 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// BodyBudget limits the memory that request bodies use in a process. Requests above it wait, unread, in their
-// connections. Large bodies have a budget of their own, so that uploads do not delay payrolls. Each client can use a
-// part of a budget only, and a body that stops arriving ends, so that no client uses up the budget of the others.
+// BodyBudget limits the memory that request bodies use in a process. Requests above the limit wait while their bodies
+// are still unread in the connection. Large bodies have a separate budget, so that uploads do not delay payrolls. To
+// keep any client from using up the budget, each client can use only a share of it, and a body that arrives too
+// slowly is aborted.
 type BodyBudget struct {
 	large, small *budget
 	wait         time.Duration
 }
 
-// budget is a number of bytes. Each client can use a share of it.
+// budget is a budget in bytes. Each client can use only a share of it.
 type budget struct {
 	all   *semaphore.Weighted
 	share int64
@@ -31,14 +32,15 @@ type budget struct {
 
 type client struct {
 	used     *semaphore.Weighted
-	requests int // requests that use or wait for the share
+	requests int // requests that use the share or wait for it
 }
 
 func newBudget(bytes, share int64) *budget {
 	return &budget{all: semaphore.NewWeighted(bytes), share: min(share, bytes), clients: map[string]*client{}}
 }
 
-// acquire waits for size bytes of the share of each client and of the budget. It returns an error if ctx ends before.
+// acquire waits until size bytes of the budget and of each client's share are available. It returns an error if ctx
+// is done first.
 func (b *budget) acquire(ctx context.Context, size int64, clients []string) (release func(), err error) {
 	var taken []func()
 	release = func() {
@@ -71,7 +73,7 @@ func (b *budget) acquire(ctx context.Context, size int64, clients []string) (rel
 	return release, nil
 }
 
-// enter returns a client, which is kept until as many calls of leave.
+// enter returns the state of a client, which is kept until leave has been called as often as enter.
 func (b *budget) enter(name string) *client {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,40 +95,42 @@ func (b *budget) leave(name string, c *client) {
 }
 
 const (
-	// FreeBodySize is the largest body size that bypasses the budget.
+	// FreeBodySize is the maximum size of a body that does not count against a budget.
 	FreeBodySize = 16 << 10
-	// SmallBodySize is the largest body size that is counted in the budget of small bodies.
+	// SmallBodySize is the maximum size of a body that counts against the budget for small bodies.
 	SmallBodySize = 2 << 20
 )
 
 const (
 	largeBudget = 48 << 20         // bytes; three bodies of the maximum size
-	smallBudget = 16 << 20         // bytes; about 250,000 payees, which take several times as much once decoded
-	bodyWait    = 20 * time.Second // maximum wait for the budget
+	smallBudget = 16 << 20         // bytes; about 250,000 payees, whose decoded form is several times larger
+	bodyWait    = 20 * time.Second // maximum time to wait for the budget
 	bodyTime    = 30 * time.Second // maximum time to receive a body, including the wait
-	stepTime    = 5 * time.Second  // maximum time to receive stepSize bytes of it
+	stepTime    = 5 * time.Second  // maximum time to receive stepSize bytes of a body
 	stepSize    = 64 << 10
 	largestBody = 16 << 20
 )
 
-// DefaultBodyBudget returns the budget of a process, shared by its HTTP servers.
+// DefaultBodyBudget returns a budget for a process, which its HTTP servers share.
 func DefaultBodyBudget() *BodyBudget { return NewBodyBudget(largeBudget, smallBudget, bodyWait) }
 
-// NewBodyBudget returns budgets of the given bytes for large and for small bodies. A client can use a third of the
-// large one and a quarter of the small one, but at least one body. A request waits for at most wait.
+// NewBodyBudget returns budgets of the given numbers of bytes for large and for small bodies. A client can use a
+// third of the large budget and a quarter of the small one, but always at least one body. A request waits for at most
+// wait.
 func NewBodyBudget(large, small int64, wait time.Duration) *BodyBudget {
 	return &BodyBudget{
 		large: newBudget(large, max(large/3, largestBody)), small: newBudget(small, max(small/4, SmallBodySize)), wait: wait,
 	}
 }
 
-// Acquire takes the size of a body of at most limit bytes from the budget and from the shares of the clients that it
-// comes from, such as a company and a network. It reports false, and discards the body, if they did not suffice in
-// time. Call release when the body is no longer referenced. Reading the body fails if it arrives too slowly.
+// Acquire takes the size of a request body of at most limit bytes from the budget, and from the shares of the clients
+// that sent the request, such as a company and a network. If they do not suffice in time, it discards the body and
+// returns false. The caller must call release when the body is no longer referenced. Reading the body fails if the
+// body arrives too slowly.
 //
-// Acquire first waits for more than FreeBodySize bytes to arrive, so a Content-Length alone takes no budget. A body of
-// unknown length up to FreeBodySize takes none either. A body with a Content-Length above limit is left unread for the
-// caller to reject.
+// Acquire first waits until more than FreeBodySize bytes have arrived, so that a Content-Length header alone takes no
+// budget. A body of unknown length up to FreeBodySize also takes none. A body whose Content-Length is above limit is
+// left unread, for the caller to reject.
 func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now func() time.Time, limit int64,
 	clients ...string) (release func(), ok bool) {
 	size := r.ContentLength
@@ -143,8 +147,8 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now func() 
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(head[:n]), steady), own}
-	// The server needs its own body to decide whether to read on before closing the connection. Otherwise a client
-	// that is still sending would get a reset instead of the response.
+	// The server needs its own body to decide whether to read on before it closes the connection. Otherwise a client
+	// that is still sending would see a connection reset instead of the response.
 	restore := func() { r.Body = own }
 	if size < 0 {
 		if err != nil {
@@ -162,7 +166,7 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now func() 
 	free, err := budget.acquire(ctx, size, clients)
 	steady.extend()
 	if err != nil {
-		// A client that is still sending would otherwise not see the response.
+		// Otherwise a client that is still sending would not see the response.
 		_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, limit))
 		restore()
 		return nil, false
@@ -170,13 +174,14 @@ func (b *BodyBudget) Acquire(w http.ResponseWriter, r *http.Request, now func() 
 	return func() { restore(); free() }, true
 }
 
-// steadyBody is a body that must arrive at a rate of stepSize bytes per stepTime, and completely before the end.
+// steadyBody is a body that must arrive at a rate of at least stepSize bytes per stepTime, and completely before a
+// final deadline.
 type steadyBody struct {
 	io.ReadCloser
 	conn *http.ResponseController
 	now  func() time.Time
 	end  time.Time
-	step int // bytes received since the deadline was set
+	step int // bytes received since the deadline was last set
 }
 
 // Read implements io.Reader.
@@ -188,12 +193,12 @@ func (b *steadyBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// extend sets the deadline for the next step.
+// extend sets the deadline of the next step.
 func (b *steadyBody) extend() {
 	b.step = 0
 	deadline := b.now().Add(stepTime)
 	if deadline.After(b.end) {
 		deadline = b.end
 	}
-	_ = b.conn.SetReadDeadline(deadline) // an error only means that the writer does not support deadlines
+	_ = b.conn.SetReadDeadline(deadline) // an error only means that deadlines are not supported
 }

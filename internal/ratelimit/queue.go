@@ -8,31 +8,32 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// ErrBusy is returned while a Queue is full. Its hint "retry_after" is the number of seconds to wait.
+// ErrBusy is returned if a Queue is full. Its hint "retry_after" is the number of seconds to wait.
 var ErrBusy = apierr.New(apierr.RateLimited, "too_busy",
 	"Too many people are signing in right now. Try again in a few seconds.").Set("retry_after", "5")
 
-// Bounds of a Queue, so that nobody waits long: at most maxWaiting calls of known clients and as many of others wait,
-// and a network has at most maxOfNetwork calls that run or wait.
+// Limits of a Queue, so that waiting times are short. At most maxWaiting calls of known clients, and as many of other
+// clients, can wait. Each network can have at most maxOfNetwork calls that run or wait.
 const (
 	maxWaiting   = 16
 	maxOfNetwork = 8
 )
 
-// Queue runs expensive work, such as hashing a password, for a few callers at a time. Known clients come first, so that
-// a flood from elsewhere does not keep them out. A call that would wait long is refused at once.
+// Queue runs expensive work, such as hashing a password, for a limited number of callers at a time. Known clients
+// take precedence, so that a flood of requests from others does not lock them out. A call that would wait long is
+// rejected at once.
 type Queue struct {
 	mu       sync.Mutex
-	free     int            // calls that can start
-	waiting  [2][]chan bool // of known clients, and of others
-	networks map[string]int // calls that run or wait
+	free     int            // number of calls that can start
+	waiting  [2][]chan bool // waiting calls of known clients, and of others
+	networks map[string]int // running and waiting calls by network
 }
 
 // NewQueue returns a queue that runs n calls at a time.
 func NewQueue(n int) *Queue { return &Queue{free: n, networks: map[string]int{}} }
 
-// Do runs a function for a client of a network as soon as it can. It returns ErrBusy if too many clients wait, and the
-// error of ctx if that ends first. An empty network is not limited.
+// Do calls run for a client in a network as soon as possible. It returns ErrBusy if too many calls wait, and the
+// error of ctx if ctx is done first. An empty network is not limited.
 func (q *Queue) Do(ctx context.Context, network string, known bool, run func() error) error {
 	class := 1
 	if known {
@@ -65,14 +66,14 @@ func (q *Queue) Do(ctx context.Context, network string, known bool, run func() e
 			q.waiting[class] = slices.Delete(q.waiting[class], i, i+1)
 		}
 		q.mu.Unlock()
-		if i < 0 { // the turn came at the same time
+		if i < 0 { // the call got its turn at the same time
 			q.next()
 		}
 		return ctx.Err()
 	}
 }
 
-// next lets the first client that waits run.
+// next starts the first waiting call, if there is one.
 func (q *Queue) next() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package ratelimit limits the rate of requests and the memory that their bodies use.
+// Package ratelimit limits the rate of requests and the memory that request bodies use.
 //
-// Each process counts on its own, so n processes together allow n times the limit.
+// Each process counts separately, so n processes together permit n times the limit.
 package ratelimit
 
 import (
@@ -15,11 +15,11 @@ import (
 	"github.com/stipend/stipend/internal/apierr"
 )
 
-// ErrTooMany is returned above the limit. Its hint "retry_after" is the number of seconds to wait.
+// ErrTooMany is returned for requests above the limit. Its hint "retry_after" is the number of seconds to wait.
 var ErrTooMany = apierr.New(apierr.RateLimited, "rate_limited",
 	"Too many requests with this credential. Retry after the seconds in Retry-After.")
 
-// policy is the name of the policy in the fields RateLimit and RateLimit-Policy.
+// policy is the name of the policy in the RateLimit and RateLimit-Policy headers.
 const policy = "credential"
 
 // Limiter limits the requests of each key with a token bucket.
@@ -33,18 +33,19 @@ type Limiter struct {
 }
 
 // sweepEvery is the interval between removals of full buckets.
-// mostBuckets bounds the memory of a Limiter, about 20 MB. Above it, any other key starts with a full bucket again.
+// mostBuckets is the maximum number of buckets, which bounds the memory of a Limiter to about 20 MB. Above it, each
+// new key starts with a full bucket every time.
 const mostBuckets = 100_000
 
 const sweepEvery = 10 * time.Second
 
-// New returns a limiter of perSecond sustained requests per key, and burst requests at once. Zero per second means
-// no limit.
+// New returns a limiter that permits each key perSecond requests per second on average, and burst requests at once.
+// If perSecond is zero, there is no limit.
 func New(perSecond float64, burst int) *Limiter {
 	return &Limiter{perSecond: perSecond, burst: burst, buckets: map[string]*rate.Limiter{}}
 }
 
-// Return takes back a request that Allow counted, so that only others count against the limit.
+// Return reverts the counting of a request by Allow, so that the request does not count against the limit.
 func (l *Limiter) Return(now time.Time, key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,14 +54,15 @@ func (l *Limiter) Return(now time.Time, key string) {
 	}
 }
 
-// Allow counts a request of the key and writes the RateLimit headers. It returns ErrTooMany above the limit.
+// Allow counts a request with a key and sets the RateLimit headers. It returns ErrTooMany if the request exceeds the
+// limit.
 func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	if l.perSecond <= 0 {
 		return nil
 	}
 	l.mu.Lock()
 	if now.Sub(l.swept) > sweepEvery {
-		// Deleting a full bucket loses nothing, because a new one is full, too.
+		// Deleting a full bucket loses nothing, because a new bucket is also full.
 		for k, b := range l.buckets {
 			if b.TokensAt(now) >= float64(l.burst) {
 				delete(l.buckets, k)
@@ -87,7 +89,7 @@ func (l *Limiter) Allow(now time.Time, key string, h http.Header) error {
 	burst, left := strconv.Itoa(l.burst), strconv.Itoa(int(tokens))
 	reset := strconv.Itoa(int(math.Ceil((float64(l.burst) - tokens) / l.perSecond)))
 	window := strconv.Itoa(int(math.Ceil(float64(l.burst) / l.perSecond)))
-	// The fields of the IETF draft "RateLimit header fields for HTTP", and the headers of its earlier versions.
+	// These are the headers of the IETF draft "RateLimit header fields for HTTP", and of earlier versions of the draft.
 	h.Set("RateLimit-Policy", `"`+policy+`";q=`+burst+";w="+window)
 	h.Set("RateLimit", `"`+policy+`";r=`+left+";t="+reset)
 	h.Set("RateLimit-Limit", burst)

@@ -33,7 +33,7 @@ type bankTransfer struct {
 	Reference string      `json:"reference"`
 	Currency  money.Asset `json:"currency"`
 	Units     int64       `json:"units"`
-	Back      bool        `json:"back"` // whether the bank reverses the transfer
+	Back      bool        `json:"back"` // reports whether the bank reverses the transfer
 }
 
 type bankReturn struct {
@@ -41,8 +41,8 @@ type bankReturn struct {
 	Reason   string `json:"reason"`
 }
 
-// transfer creates a transfer to the operator's account at the simulated bank, which reverses it if back is set. It
-// returns the bank's reference.
+// transfer creates a transfer to the operator's account at the simulated bank and returns the bank's reference. If
+// back is true, the bank later reverses the transfer.
 func (s *Sandbox) transfer(ctx context.Context, p payable, amount money.Amount, back bool) (name string, err error) {
 	if !s.o.SimulatedBank {
 		return "", errNotSimulated
@@ -55,7 +55,8 @@ func (s *Sandbox) transfer(ctx context.Context, p payable, amount money.Amount, 
 	})
 }
 
-// BankReturn makes the simulated bank return the paid outputs of one payment, for the given reason or a default one.
+// BankReturn makes the simulated bank return the paid outputs of a payment. If reason is empty, the bank gives a
+// default reason.
 func (s *Sandbox) BankReturn(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID, reason string) error {
 	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
 	if err != nil {
@@ -84,8 +85,8 @@ var errNotCollected = apierr.New(apierr.Conflict, "invalid_state",
 var errNoMember = apierr.New(apierr.Conflict, "invalid_state",
 	"The company has no owner or administrator who could accept a mandate.")
 
-// AcceptMandate accepts a mandate for an account as an administrator of the company would on the page. Without a number
-// it is an account that pays every debit.
+// AcceptMandate accepts a mandate for an account, as an administrator of the company would on the mandate's page. If
+// number is empty, it uses an account that pays every debit.
 func (s *Sandbox) AcceptMandate(ctx context.Context, tx *db.Tx, by identity.Principal, scheme, number string) (
 	directdebit.Mandate, error,
 ) {
@@ -122,7 +123,8 @@ type debitReturn struct {
 	Reason string           `json:"reason"`
 }
 
-// DebitReturn makes the simulated bank return a collected direct debit, for the given reason or a default one.
+// DebitReturn makes the simulated bank return a collected direct debit. If reason is empty, the bank gives a default
+// reason.
 func (s *Sandbox) DebitReturn(ctx context.Context, tx *db.Tx, by identity.Principal, debitID, reason string) error {
 	x, err := directdebit.Get(ctx, tx, by, "", debitID)
 	if err != nil {
@@ -154,7 +156,7 @@ func handleDebitReturn(b *bank.Sandbox, rail *bank.Rail) job.NetHandler {
 	}
 }
 
-// BankJobs returns the handlers of the jobs that act for the simulated bank. rail processes the bank's responses.
+// BankJobs returns the handlers of jobs of the simulated bank. rail processes the bank's responses.
 func BankJobs(b *bank.Sandbox, rail *bank.Rail) job.Table {
 	return job.Table{
 		jobBankTransfer: {Net: handleTransfer(b, rail)},
@@ -164,7 +166,8 @@ func BankJobs(b *bank.Sandbox, rail *bank.Rail) job.Table {
 	}
 }
 
-// handleTransfer posts a transfer at the bank. Running it again has no effect, because the reference is the same.
+// handleTransfer posts a transfer at the bank. Repeating it has no effect, because the transfer's reference is the
+// same.
 func handleTransfer(b *bank.Sandbox, rail *bank.Rail) job.NetHandler {
 	return func(ctx context.Context, d *db.DB, j job.Job) error {
 		var in bankTransfer

@@ -22,14 +22,14 @@ import (
 	"github.com/stipend/stipend/internal/wallet"
 )
 
-// Kinds of deposits that the sandbox can simulate. "Due" is the amount that is still to be paid.
+// Kinds of deposits that the sandbox can simulate. "Due" is the amount that remains to be paid.
 const (
 	depositExact    = "exact"    // pays the amount due
 	depositUnder    = "under"    // pays 10 % less than the amount due
 	depositOver     = "over"     // pays 10 % more than the amount due
 	depositLate     = "late"     // pays the amount due one second after the quote expires; advances the clock
 	depositReplaced = "replaced" // pays the amount due, then replaces the payment by one that pays nothing
-	// depositReorged pays the amount due in a block that is then reorganized away; later blocks mine the payment
+	// depositReorged pays the amount due in a block that is then reorganized away; later blocks include the payment
 	// again. If the payment is a bank transfer, the bank reverses it.
 	depositReorged = "reorged"
 )
@@ -74,7 +74,7 @@ type payable struct {
 	network       string
 	asset         money.Asset
 	quote         *quote.Quote      // quote to pay; nil for a wallet
-	transfer      *payroll.Transfer // the expected bank transfer; nil for a payment on a chain
+	transfer      *payroll.Transfer // expected bank transfer; nil for a payment on a chain
 }
 
 func quoted(id, companyID, address string, q *quote.Quote) payable {
@@ -85,8 +85,8 @@ func quoted(id, companyID, address string, q *quote.Quote) payable {
 	return p
 }
 
-// find returns the object to pay. currency and network select a payment option of a claim, and network the address of
-// a wallet; "" selects the first one.
+// find returns the object to pay. currency and network select one of the ways to pay a claim, and network selects the
+// address of a wallet; "" selects the first one.
 func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id, currency, network string) (payable,
 	error) {
 	switch {
@@ -107,8 +107,8 @@ func (s *Sandbox) find(ctx context.Context, tx *db.Tx, by identity.Principal, id
 	return found, nil
 }
 
-// findClaim returns a claim with its newest quote in a currency. A claim that cannot be paid now can still get a
-// deposit.
+// findClaim returns a claim with its newest quote in a currency. It also returns a claim that cannot be paid now,
+// because such a claim can still receive a deposit.
 func (s *Sandbox) findClaim(ctx context.Context, tx *db.Tx, by identity.Principal, id, currency,
 	network string) (payable, error) {
 	c, err := s.o.Claims.Get(ctx, tx, by, "", id)
@@ -155,10 +155,10 @@ func (s *Sandbox) findWallet(ctx context.Context, tx *db.Tx, by identity.Princip
 	return payable{id: w.ID, companyID: w.CompanyID, address: w.Address, network: network, asset: w.Currency}, nil
 }
 
-// Deposit pays a payroll, claim or wallet of the principal's company and returns the transaction ID, or the bank's
-// reference. kind selects the amount and what happens to the payment; a non-empty amount replaces the kind's amount.
-// currency and network select one of the ways to pay a claim, and network the address of a wallet; "" selects the
-// first one, "lightning" a claim's Lightning invoice.
+// Deposit pays a payroll, claim or wallet of the principal's company, and returns the transaction ID or the bank's
+// reference. kind selects the amount and what happens to the payment; if amount is not empty, it replaces that
+// amount. currency and network select one of the ways to pay a claim, and network selects the address of a wallet; ""
+// selects the first one. The network "lightning" selects a claim's Lightning invoice.
 func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, currency, network, kind,
 	amount string) (txid string, err error) {
 	if !slices.Contains([]string{depositExact, depositUnder, depositOver, depositLate, depositReplaced, depositReorged},
@@ -212,7 +212,7 @@ func (s *Sandbox) Deposit(ctx context.Context, by identity.Principal, objectID, 
 	return txid, nil
 }
 
-// payInvoice pays the Lightning invoice of a claim, and returns the payment hash. It waits until the claim has one.
+// payInvoice waits until a claim has a Lightning invoice, pays it, and returns the payment hash.
 func (s *Sandbox) payInvoice(ctx context.Context, by identity.Principal, claimID, kind, amount string) (string, error) {
 	if s.o.Lightning == nil {
 		return "", errNotSimulated
@@ -262,7 +262,7 @@ func (s *Sandbox) payInvoice(ctx context.Context, by identity.Principal, claimID
 	return request.Hash.String(), nil
 }
 
-// replace replaces a payment once the watcher has seen it.
+// replace replaces a payment after the watcher has seen it.
 func (s *Sandbox) replace(ctx context.Context, c simulator, p payable, txid string) error {
 	if err := s.await(ctx, p, txid, func(chain.WatchedOutput) bool { return true }); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (s *Sandbox) replace(ctx context.Context, c simulator, p payable, txid stri
 	return nil
 }
 
-// reorganize mines a payment and, after the watcher has seen the block, removes the block from the chain.
+// reorganize mines a payment and, after the watcher has seen the block, removes that block from the chain.
 func (s *Sandbox) reorganize(ctx context.Context, c simulator, p payable, txid string) error {
 	if err := c.Mine(ctx, 1); err != nil {
 		return err
@@ -299,14 +299,14 @@ type simulator interface {
 	Reorg(ctx context.Context, depth int) error
 }
 
-// bitcoinChain is the simulated Bitcoin chain as a simulator.
+// bitcoinChain adapts the simulated Bitcoin chain to a simulator.
 type bitcoinChain struct{ *bitcoinsim.Chain }
 
 func (b bitcoinChain) Pay(ctx context.Context, address string, amount money.Amount) (string, error) {
 	return b.Chain.Pay(ctx, address, amount.Units())
 }
 
-// chain returns the simulator of a network, nil for a real one.
+// chain returns the simulator of a network, or nil if the network is real.
 func (s *Sandbox) chain(network string) simulator {
 	if c := s.o.EVM[network]; c != nil {
 		return c
@@ -349,7 +349,8 @@ func depositAmount(ctx context.Context, tx *db.Tx, p payable, kind, amount strin
 	return a, p.relays(a)
 }
 
-// relays returns quote.ErrTooSmall or money.ErrTooLarge if no node of the network relays a payment of the amount.
+// relays returns quote.ErrTooSmall or money.ErrTooLarge if nodes of the network would not relay a payment of the
+// amount.
 func (p payable) relays(a money.Amount) error {
 	switch {
 	case p.transfer != nil || p.asset != money.BTC:
@@ -363,7 +364,7 @@ func (p payable) relays(a money.Amount) error {
 	return nil
 }
 
-// due returns the unpaid amount of p, in units of the asset.
+// due returns the unpaid amount of p, in the smallest unit of the asset.
 func (p payable) due(ctx context.Context, tx *db.Tx) (int64, error) {
 	if p.transfer != nil {
 		return p.transfer.Amount.Units(), nil
@@ -381,7 +382,7 @@ func (p payable) due(ctx context.Context, tx *db.Tx) (int64, error) {
 	return due, err
 }
 
-// await waits at most 10 seconds until the watcher has stored an output of the transaction for which ok returns true.
+// await waits up to 10 seconds until the watcher has stored an output of the transaction for which ok returns true.
 func (s *Sandbox) await(ctx context.Context, p payable, txid string, ok func(chain.WatchedOutput) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

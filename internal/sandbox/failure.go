@@ -16,14 +16,16 @@ import (
 
 var errPayoutStarted = apierr.New(apierr.Conflict, "already_processing", "This payment is already being paid out.")
 
-// settingFailures is the setting with the IDs of a payroll's payments whose payouts fail, separated by spaces.
+// settingFailures returns the name of the setting that contains the IDs of a payroll's payments whose payouts are to
+// fail, separated by spaces.
 func settingFailures(payrollID string) string { return "sandbox.payout_failure." + payrollID }
 
-// invalidAddress is an address that makes a payout fail before it is signed.
+// invalidAddress is an address with which a payout fails before it is signed.
 const invalidAddress = "sandbox-payout-failure"
 
-// PayoutFailure makes the Bitcoin payouts of one payment fail, as if their destination had become invalid. Queued
-// payouts fail at once, others at the release. The payment then needs action, like a real one.
+// PayoutFailure makes the Bitcoin payouts of a payment fail, as if their destination had become invalid. Queued
+// payouts fail at once, others when the payroll is released. The payment then requires action, as after a real
+// failure.
 func (s *Sandbox) PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Principal, paymentID string) error {
 	payrollID, err := payrollOf(ctx, tx, by.CompanyID, paymentID)
 	if err != nil {
@@ -44,7 +46,7 @@ func (s *Sandbox) PayoutFailure(ctx context.Context, tx *db.Tx, by identity.Prin
 	return db.SetSetting(ctx, tx, key, strings.TrimSpace(known+" "+paymentID))
 }
 
-// breakOutputs gives queued Bitcoin outputs an invalid address.
+// breakOutputs replaces the address of queued Bitcoin outputs by an invalid one.
 func breakOutputs(ctx context.Context, tx *db.Tx, outs []payout.Output) error {
 	broken := 0
 	for _, o := range outs {
@@ -63,8 +65,8 @@ func breakOutputs(ctx context.Context, tx *db.Tx, outs []payout.Output) error {
 	return nil
 }
 
-// WithPayoutFailures wraps the job that releases payrolls. In the transaction of the release it gives the payouts that
-// PayoutFailure named an invalid address.
+// WithPayoutFailures wraps the handler of the job that releases payrolls. In the transaction of the release, it
+// replaces the addresses of the payouts that [Sandbox.PayoutFailure] named by an invalid one.
 func WithPayoutFailures(release job.TxHandler) job.TxHandler {
 	return func(ctx context.Context, tx *db.Tx, j job.Job) error {
 		if err := release(ctx, tx, j); err != nil {
@@ -85,7 +87,7 @@ func WithPayoutFailures(release job.TxHandler) job.TxHandler {
 		if err != nil || len(outs) == 0 {
 			return err
 		}
-		// A payment fails only once: it is paid after its destination was corrected.
+		// A payment fails only once; after its destination is corrected, it is paid.
 		left := slices.DeleteFunc(strings.Fields(wanted), func(id string) bool {
 			return slices.ContainsFunc(outs, func(o payout.Output) bool { return o.PaymentID == id })
 		})

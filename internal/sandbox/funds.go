@@ -21,8 +21,8 @@ const (
 	operatorTokens = 250_000 * 1_000_000 // units of each stablecoin that the operator of a new sandbox owns on a network
 )
 
-// FundOperator sends the operator of a new sandbox Bitcoin on the simulated chain and mines the blocks that confirm it,
-// so that payees can be paid in Bitcoin at once, whatever funds a payroll. It does so once.
+// FundOperator sends bitcoin on the simulated chain to the operator of a new sandbox, and mines the blocks that
+// confirm it, so that payees can be paid in bitcoin no matter how a payroll is funded. Later calls do nothing.
 func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chain.Pool) error {
 	var address string
 	err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -43,8 +43,8 @@ func FundOperator(ctx context.Context, d *db.DB, c *bitcoinsim.Chain, pool *chai
 	return c.Mine(ctx, chain.DefaultConfirmations)
 }
 
-// FundChannels records what the simulated Lightning node has in its channels at first as the operator's own. It does so
-// once.
+// FundChannels records the initial channel balance of the simulated Lightning node as the operator's money. Later
+// calls do nothing.
 func FundChannels(ctx context.Context, d *db.DB) error {
 	return d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		_, err := treasury.Deposit(ctx, tx, treasury.Booking{
@@ -54,8 +54,8 @@ func FundChannels(ctx context.Context, d *db.DB) error {
 	})
 }
 
-// FundHotWallet sends the hot wallet of a simulated EVM network coins for gas, and stablecoins of the operator, so that
-// payees can be paid in them whatever funds a payroll. It does so once.
+// FundHotWallet sends coins for gas, and stablecoins of the operator, to the hot wallet of a simulated EVM network,
+// so that payees can be paid in stablecoins no matter how a payroll is funded. Later calls do nothing.
 func FundHotWallet(ctx context.Context, d *db.DB, c *evmsim.Chain, hot string) error {
 	setting := "sandbox.gas." + c.Network()
 	var given string

@@ -10,14 +10,14 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 )
 
-// DataKey returns the encryption key of every sandbox. The key is public.
+// DataKey returns the key that encrypts stored secrets in every sandbox. The key is public.
 func DataKey() []byte {
 	sum := sha256.Sum256([]byte("stipend sandbox data key"))
 	return sum[:]
 }
 
-// BitcoinKey returns the private master key of every sandbox's Bitcoin wallet. It is public, and valid only for
-// networks whose coins have no value.
+// BitcoinKey returns the private master key of the Bitcoin wallet of every sandbox. The key is public, and valid only
+// for networks whose coins have no value.
 var BitcoinKey = sync.OnceValue(func() string {
 	seed := sha256.Sum256([]byte("stipend sandbox wallet"))
 	key, err := bitcoin.MasterFromSeed(seed[:], "regtest")
@@ -27,7 +27,7 @@ var BitcoinKey = sync.OnceValue(func() string {
 	return key
 })
 
-// EVMKey returns the private master key of every sandbox's EVM wallet. It is public.
+// EVMKey returns the private master key of the EVM wallet of every sandbox. The key is public.
 var EVMKey = sync.OnceValue(func() string {
 	seed := sha256.Sum256([]byte("stipend sandbox wallet of accounts"))
 	key, err := evm.MasterFromSeed(seed[:])
@@ -37,7 +37,7 @@ var EVMKey = sync.OnceValue(func() string {
 	return key
 })
 
-// NewWallet returns a Bitcoin wallet with a random key that is stored nowhere.
+// NewWallet returns a Bitcoin wallet with a random key that is not stored.
 func NewWallet(network string) (*bitcoin.Signer, error) {
 	seed, err := hdkeychain.GenerateSeed(hdkeychain.RecommendedSeedLen)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// Miner mines the blocks of simulated chains. Each chain is mined by one process of the service at a time. It is safe
-// for concurrent use.
+// Miner mines the blocks of simulated chains. Only one process of the service mines each chain at a time. Its methods
+// may be called concurrently.
 type Miner struct {
 	DB     *db.DB
-	Holder string // holder of leases: the name of this process
+	Holder string // identifies this process as the holder of leases
 	Lease  time.Duration
 	Every  time.Duration // interval between blocks
 	Log    *slog.Logger
@@ -22,7 +22,7 @@ type Miner struct {
 	mu sync.Mutex // held while a block is mined and while mining is paused
 }
 
-// Run calls mine at each interval until ctx ends, while this process holds the lease on the chain.
+// Run calls mine at each interval until ctx is done, while this process holds the lease of the chain.
 func (m *Miner) Run(ctx context.Context, chain string, mine func(context.Context) error) {
 	job.Leader{
 		DB: m.DB, Name: "miner." + chain, Holder: m.Holder, Length: m.Lease, Pause: m.Every,

@@ -1,10 +1,10 @@
-// Package sandbox contains everything that only a sandbox has: seed data and public keys (seed.go, keys.go), simulated
-// payers (deposit.go dispatches by kind, bank.go simulates bank transfers), an adjustable clock, and failures on
-// request. The packages below it simulate chains (bitcoinsim, evmsim) and a Lightning
-// node (lightningsim) and implement the demo and trigger commands.
+// Package sandbox contains everything that only a sandbox has: initial data and public keys (seed.go, keys.go),
+// simulated payers (deposit.go handles each kind of deposit, bank.go simulates bank transfers), an adjustable clock,
+// and failures on request. Its subpackages simulate chains (bitcoinsim, evmsim) and a Lightning node (lightningsim),
+// and implement the demo and trigger commands.
 //
-// Nothing here runs in production. The packages of the service do not import it; internal/app uses it instead of a node
-// or a bank.
+// Nothing in this package runs in production. The other packages of the service do not import it; internal/app uses
+// it in place of a node or a bank.
 package sandbox
 
 import (
@@ -36,7 +36,7 @@ var (
 		"The clock only moves forward, by at most ten years.").At("body", "/advance_seconds")
 )
 
-// maxAdvance is the maximum of one change of the clock.
+// maxAdvance is the maximum amount by which one call advances the clock.
 const maxAdvance = 10 * 365 * 24 * time.Hour
 
 // Options are the dependencies of a Sandbox.
@@ -44,7 +44,7 @@ type Options struct {
 	DB      *db.DB
 	Payroll *payroll.Service
 	Claims  *claim.Service
-	Miner   *Miner // miner of the simulated chains
+	Miner   *Miner // mines the blocks of simulated chains
 
 	BitcoinChain   string            // name of the Bitcoin chain in the database
 	BitcoinNetwork string            // Bitcoin network, such as regtest
@@ -56,12 +56,12 @@ type Options struct {
 	Debits         *directdebit.Service
 }
 
-// Sandbox implements the sandbox operations of the API: it acts as payers, miner, clock and bank.
+// Sandbox implements the sandbox operations of the API. It simulates payers, miners, the clock and the bank.
 type Sandbox struct{ o Options }
 
 var _ httpapi.Sandbox = (*Sandbox)(nil)
 
-// New returns a Sandbox, or an error when a dependency is missing.
+// New returns a Sandbox, or an error if a dependency is missing.
 func New(o Options) (*Sandbox, error) {
 	if o.DB == nil || o.Payroll == nil || o.Claims == nil || o.Miner == nil || o.Debits == nil || o.BitcoinChain == "" ||
 		o.BitcoinNetwork == "" {
@@ -71,8 +71,9 @@ func New(o Options) (*Sandbox, error) {
 	return &Sandbox{o}, nil
 }
 
-// Advance moves the clock forward for every company and process on the database, and returns the new time. After an
-// hour or more the simulated bank works at once: it processes files and sends the statements of days that are over.
+// Advance advances the clock for every company and process that uses the database, and returns the new time. If the
+// clock advances by an hour or more, the simulated bank immediately processes files and sends the statements of days
+// that have ended.
 func (s *Sandbox) Advance(ctx context.Context, by time.Duration) (now time.Time, err error) {
 	if by < 0 || by > maxAdvance {
 		return now, errClock
@@ -99,8 +100,8 @@ func (s *Sandbox) advanceTo(ctx context.Context, at time.Time) error {
 }
 
 // FeeRate sets the fee rate of the simulated Bitcoin chain for every company, in satoshis per virtual byte, and
-// returns the previous one. Payouts use the new rate at once. Payouts of the caller's company that wait for a lower
-// fee are retried now.
+// returns the previous rate. Payouts use the new rate at once. Payouts of the caller's company that wait for a lower
+// fee are retried immediately.
 func (s *Sandbox) FeeRate(ctx context.Context, by identity.Principal, rate int64) (before int64, err error) {
 	if s.o.Bitcoin == nil {
 		return 0, errNotSimulated

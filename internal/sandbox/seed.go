@@ -43,7 +43,7 @@ type SeedAdmin struct {
 	Password string `json:"password"`
 }
 
-// SeedWorker is a worker with a login. The last one is paid half by bank.
+// SeedWorker is a worker with a login. The last worker receives half of each payment by bank.
 type SeedWorker struct {
 	UserID string `json:"user_id"`
 	Email  string `json:"email"`
@@ -57,13 +57,13 @@ type SeedRecipient struct {
 
 var seedEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// seedBytes returns 32 bytes for a name. They are the same at every start, and public.
+// seedBytes returns 32 bytes derived from a name. They are always the same, and public.
 func seedBytes(name string) []byte {
 	sum := sha256.Sum256([]byte("stipend sandbox " + name))
 	return sum[:]
 }
 
-// SeedID returns the ID of a seeded object. The ID has the usual form, and sorts before all other IDs.
+// SeedID returns the ID of an object of the initial data. It has the usual form, and sorts before all other IDs.
 func SeedID(prefix, name string) string {
 	b := make([]byte, 16)
 	copy(b[6:], seedBytes("id "+prefix+" "+name))
@@ -75,7 +75,7 @@ const (
 	seedCompany = "Sandbox Company"
 )
 
-// BankWorker is the index of the worker who is paid half by bank.
+// BankWorker is the index of the worker who receives half of each payment by bank.
 const BankWorker = 2
 
 // DefaultSeed returns the seed of every sandbox.
@@ -100,7 +100,7 @@ func DefaultSeed() Seed {
 	}
 }
 
-// SeedWallet returns the wallet of the seeded payees, which is not the service's wallet.
+// SeedWallet returns the wallet of the payees in the initial data. It is not the service's wallet.
 func SeedWallet() (*bitcoin.Signer, error) {
 	key, err := bitcoin.MasterFromSeed(seedBytes("payees"), "regtest")
 	if err != nil {
@@ -109,7 +109,8 @@ func SeedWallet() (*bitcoin.Signer, error) {
 	return bitcoin.ParseXPriv(key, "regtest")
 }
 
-// adminHash is computed once per process: it takes 50 ms by design.
+// adminHash returns the hash of the administrator's password. It is computed once per process, because that takes 50
+// ms by design.
 var adminHash = sync.OnceValues(func() (string, error) {
 	return argon2id.CreateHash(DefaultSeed().Admin.Password, argon2id.DefaultParams)
 })
@@ -121,7 +122,7 @@ type SeedOptions struct {
 	FeeBps, PremiumBps, ToleranceBps int64 // fee, premium and tolerance of the seeded company, in basis points
 }
 
-// WriteSeed writes the seed in one transaction, unless the seeded company exists.
+// WriteSeed writes the initial data in one transaction, unless the company in it already exists.
 func WriteSeed(ctx context.Context, d *db.DB, o SeedOptions) error {
 	hash, err := adminHash()
 	if err != nil {
@@ -137,7 +138,7 @@ func WriteSeed(ctx context.Context, d *db.DB, o SeedOptions) error {
 	})
 }
 
-// SeedAddresses returns n addresses of seeded payees on a network.
+// SeedAddresses returns n addresses of payees of the initial data on a network.
 func SeedAddresses(network string, n uint32) ([]string, error) {
 	wallet, err := SeedWallet()
 	if err != nil {
@@ -145,7 +146,7 @@ func SeedAddresses(network string, n uint32) ([]string, error) {
 	}
 	deriver := wallet.Deriver()
 	if network != "regtest" {
-		// The public test networks share one format of keys.
+		// The public test networks share one format of extended keys.
 		if deriver, err = bitcoin.ParseXPub(deriver.XPub(), network); err != nil {
 			return nil, err
 		}
@@ -161,7 +162,7 @@ func SeedAddresses(network string, n uint32) ([]string, error) {
 	return all, nil
 }
 
-// seeding writes the seed in one transaction.
+// seeding writes the initial data in one transaction.
 type seeding struct {
 	SeedOptions
 	tx        *db.Tx
@@ -216,7 +217,7 @@ func (w seeding) run(ctx context.Context) error {
 	// Add the company's own address for withdrawals of its balance, which API clients cannot add.
 	withdrawals, err := withdrawal.New(withdrawal.Config{Setup: w.Setup, AllowUnverified: true}, withdrawal.Guards{
 		Screen: func(context.Context, *db.Tx, string, []destination.ScreeningSubject) (map[string]bool, error) {
-			return nil, screening.ErrUnavailable // the seed makes no withdrawal
+			return nil, screening.ErrUnavailable // the initial data contains no withdrawal
 		},
 		ReleaseApproved: approval.ReleaseLimit{}.Approved,
 		TravelRule: func(context.Context, *db.Tx, []payout.Output) (map[string]string, error) {
@@ -253,8 +254,8 @@ func (w seeding) user(ctx context.Context, id, email, first, last, hash string) 
 	return insertSeedUser(ctx, w.tx, w.Sealer, w.seed.CompanyID, id, email, first, last, hash)
 }
 
-// destinations adds one Bitcoin address for all of a payee's payments. If bank is true, the address gets half and a
-// bank account the other half.
+// destinations adds a Bitcoin address that receives all of a payee's payments. If bank is true, the address receives
+// half, and a bank account the other half.
 func (w seeding) destinations(ctx context.Context, ownerID, address string, bank bool) error {
 	by := identity.Principal{Kind: identity.KindAPIKey, CompanyID: w.seed.CompanyID, Scopes: identity.AllScopes()}
 	first, err := w.destination(ctx, by, ownerID, "BTC", map[string]any{"address": address})

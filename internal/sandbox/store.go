@@ -13,8 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/payee"
 )
 
-// The seed's objects have fixed IDs, which the packages that own the tables do not accept from callers. These
-// statements write the same values as those packages do.
+// Objects of the initial data have fixed IDs, which the packages that own the tables do not accept from callers.
+// These statements therefore write the same values as those packages do.
 
 // insertSeedCompany inserts the company and reports whether it is new.
 func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c SeedOptions) (bool, error) {
@@ -28,7 +28,7 @@ func insertSeedCompany(ctx context.Context, tx *db.Tx, id string, c SeedOptions)
 	return n == 1, err
 }
 
-// insertSeedUser inserts a user who signs in with a password. Without a password hash it inserts a user whom the
+// insertSeedUser inserts a user who signs in with a password, or, if there is no password hash, a user whom the
 // company created.
 func insertSeedUser(ctx context.Context, tx *db.Tx, s *identity.Sealer, companyID, id, email, first, last,
 	hash string) error {

@@ -1,12 +1,14 @@
-// Package securitylog stores who submitted which form, from where and how, with the outcome: sign-ins, changes of
-// credentials, keys, members and settings, and payments.
+// Package securitylog stores which person submitted which form, from which network and browser, and with which
+// outcome. It covers sign-ins, changes of credentials, keys, members and settings, and payments.
 //
-// The web pages record an event after each form of a person whom they know, also after a refused one, so a new form is
-// recorded without further code. The effect of a form is committed before its event: if the process ends between the
-// two, the event is missing, and the history of the object names the person. API requests are in package requestlog.
+// The web pages record an event after each form that an identified person submits, even if the form was rejected, so
+// new forms are recorded without further code. The effect of a form is committed before its event. If the process
+// dies between the two, the event is missing, but the history of the object still names the person. API requests are
+// recorded by package requestlog.
 //
 // Companies see the events of their own members. An event contains a network address and a browser name, which are
-// personal data: they are deleted with the person ([Erase]) and after the operator's period ([Prune]).
+// personal data. They are deleted when the person is erased ([Erase]) and after the operator's retention period
+// ([Prune]).
 package securitylog
 
 import (
@@ -17,16 +19,16 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// knownFor is the time for which a network from which a person signed in is known.
+// knownFor is how long a network from which a person signed in counts as known.
 const knownFor = 90 * 24 * time.Hour
 
-// maxAgent is the number of bytes of a browser name that are stored.
+// maxAgent is the maximum number of bytes of a browser name that are stored.
 const maxAgent = 200
 
-// Category is what an event concerns.
+// Category is the subject of an event.
 type Category string
 
-// The categories of events.
+// Categories of events.
 const (
 	SignIn      Category = "sign_in"     // signing in and out
 	Credentials Category = "credentials" // passwords, second factors, email addresses
@@ -66,22 +68,22 @@ func CategoryOf(route string) Category {
 	return Settings
 }
 
-// Event is a form that somebody submitted.
+// Event records a form that a person submitted.
 type Event struct {
 	ID       string
 	At       time.Time
 	Category Category
 	Action   string // method and route, such as "POST /settings/members"
-	Path     string // with the IDs of the objects, without parameters
+	Path     string // contains the IDs of the objects, but no parameters
 	UserID   string // "" for staff
 	StaffID  string // "" for members
 	Outcome  string // error code, or "" if it succeeded
-	Address  string // of the client
-	Network  string // of the client, as rate limits count it
-	Agent    string // what the client says that it is
+	Address  string // address of the client
+	Network  string // network of the client, as rate limits count it
+	Agent    string // name of the client's browser, from its User-Agent header
 }
 
-// Record stores an event for each company, or once without a company.
+// Record stores an event for each of the companies, or once if there are none.
 func Record(ctx context.Context, tx *db.Tx, e Event, companies ...string) error {
 	if len(companies) == 0 {
 		companies = []string{""}

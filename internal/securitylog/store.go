@@ -17,14 +17,14 @@ func insert(ctx context.Context, tx *db.Tx, e Event, companies []string) error {
 		"user_id", "staff_id", "outcome", "address", "network", "agent"}, rows)
 }
 
-// Filter selects events. An empty field selects all.
+// Filter selects events. Empty fields do not filter.
 type Filter struct {
 	Category Category
 	UserID   string
 	Page     db.Page
 }
 
-// List returns a page of a company's events, newest first, and the number of all of them.
+// List returns a page of a company's events, newest first, and their total number.
 func List(ctx context.Context, tx *db.Tx, companyID string, f Filter) (all []Event, total int64, err error) {
 	l := &db.List{Columns: "event_id, at, category, action, path, user_id, staff_id, outcome, address, network, agent",
 		Table: "security_events", ID: "event_id", Time: "at", Page: f.Page}
@@ -52,16 +52,16 @@ func selectKnown(ctx context.Context, tx *db.Tx, userID, network string, since t
 	return n > 0, err
 }
 
-// Erase removes the addresses and browser names from a person's events.
+// Erase deletes the addresses and browser names in a person's events.
 func Erase(ctx context.Context, tx *db.Tx, userID string) error {
 	_, err := tx.Exec(ctx, "UPDATE security_events SET address = '', network = '', agent = '' WHERE user_id = $1", userID)
 	return err
 }
 
-// pruneSize is the number of events that one transaction deletes.
+// pruneSize is the maximum number of events that one transaction deletes.
 const pruneSize = 2000
 
-// Prune deletes events that are older than the given period, in small transactions, and returns their number.
+// Prune deletes events that are older than kept, in small transactions, and returns their number.
 func Prune(ctx context.Context, d *db.DB, kept time.Duration) (deleted int64, err error) {
 	for {
 		var n int64

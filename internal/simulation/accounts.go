@@ -11,14 +11,14 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// The EVM network of the runs is a test network with the name and the USDC of Base.
+// The EVM network of the runs is a test network with the name of Base and Base's USDC.
 const (
 	evmName    = "base"
 	evmChainID = 31337
 	evmUSDC    = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 )
 
-// openEVM returns the simulated EVM network, which is in the database of the Bitcoin network.
+// openEVM returns the simulated EVM network, which uses the database of the Bitcoin network.
 func openEVM(d *db.DB) (*evmsim.Chain, error) {
 	c, err := config("")
 	if err != nil {
@@ -31,7 +31,7 @@ func openEVM(d *db.DB) (*evmsim.Chain, error) {
 	return evmsim.New(d, all[0].Network), nil
 }
 
-// fundHotWallet pays the operator's account on the EVM network what it needs for fees and for payees in USDC.
+// fundHotWallet pays the operator's account on the EVM network enough for fees and for payees who receive USDC.
 func fundHotWallet(ctx context.Context, n *evmsim.Chain) error {
 	key, err := evm.ParseXPriv(sandbox.EVMKey())
 	if err != nil {
@@ -51,7 +51,7 @@ func fundHotWallet(ctx context.Context, n *evmsim.Chain) error {
 	return n.Mine(ctx, 101) // deeper than any reorganization of a run
 }
 
-// accountNode is the node of an EVM network of a process.
+// accountNode is a process's node of an EVM network.
 type accountNode struct{ *node }
 
 var _ evm.Node = accountNode{}
@@ -95,7 +95,7 @@ func (n accountNode) Broadcast(ctx context.Context, raw []byte) error {
 	return err
 }
 
-// BroadcastAll implements chain.Broadcaster. If the answer is lost, so is that to each transaction.
+// BroadcastAll implements chain.Broadcaster. If the response is lost, the result of each transaction is lost.
 func (n accountNode) BroadcastAll(ctx context.Context, raws [][]byte) []error {
 	all, err := ask(ctx, n.node, "EVM BroadcastAll", func() ([]error, error) {
 		return n.w.evm.BroadcastAll(context.Background(), raws), nil
@@ -131,7 +131,7 @@ func (n accountNode) Estimate(ctx context.Context, from string, calls []evm.Call
 	})
 }
 
-// mineEVM adds a block if a transaction waits for one or for more confirmations. It is called by an actor.
+// mineEVM adds a block if a transaction is in the mempool or needs more confirmations. An actor calls it.
 func (w *World) mineEVM(ctx context.Context) {
 	if err := w.evm.Settle(ctx); err != nil {
 		panic("simulation: no block can be mined: " + err.Error())

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// claimed is what a client reads of the answer to the creation of a claim.
+// claimed contains the members that a client reads in the response to the creation of a claim.
 type claimed struct {
 	ID      string      `json:"claim_id"`
 	ValidTo time.Time   `json:"valid_to"`
@@ -21,7 +21,7 @@ type claimed struct {
 	} `json:"funding_details"`
 }
 
-// claim creates one claim. Its payer pays it, and takes back what was too much.
+// claim creates a claim. The claim's payer pays it, and takes back an excess payment.
 func (c *client) claim(key string) {
 	o := &order{
 		key: key, claim: true, currency: "BTC", behavior: behaviors[c.rng.IntN(len(behaviors))],
@@ -38,7 +38,7 @@ func (c *client) claim(key string) {
 	c.w.mu.Unlock()
 	c.pause(time.Duration(c.rng.IntN(60)) * time.Second)
 	if time.Until(o.until) < 5*time.Minute && o.behavior != "late" {
-		o.behavior = "nothing" // the answer came too late
+		o.behavior = "nothing" // the response came too late
 	}
 	c.pay(o)
 	if o.behavior == "over" && c.rng.IntN(2) == 0 {
@@ -50,7 +50,7 @@ func (c *client) claim(key string) {
 	c.w.mu.Unlock()
 }
 
-// refund offers the payer of a claim what was too much, and the payer enters an address.
+// refund offers the excess payment of a claim to the payer, who enters an address.
 func (c *client) refund(o *order) {
 	var offer struct {
 		URL    string      `json:"refund_url"`
@@ -78,7 +78,7 @@ func (c *client) refund(o *order) {
 		r, ok := c.call(link.Path, "", entered)
 		switch {
 		case ok && (r.status == http.StatusSeeOther || r.status == http.StatusNotFound):
-			// A link that was used is not found: an earlier attempt arrived, and its answer was lost.
+			// A used link is not found: an earlier attempt succeeded, but its response was lost.
 			c.w.mu.Lock()
 			o.refunded, o.refund = address, units(offer.Amount, "BTC")
 			c.w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// client is a program of the company and its customers: it creates payrolls and claims, one after the other, and pays
-// for them.
+// client is a program of the company together with the company's customers. It creates payrolls and claims, one after
+// the other, and pays for them.
 type client struct {
 	w     *World
 	name  string
@@ -33,26 +33,26 @@ type item struct {
 	cents int64
 }
 
-// payee is a payee of the company, and the place where their money arrives: an address, or the number of an account at
-// a bank.
+// payee is a payee of the company, and the place at which their money arrives: an address or the number of a bank
+// account.
 type payee struct{ ID, Place, Currency string }
 
-// order is a payroll or a claim as its client knows it.
+// order is a payroll or claim as known to the client that created it.
 type order struct {
 	key, id   string
 	claim     bool
 	items     []item    // of a payroll
 	cents     int64     // of a claim
-	until     time.Time // when the quote of a claim ends
-	refunded  string    // address to which the payer of a claim let its excess be refunded, or ""
+	until     time.Time // end of a claim's quote
+	refunded  string    // address to which the excess payment of a claim is refunded, or ""
 	refund    int64     // satoshis
 	behavior  string
 	address   string
-	currency  string // that pays for it: BTC or USDC
+	currency  string // currency in which the order is paid: BTC or USDC
 	due       int64  // satoshis, or millionths of one USDC
-	paid      int64  // what was sent to the address, and not taken back
+	paid      int64  // amount that was sent to the address and not taken back
 	cancelled bool   // the service has confirmed the cancellation
-	ended     bool   // the client does nothing more
+	ended     bool   // the client does nothing more with it
 }
 
 // behaviors are the ways in which a client pays.
@@ -61,16 +61,16 @@ var behaviors = []string{
 	"late", "under",
 }
 
-// content is the body of a request.
+// content is the body of a request, with its type.
 type content struct {
 	mediaType string
 	data      []byte
 }
 
-// form is the body of a request that a browser makes from a form.
+// form is the body of a request that a browser creates from a form.
 type form string
 
-// encode returns the body of a request. Objects become JSON.
+// encode returns the body of a request. It encodes objects as JSON.
 func encode(body any) content {
 	switch b := body.(type) {
 	case nil:
@@ -78,17 +78,17 @@ func encode(body any) content {
 	case form:
 		return content{"application/x-www-form-urlencoded", []byte(b)}
 	}
-	data, _ := json.Marshal(body) // plain maps
+	data, _ := json.Marshal(body) // plain maps can always be encoded
 	return content{"application/json", data}
 }
 
-// response is an answer of the service.
+// response is a response of the service.
 type response struct {
 	status int
 	body   []byte
 }
 
-// call posts a request. It returns false if no answer arrived, whether or not the request did.
+// call sends a POST request. It returns false if no response arrived, even if the request did arrive.
 func (c *client) call(path, key string, body any) (response, bool) {
 	w := c.w
 	c.calls++
@@ -136,7 +136,7 @@ func (w *World) reachable(rng *rand.Rand) *process {
 	return nil
 }
 
-// serve lets a process answer a posted request. It returns false if the process was killed before it answered.
+// serve has a process respond to a POST request. It returns false if the process was killed before it responded.
 func (w *World) serve(p *process, label, path, key string, body content) (response, bool) {
 	w.mu.Lock()
 	if p.dead || p.assembly == nil {
@@ -155,7 +155,7 @@ func (w *World) serve(p *process, label, path, key string, body content) (respon
 	return response{rec.Code, rec.Body.Bytes()}, !p.dead
 }
 
-// request returns a request of the company's API key.
+// request returns a request with the company's API key.
 func request(ctx context.Context, method, path, key string, body content) *http.Request {
 	r := httptest.NewRequestWithContext(ctx, method, "http://stipend.example"+path, bytes.NewReader(body.data))
 	r.Header.Set("Authorization", "Basic "+basic(sandbox.DefaultSeed().APIKey))
@@ -168,8 +168,8 @@ func request(ctx context.Context, method, path, key string, body content) *http.
 	return r
 }
 
-// must posts a request until it is answered with the status 200, and decodes the answer into v. A status in give ends
-// the attempts.
+// must sends a POST request until the response has the status 200, and decodes the response into v. It stops at any
+// status in give, too. It returns the last status.
 func (c *client) must(v any, path, key string, body any, give ...int) int {
 	for {
 		r, ok := c.call(path, key, body)
@@ -210,7 +210,7 @@ func (c *client) run(n int) {
 	c.w.mu.Unlock()
 }
 
-// created is what a client reads of the answer to the creation of a payroll.
+// created contains the members that a client reads in the response to the creation of a payroll.
 type created struct {
 	ID    string `json:"payroll_id"`
 	Quote struct {
@@ -251,7 +251,7 @@ func (c *client) payroll(key string) {
 	c.w.mu.Unlock()
 }
 
-// pay pays for a payroll or a claim as its behavior says.
+// pay pays for a payroll or claim in the way that its behavior describes.
 func (c *client) pay(o *order) {
 	switch o.behavior {
 	case "exact":
@@ -282,7 +282,7 @@ func (c *client) pay(o *order) {
 	}
 }
 
-// send pays to the address of a payroll or a claim.
+// send pays to the address of a payroll or claim.
 func (c *client) send(o *order, amount int64) (txid string) {
 	var err error
 	if o.currency == "USDC" {
@@ -300,8 +300,9 @@ func (c *client) send(o *order, amount int64) (txid string) {
 	return txid
 }
 
-// replace replaces a payment that waits for a block by one with a higher fee, or by one that takes the money back. A
-// payment that is in a block stays. On an EVM network, only the latter is simulated.
+// replace replaces a payment in the mempool by a payment with a higher fee, or by a transaction that takes the money
+// back. It does not replace a payment that is already in a block. On an EVM network, it only simulates taking the
+// money back.
 func (c *client) replace(o *order, txid string, amount int64) {
 	c.pause(time.Duration(c.rng.IntN(60)) * time.Second)
 	var outputs []chain.Output
@@ -322,7 +323,7 @@ func (c *client) replace(o *order, txid string, amount int64) {
 	}
 }
 
-// refresh accepts the present price for money that came too late, unless the service has used it already.
+// refresh accepts the current price for money that arrived too late, unless the service has already used the money.
 func (c *client) refresh(o *order) {
 	var answer struct{}
 	path, body := o.request("/quote/refresh")
@@ -337,7 +338,7 @@ func (o *order) request(what string) (path string, body map[string]any) {
 	return "/api/company/payroll" + what, map[string]any{"payroll_id": o.id}
 }
 
-// cancel cancels a payroll or a claim, unless it is too late.
+// cancel cancels a payroll or claim, unless it is too late.
 func (c *client) cancel(o *order) {
 	var answer struct {
 		Status string `json:"status"`

@@ -29,8 +29,8 @@ import (
 // satoshisPerCent is the price of the sandbox: 50,000 USD for one bitcoin.
 const satoshisPerCent = 20
 
-// model knows the answers to clients and what the chain has, and compares them with what the service says. It never
-// uses the service's own calculations.
+// model knows the responses that clients received and the contents of the chains, and compares them with the data
+// that the service returns. It never uses the service's own calculations.
 type model struct {
 	w          *World
 	orders     []*order
@@ -42,7 +42,7 @@ type model struct {
 
 func basic(key string) string { return base64.StdEncoding.EncodeToString([]byte(key + ":")) }
 
-// decimals are the numbers of decimals of the currencies that the model knows.
+// decimals are the numbers of decimal places of the currencies that the model knows.
 var decimals = map[string]int{"BTC": 8, "USDC": 6, "USD": 2}
 
 // units converts an amount to the smallest unit of its currency.
@@ -57,7 +57,7 @@ func worth(cents int64, currency string) int64 {
 	return cents * map[string]int64{"BTC": satoshisPerCent, "USDC": 10_000, "USD": 1}[currency]
 }
 
-// violation records that a promise was broken. Any goroutine may call it.
+// violation records that the service broke a guarantee. Any goroutine may call it.
 func (m *model) violation(format string, args ...any) {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
@@ -70,7 +70,7 @@ func (m *model) add(o *order) {
 	m.orders = append(m.orders, o)
 }
 
-// get reads from the API as the company does.
+// get sends a GET request to the API with the company's key.
 func (m *model) get(path string, v any) {
 	rec := httptest.NewRecorder()
 	m.auditor.Handler.ServeHTTP(rec, request(m.w.ctx, http.MethodGet, path, "", content{}))
@@ -83,7 +83,7 @@ func (m *model) get(path string, v any) {
 	}
 }
 
-// audit opens a process without faults, through which the model reads.
+// audit starts a process without faults, through which the model reads.
 func (m *model) audit() {
 	if m.auditor != nil {
 		return
@@ -99,7 +99,7 @@ func (m *model) audit() {
 	}
 }
 
-// payroll is what the API says about a payroll.
+// payroll contains the members of a payroll in API responses that the model reads.
 type payroll struct {
 	ID       string      `json:"payroll_id"`
 	Status   string      `json:"status"`
@@ -120,13 +120,13 @@ type payroll struct {
 	} `json:"payments"`
 }
 
-// mustPay reports whether an order has been paid in full and was not cancelled. Nothing is promised for a claim that is
-// paid too late: the merchant decides.
+// mustPay reports whether an order has been paid in full and was not cancelled. It returns false for a claim that was
+// paid too late, because the merchant decides about such a payment.
 func (o *order) mustPay() bool {
 	return o.paid >= o.due && !o.cancelled && (!o.claim || o.behavior != "late")
 }
 
-// open returns what has not ended. The scheduler calls it while no work runs.
+// open describes everything that has not ended. The scheduler calls it while no work runs.
 func (m *model) open() (open []string) {
 	for _, c := range m.w.clients {
 		if !c.done {
@@ -164,7 +164,7 @@ func (m *model) open() (open []string) {
 	return open
 }
 
-// events returns all events of the company by the API.
+// events reads all events of the company through the API.
 func (m *model) events() (all []event) {
 	after := ""
 	for {
@@ -182,7 +182,7 @@ func (m *model) events() (all []event) {
 	}
 }
 
-// verify compares everything at the end of a run.
+// verify makes all checks at the end of a run.
 func (m *model) verify() {
 	if len(m.violations) > 0 && m.auditor == nil {
 		return
@@ -193,15 +193,16 @@ func (m *model) verify() {
 	m.verifyBooks()
 }
 
-// account is what the model computes from the answers to clients and from what the chain and the bank have.
+// account contains the amounts that the model computes from the responses to clients and from the contents of the
+// chain and the bank.
 type account struct {
-	received map[string][]int64 // what arrived at each place: at addresses, and at accounts of a bank
-	owed     map[string][]int64 // what had to arrive at the places of payees, and of payers with a refund
+	received map[string][]int64 // amounts that arrived at each address and bank account
+	owed     map[string][]int64 // amounts that had to arrive for payees, and for payers with a refund
 	balances map[string]int64   // the company's money, by currency
 }
 
-// verifyPayments checks that each acknowledged payroll and claim exists once, that each payee got exactly what the
-// payrolls that were paid owe them, that refunds were paid once, and that no money is missing.
+// verifyPayments checks that each payroll and claim with a response exists once, that each payee received exactly the
+// amounts that paid payrolls owe them, that each refund was paid once, and that no money is missing.
 func (m *model) verifyPayments() {
 	a := &account{received: m.received(), owed: map[string][]int64{}, balances: map[string]int64{}}
 	if err := bankCredits(m.w.o.Dir, a.received); err != nil {
@@ -239,11 +240,11 @@ func (m *model) verifyPayments() {
 	m.verifyBalances(a)
 }
 
-// refundFee is the most that the network's fee takes from a refund, in satoshis.
+// refundFee is the maximum network fee that is deducted from a refund, in satoshis.
 const refundFee = 2_000
 
-// verifyPlace checks that exactly what is owed arrived at an address or an account of a bank. Of each amount, a fee may
-// have been deducted.
+// verifyPlace checks that exactly the owed amounts arrived at an address or bank account. A network fee of at most
+// fee may have been deducted from each amount.
 func (m *model) verifyPlace(a *account, place string, fee int64) {
 	got, want := a.received[place], a.owed[place]
 	slices.Sort(got)
@@ -253,7 +254,8 @@ func (m *model) verifyPlace(a *account, place string, fee int64) {
 	}
 }
 
-// verifyPayroll checks a payroll, and adds what it owes and what it leaves to a.
+// verifyPayroll checks a payroll. It adds the amounts that the payroll owes, and the money that it leaves with the
+// company, to a.
 func (m *model) verifyPayroll(a *account, o *order) {
 	var p payroll
 	m.get("/api/company/payrolls/"+o.id, &p)
@@ -284,7 +286,7 @@ func (m *model) verifyPayroll(a *account, o *order) {
 	}
 }
 
-// verifyBalances compares the company's balances with what the model computed.
+// verifyBalances compares the company's balances with the balances that the model computed.
 func (m *model) verifyBalances(a *account) {
 	var wallets struct {
 		Wallets []struct {
@@ -306,7 +308,7 @@ func (m *model) verifyBalances(a *account) {
 	}
 }
 
-// received returns the amounts that the best chains have paid to each address, spent or not.
+// received returns the amounts that the best chains have paid to each address, whether they were spent later or not.
 func (m *model) received() map[string][]int64 {
 	all := map[string][]int64{}
 	for _, c := range []chain.Source{m.w.chain, m.w.evm} {
@@ -328,7 +330,7 @@ func addReceived(ctx context.Context, c chain.Source, all map[string][]int64) er
 		err = failed
 		for _, t := range b.Txs {
 			for _, out := range t.Outputs {
-				if !t.Failed && (out.Asset == "" || out.Asset == money.USDC) { // not what pays for gas
+				if !t.Failed && (out.Asset == "" || out.Asset == money.USDC) { // excludes coins that pay for gas
 					all[out.Address] = append(all[out.Address], out.Amount)
 				}
 			}
@@ -344,8 +346,8 @@ func sum(all []int64) (n int64) {
 	return n
 }
 
-// verifyEvents checks that each event arrived, that the events of a payroll arrived in order, and that no transition
-// has two events.
+// verifyEvents checks that each event arrived, that the events of each payroll arrived in order, and that no
+// transition has two events.
 func (m *model) verifyEvents() {
 	objects, err := eventObjects(m.w.ctx, m.auditor.DB())
 	if err != nil {
@@ -387,7 +389,7 @@ func (m *model) verifyEvents() {
 	}
 }
 
-// verifyBooks checks the ledger in itself and against the chain, and that no job was given up.
+// verifyBooks checks that the ledger is consistent and agrees with the chain, and that no job is dead.
 func (m *model) verifyBooks() {
 	d := m.auditor.DB()
 	if err := d.Read(m.w.ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -417,7 +419,7 @@ func (m *model) verifyBooks() {
 	}
 }
 
-// seededPayees returns the seeded payees that are paid in bitcoin only.
+// seededPayees returns those payees of the initial data who are paid only in bitcoin.
 func seededPayees() ([]payee, error) {
 	seed := sandbox.DefaultSeed()
 	all, err := sandbox.SeedAddresses("regtest", 6)
@@ -432,7 +434,7 @@ func seededPayees() ([]payee, error) {
 	}, nil
 }
 
-// refundAddresses returns addresses of the payers of claims.
+// refundAddresses returns addresses of the payers of claims, for refunds.
 func refundAddresses() ([]string, error) {
 	all, err := sandbox.SeedAddresses("regtest", 10)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// claimFee is the part of a claim, one of so many, that the service keeps.
+// claimFee is the divisor of the service's fee: the service keeps one part in claimFee of a claim.
 const claimFee = 100
 
-// claim is what the API says about a claim.
+// claim contains the members of a claim in API responses that the model reads.
 type claim struct {
 	Status  string      `json:"status"`
 	Amount  json.Number `json:"denomination_amount"`
@@ -26,7 +26,7 @@ func (m *model) claim(o *order) (c claim) {
 	return c
 }
 
-// openClaim returns what of a claim has not ended.
+// openClaim describes everything about a claim that has not ended.
 func (m *model) openClaim(o *order) (open []string) {
 	c := m.claim(o)
 	if o.mustPay() && c.Status != "paid" {
@@ -40,7 +40,7 @@ func (m *model) openClaim(o *order) (open []string) {
 	return open
 }
 
-// verifyClaim checks a claim, and adds what it earned and what its payer was owed to a.
+// verifyClaim checks a claim. It adds the amounts that the claim earned, and that its payer was owed, to a.
 func (m *model) verifyClaim(a *account, o *order) {
 	c := m.claim(o)
 	m.states["claim "+c.Status]++
@@ -67,7 +67,8 @@ func (m *model) verifyClaim(a *account, o *order) {
 	}
 }
 
-// bankCredits adds what the simulated bank has credited to each account, in cents, from its own files.
+// bankCredits adds the amounts, in cents, that the simulated bank has credited to each account, according to the
+// bank's files.
 func bankCredits(dir string, received map[string][]int64) error {
 	files, err := os.ReadDir(filepath.Join(dir, "stipend.db.bank", "ach"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,12 +14,12 @@ import (
 
 func synctestWait() { synctest.Wait() }
 
-// network is the simulated Bitcoin network, with a database of its own.
+// network is the simulated Bitcoin network, which has a separate database.
 type network struct {
 	*bitcoinsim.Chain
 	d    *db.DB
 	rng  *rand.Rand
-	calm time.Time // since when there are no more faults
+	calm time.Time // time from which there are no more faults
 }
 
 func openNetwork(ctx context.Context, dir string, seed uint64) (*network, error) {
@@ -35,15 +35,15 @@ func openNetwork(ctx context.Context, dir string, seed uint64) (*network, error)
 	return n, nil
 }
 
-// mine adds a block. It is called by an actor.
+// mine adds a block. An actor calls it.
 func (n *network) mine(ctx context.Context) {
 	if err := n.Mine(ctx, 1); err != nil {
 		panic("simulation: no block can be mined: " + err.Error())
 	}
 }
 
-// reorganize replaces the last blocks, and mines the transactions of the old ones again, and returns how many it
-// replaced.
+// reorganize replaces the last depth blocks, includes their transactions in the new blocks, and returns the number of
+// replaced blocks.
 func (n *network) reorganize(depth int) int {
 	if n.Reorg(context.Background(), depth) != nil {
 		return 0
@@ -53,7 +53,7 @@ func (n *network) reorganize(depth int) int {
 
 var errNode = errors.New("simulation: the node does not answer")
 
-// node is the Bitcoin node of a process.
+// node is a process's connection to the Bitcoin node.
 type node struct {
 	w *World
 	p *process
@@ -61,7 +61,7 @@ type node struct {
 
 var _ chain.UTXOSource = (*node)(nil)
 
-// ask makes a request of a process to a node.
+// ask sends a process's request to a node, or acts out a fault.
 func ask[T any](ctx context.Context, n *node, what string, do func() (T, error)) (v T, err error) {
 	label := db.Label(ctx) + " " + what
 	switch n.w.park(label, atNode, n.p) {

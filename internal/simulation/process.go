@@ -18,29 +18,29 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// Faults that the scheduler answers a gate with.
+// Faults with which the scheduler can answer at a gate.
 const (
-	killed     = "killed"      // the process does not exist any more
+	killed     = "killed"      // the process no longer exists
 	killNow    = "kill here"   // the process is killed before the effect
 	killAfter  = "kill after"  // the process is killed after the effect
-	lost       = "lost"        // an error, and no effect
+	lost       = "lost"        // an error without the effect
 	lostAnswer = "lost answer" // an error after the effect
-	refused    = "refused"     // the receiver answers with an error
+	refused    = "refused"     // the receiver responds with an error
 	twice      = "twice"       // the message arrives twice
 )
 
 var (
 	errKilled = errors.New("simulation: the process was killed")
-	// errLost is what a lost connection to the database looks like.
+	// errLost is the error of a lost connection to the database.
 	errLost = &net.OpError{Op: "read", Net: "tcp", Err: io.ErrUnexpectedEOF}
 )
 
-// process is one process of the service, and those that replace it after it was killed.
+// process is a process of the service, including the processes that replace it after it was killed.
 type process struct {
 	w        *World
 	slot     int
-	life     int    // counts restarts
-	name     string // of this life
+	life     int    // number of restarts
+	name     string // name in this life
 	ctx      context.Context
 	cancel   context.CancelFunc
 	assembly *app.Assembly
@@ -114,15 +114,15 @@ func (w *World) addActors(p *process) {
 	})
 	const poll = 250 * time.Millisecond
 	add("jobs", 0, poll, func() time.Time { return w.agenda.jobs }, func(ctx context.Context) {
-		_, _ = jobs.Claim(ctx) // it is repeated
+		_, _ = jobs.Claim(ctx) // an actor repeats it after an error
 	})
 	add("webhooks", 0, poll, func() time.Time { return w.agenda.hook }, func(ctx context.Context) {
-		_, _ = a.Hooks.Step(ctx) // it is repeated
+		_, _ = a.Hooks.Step(ctx) // an actor repeats it after an error
 	})
 	for _, name := range slices.Sorted(maps.Keys(a.Watchers)) {
 		add("watcher of "+name, 0, 10*time.Second, nil, func(ctx context.Context) {
 			if held, err := job.Lease(ctx, a.DB(), "watcher."+name, p.name, 12*time.Second); err == nil && held {
-				_ = a.Watchers[name].Step(ctx) // it is repeated
+				_ = a.Watchers[name].Step(ctx) // an actor repeats it after an error
 			}
 		})
 	}
@@ -131,23 +131,23 @@ func (w *World) addActors(p *process) {
 		return strings.Compare(a.Name, b.Name)
 	})
 	for i, periodic := range all {
-		// All of it runs soon after the start of the first process, and later at times that differ.
+		// All periodic work runs soon after the start of the first process, and later at different times.
 		first := time.Duration(i) * 7 * time.Second
 		add(periodic.Name, first, max(periodic.Every, 3*time.Minute), nil, func(ctx context.Context) {
-			_ = jobs.RunPeriodic(ctx, periodic) // it is repeated
+			_ = jobs.RunPeriodic(ctx, periodic) // an actor repeats it after an error
 		})
 	}
 }
 
-// kill makes a process stop: nothing that it does has an effect any more.
+// kill kills a process: nothing that it does afterwards has an effect.
 func (w *World) kill(p *process) {
 	p.dead = true
 	p.restart = time.Now().Add(time.Duration(w.chance.IntN(30_000)) * time.Millisecond)
 	p.cancel()
-	synctestWait() // what waits for the context ends before anything else of the process continues
+	synctestWait() // goroutines that wait for the context end before others of the process continue
 }
 
-// bury removes what is left of killed processes once their goroutines have ended, and restarts them in time.
+// bury removes killed processes once their goroutines have ended, and restarts them at the right time.
 func (w *World) bury() {
 	for _, p := range w.processes {
 		w.mu.Lock()
@@ -181,7 +181,7 @@ func (w *World) bury() {
 	}
 }
 
-// statement executes a statement of the process, or makes it fail. It is called by the goroutines of the process.
+// statement executes a statement of the process, or makes it fail. Goroutines of the process call it.
 func (p *process) statement(ctx context.Context, query string, run func() error) error {
 	label := db.Label(ctx)
 	writer := label == db.LabelWrite || strings.HasSuffix(label, "/"+db.LabelWrite)
@@ -213,7 +213,7 @@ func (p *process) statement(ctx context.Context, query string, run func() error)
 		case killed, killNow:
 			return errKilled
 		case lost:
-			return errLost // the outcome is unknown to the service; here, nothing was committed
+			return errLost // the service does not know the outcome; here, nothing was committed
 		}
 		err := run()
 		if err != nil {
@@ -257,7 +257,7 @@ func (w *World) unlock(p *process) {
 	w.commits++
 }
 
-// verdict chooses what happens to a goroutine at a gate.
+// verdict chooses the fault, if any, that happens to a goroutine at a gate.
 func (w *World) verdict(g *gate) string {
 	if g.p != nil && g.p.dead {
 		return killed

@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// event is an event as its receiver sees it.
+// event contains the members of an event that the receiver reads.
 type event struct {
 	ID        string          `json:"id"`
 	Name      string          `json:"event"`
@@ -18,7 +18,7 @@ type event struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// order returns the ID of the payroll or the claim in the data of the event, or "".
+// order returns the ID of the payroll or claim in the event's data, or "".
 func (e event) order() string {
 	var data struct {
 		PayrollID string `json:"payroll_id"`
@@ -28,10 +28,10 @@ func (e event) order() string {
 	return cmp.Or(data.PayrollID, data.ClaimID)
 }
 
-// receiver is the server that receives the webhooks of the company.
+// receiver is the server that receives the company's webhooks.
 type receiver struct {
-	first []event        // each event, when it first arrived
-	count map[string]int // how often each event arrived
+	first []event        // each event in the order of first arrival
+	count map[string]int // number of arrivals of each event
 }
 
 // transport sends the webhooks of a process.

@@ -35,8 +35,8 @@ const (
 	evmBlockEvery = 20 * time.Second
 )
 
-// MakeTemplate makes the databases that each run begins with: the service's with its schema, its seed and an endpoint
-// for webhooks, and the chain's with the operator's funds. dir must be empty.
+// MakeTemplate creates the databases with which each run begins: that of the service, with its schema, initial data
+// and a webhook endpoint, and that of the chain, with the operator's funds. dir must be empty.
 func MakeTemplate(t *testing.T, dir string) {
 	t.Helper()
 	if !t.Run("template", func(t *testing.T) {
@@ -52,8 +52,8 @@ func MakeTemplate(t *testing.T, dir string) {
 	}
 }
 
-// epoch is when the virtual time of the template begins. A bubble begins in the year 2000, when the seeded payees were
-// children.
+// epoch is the virtual time at which the template begins. A synctest bubble would begin in the year 2000, when the
+// payees of the initial data were children.
 var epoch = time.Date(2027, 1, 4, 9, 0, 0, 0, time.UTC)
 
 func makeTemplate(ctx context.Context, dir string) (err error) {
@@ -126,7 +126,7 @@ func makeTemplate(ctx context.Context, dir string) (err error) {
 	return os.WriteFile(filepath.Join(dir, payeesFile), text, 0o600)
 }
 
-// stepAll brings all watchers to the ends of their chains.
+// stepAll steps each watcher until it has reached the end of its chain.
 func stepAll(ctx context.Context, a *app.Assembly) error {
 	for _, name := range slices.Sorted(maps.Keys(a.Watchers)) {
 		if err := a.Watchers[name].Step(ctx); err != nil {
@@ -136,10 +136,10 @@ func stepAll(ctx context.Context, a *app.Assembly) error {
 	return nil
 }
 
-// payeesFile has the payees of the template.
+// payeesFile is the name of the file with the payees of the template.
 const payeesFile = "payees.json"
 
-// makePayees adds payees who are paid by bank and in USDC, and returns all payees of the runs.
+// makePayees creates payees who are paid by bank and in USDC, and returns all payees of the runs.
 func makePayees(post func(v any, path string, body map[string]any) error) ([]payee, error) {
 	all, err := seededPayees()
 	if err != nil {
@@ -186,7 +186,7 @@ func makePayees(post func(v any, path string, body map[string]any) error) ([]pay
 	return all, nil
 }
 
-// Run runs a world of a seed. It uses t for its bubble and its randomness only.
+// Run runs a world with the given options. It uses t only for its bubble and its randomness.
 func Run(t *testing.T, o Options) (result Result) {
 	t.Helper()
 	t.Run(strconv.FormatUint(o.Seed, 10), func(t *testing.T) {
@@ -205,8 +205,8 @@ func Run(t *testing.T, o Options) (result Result) {
 	return result
 }
 
-// Shortest returns the result of a failing run with the fewest faults that still fail: the faults are the same ones in
-// the same order, but end earlier.
+// Shortest looks for the failing run with the fewest faults. It repeats a failed run with the same faults in the same
+// order, but stops injecting them earlier.
 func Shortest(t *testing.T, o Options, failed Result) Result {
 	t.Helper()
 	low, high := 0, len(failed.Faults) // a run with high faults fails
@@ -233,7 +233,7 @@ func newWorld(o Options) (*World, error) {
 			return nil, err
 		}
 	}
-	time.Sleep(time.Until(epoch.Add(time.Hour))) // the template's times are in the past
+	time.Sleep(time.Until(epoch.Add(time.Hour))) // the template's times must be in the past
 	w := &World{
 		agenda: agenda{seen: -1}, trial: time.Now().Add(5 * time.Minute),
 		o: o, began: time.Now(), trouble: time.Now().Add(o.Trouble), ctx: context.Background(),

@@ -1,17 +1,17 @@
-// Package simulation runs the whole service in one process on a virtual clock, with failures that follow from a seed,
-// and checks from outside that no payment is lost, doubled or invented.
+// Package simulation runs the whole service in one process on a virtual clock, with failures that a seed determines.
+// It checks from outside that no payment is lost, duplicated or invented.
 //
-// A [World] has processes of the service (the real API handlers, jobs, periodic work, watcher, payouts and webhooks,
-// assembled by app.Assemble), a simulated Bitcoin network, a receiver of webhooks, and clients that create payrolls,
-// pay for them and repeat requests without an answer. All processes share one SQLite database.
+// A [World] contains processes of the service (with the real API handlers, jobs, periodic work, watchers, payouts and
+// webhooks, assembled by app.Assemble), a simulated Bitcoin network, a receiver of webhooks, and clients that create
+// payrolls, pay for them and repeat requests that got no response. All processes share one SQLite database.
 //
-// The world runs in a bubble of testing/synctest, so time passes only when all goroutines wait. Work stops at
+// The world runs in a bubble of testing/synctest, so time passes only when all goroutines wait. Work pauses at
 // scheduling points: where a transaction begins or commits, and before and after each message to or from a client, a
-// node or a receiver. At each step the scheduler waits until all work has stopped, and then lets one piece of work
-// continue, or starts one, or kills a process, as the seed says. So one seed always gives the same run.
+// node or a receiver. At each step the scheduler waits until all work has paused. Then, as the seed determines, it
+// lets one piece of work continue, starts one, or kills a process. The same seed therefore always gives the same run.
 //
-// The package never changes the product's behavior except through these points, and it has no rules of payments but
-// those of its model (see model.go), which is kept apart from the service's own.
+// The package changes the product's behavior only at these points. It contains no rules for payments except those of
+// its model (see model.go), which is independent of the service's own code.
 package simulation
 
 import (
@@ -30,31 +30,31 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/evmsim"
 )
 
-// Options describe a run.
+// Options are the parameters of a run.
 type Options struct {
 	Seed uint64
-	// Template is the directory of the databases that a run begins with, made by [MakeTemplate].
+	// Template is the directory with the databases with which the run begins. [MakeTemplate] creates it.
 	Template string
-	// Dir is an empty directory for the databases of the run, best in memory.
+	// Dir is an empty directory for the databases of the run, preferably in memory.
 	Dir string
-	// MaxFaults is the number of faults after which no more are injected. Zero means no limit; negative, no faults.
+	// MaxFaults is the maximum number of injected faults. Zero means no limit; a negative number means no faults.
 	MaxFaults int
 	// Trouble is the virtual time during which faults are injected. Zero means 40 minutes.
 	Trouble time.Duration
-	// Watch is called with each line of the trace. Nil means nothing.
+	// Watch is called with each line of the trace. It may be nil.
 	Watch func(line string)
 }
 
-// Result describes a run that has ended.
+// Result is the result of a run.
 type Result struct {
 	Seed       uint64
-	Violations []string // what the model found wrong
-	Trace      []string // each step
+	Violations []string // guarantees that the service broke
+	Trace      []string // one line per step
 	Faults     []Fault
 	Steps      int
-	Virtual    time.Duration // how long the run took on the virtual clock
+	Virtual    time.Duration // virtual duration of the run
 	Payrolls   map[string]int
-	Events     int // delivered to the receiver, without repetitions
+	Events     int // number of different events that the receiver got
 }
 
 // Fault is an injected fault.
@@ -75,27 +75,28 @@ func (r Result) Digest() string {
 
 const (
 	defaultTrouble = 40 * time.Minute
-	// patience bounds the virtual time from the end of faults until everything has ended.
+	// patience is the maximum virtual time from the last fault until everything has ended.
 	patience = 6 * time.Hour
 	maxSteps = 400_000
 )
 
-// World is the state of a run. Its methods are called by the goroutine of the scheduler unless they say otherwise.
+// World is the state of a run. The scheduler's goroutine calls its methods, except where a method's comment permits
+// other callers.
 type World struct {
 	o       Options
 	began   time.Time
-	order   *rand.Rand // chooses what continues
+	order   *rand.Rand // chooses the work that continues
 	chance  *rand.Rand // chooses faults
-	trouble time.Time  // when faults end
-	trial   time.Time  // the next fault that belongs to no scheduling point
+	trouble time.Time  // time at which faults end
+	trial   time.Time  // time of the next fault outside of scheduling points
 
 	mu     sync.Mutex
 	parked map[string]*gate
-	tasks  int // goroutines of tasks that have not ended
+	tasks  int // number of tasks whose goroutines have not ended
 	woken  chan struct{}
 
 	processes []*process
-	writer    *process // holds the lock of the database, which one transaction has at a time
+	writer    *process // process whose transaction holds the database's write lock
 	actors    []*actor
 	chain     *network
 	evm       *evmsim.Chain
@@ -106,23 +107,23 @@ type World struct {
 	steps   int
 	trace   []string
 	faults  []Fault
-	commits int // counts transactions
+	commits int // number of committed transactions
 	agenda  agenda
 
 	ctx     context.Context
 	payees  []payee
-	refunds []string // addresses that the payers of claims let refunds be sent to
+	refunds []string // addresses to which payers of claims have requested refunds
 }
 
 // gate is a scheduling point at which a goroutine waits.
 type gate struct {
 	label   string
 	kind    string
-	p       *process // nil for what is outside the service
+	p       *process // nil for work outside the service
 	release chan string
 }
 
-// Kinds of gates. The scheduler may answer each with a fault of its kind.
+// Kinds of gates. Each kind has its own faults.
 const (
 	atStart     = "start"
 	atGather    = "gather"
@@ -138,8 +139,8 @@ const (
 	continueNow = ""
 )
 
-// park stops the calling goroutine until the scheduler lets it continue. It returns the fault that it must act out, or
-// "". Any goroutine may call it.
+// park pauses the calling goroutine until the scheduler lets it continue. It returns the fault that the goroutine
+// must act out, or "". Any goroutine may call it.
 func (w *World) park(label, kind string, p *process) string {
 	g := &gate{label: label, kind: kind, p: p, release: make(chan string)}
 	w.mu.Lock()
@@ -156,7 +157,7 @@ func (w *World) park(label, kind string, p *process) string {
 	return <-g.release
 }
 
-// spawn starts a task, which waits at a scheduling point first. Any goroutine may call it.
+// spawn starts a task that first waits at a scheduling point. Any goroutine may call it.
 func (w *World) spawn(p *process, label string, work func()) {
 	w.launch(p, func() {
 		if w.park(label, atStart, p) != killed {
@@ -165,7 +166,7 @@ func (w *World) spawn(p *process, label string, work func()) {
 	})
 }
 
-// launch starts a task at once.
+// launch starts a task immediately.
 func (w *World) launch(p *process, work func()) {
 	w.mu.Lock()
 	w.tasks++
@@ -190,18 +191,18 @@ func (w *World) launch(p *process, work func()) {
 	}()
 }
 
-// actor is work that is started whenever its time has come and it does not run.
+// actor is work that is started whenever it is due and not already running.
 type actor struct {
 	name    string
-	p       *process // nil for what is outside the service
+	p       *process // nil for work outside the service
 	next    time.Time
 	every   time.Duration
-	when    func() time.Time // when there is work to do; nil means every time
+	when    func() time.Time // returns the time at which the work is due; nil means always
 	running bool
 	run     func(ctx context.Context)
 }
 
-// at returns when the actor may start, if it can.
+// at returns the time at which the actor may start, and whether it can start at all.
 func (a *actor) at() (t time.Time, ok bool) {
 	if a.running || a.p != nil && (a.p.dead || a.p.assembly == nil) {
 		return t, false
@@ -227,7 +228,7 @@ func (w *World) start(a *actor) {
 	})
 }
 
-// troubled reports whether faults are injected.
+// troubled reports whether faults are being injected.
 func (w *World) troubled() bool {
 	return w.o.MaxFaults >= 0 && (w.o.MaxFaults == 0 || len(w.faults) < w.o.MaxFaults) && time.Now().Before(w.trouble)
 }
@@ -247,7 +248,7 @@ func (w *World) note(format string, args ...any) {
 	}
 }
 
-// run schedules work until everything has ended, or has not ended in time.
+// run schedules work until everything has ended or the time limit is reached.
 func (w *World) run() {
 	for {
 		synctest.Wait()
@@ -282,7 +283,7 @@ type choice struct {
 	do    func(label string)
 }
 
-// choices returns what can happen next, in a fixed order.
+// choices returns the possible next steps, in a fixed order.
 func (w *World) choices() (all []choice) {
 	now := time.Now()
 	w.mu.Lock()
@@ -330,7 +331,7 @@ func (w *World) release(g *gate) {
 	g.release <- verdict
 }
 
-// sleep passes time until work stops at a scheduling point, an actor is due, or a process restarts.
+// sleep lets time pass until work pauses at a scheduling point, an actor is due, or a process restarts.
 func (w *World) sleep() {
 	now := time.Now()
 	next := now.Add(time.Hour)
@@ -363,7 +364,7 @@ func (w *World) sleep() {
 	}
 }
 
-// disturb injects a fault that belongs to no scheduling point.
+// disturb injects a fault outside of scheduling points.
 func (w *World) disturb() {
 	switch w.chance.IntN(6) {
 	case 0, 1, 2:
@@ -390,7 +391,7 @@ func (w *World) disturb() {
 	}
 }
 
-// ended reports whether the run is over: everything has ended, or time is up.
+// ended reports whether the run is over: everything has ended, or the time limit is reached.
 func (w *World) ended() bool {
 	now := time.Now()
 	if now.Before(w.trouble) {

@@ -9,10 +9,10 @@ import (
 	"github.com/stipend/stipend/internal/webhook"
 )
 
-// agenda reads when the service has work, so that its processes need not poll the database.
+// agenda contains the times at which the service has work, so that its processes need not poll the database.
 type agenda struct {
 	d    *db.DB
-	seen int // World.commits when it was read
+	seen int // World.commits when the times were read
 	jobs time.Time
 	hook time.Time
 }
@@ -20,7 +20,7 @@ type agenda struct {
 // never is later than any time of a run.
 var never = time.UnixMicro(math.MaxInt64 / 2)
 
-// read reads the times of the next job and of the next delivery, unless nothing was committed since.
+// read reads the times of the next job and the next delivery, unless nothing was committed since the last read.
 func (a *agenda) read(commits int) {
 	if a.seen == commits {
 		return
@@ -53,7 +53,7 @@ func (a *agenda) read(commits int) {
 	}
 }
 
-// eventObjects returns the ID of the object of each event.
+// eventObjects returns the IDs of the objects of events, by event ID.
 func eventObjects(ctx context.Context, d *db.DB) (map[string]string, error) {
 	all := map[string]string{}
 	err := d.Read(ctx, func(ctx context.Context, tx *db.Tx) error {

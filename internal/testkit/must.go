@@ -1,6 +1,6 @@
 package testkit
 
-// Must returns v. It panics if err is not nil, so it is only for steps of a test that cannot fail.
+// Must returns v, or panics if err is not nil. Use it only for steps of a test that cannot fail.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

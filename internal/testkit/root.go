@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// Root returns the directory of the module's go.mod, at or above the working directory.
+// Root returns the directory with the module's go.mod: the working directory or one above it.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

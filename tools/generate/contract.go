@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/httpapi"
 )
 
-// contractFile is the committed copy of the contract, the sandbox operations included.
+// contractFile is the committed copy of the contract, including the operations of the sandbox.
 const contractFile = "api/openapi.json"
 
 func writeContract() error {

@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// AuditCmd groups the commands about the audit log of staff.
+// AuditCmd groups the commands for the audit log of staff.
 type AuditCmd struct {
 	Verify AuditVerifyCmd `cmd:"" help:"Check that no entry of the audit log was changed, removed or inserted."`
 	Export AuditExportCmd `cmd:"" help:"Print the audit log as lines of JSON, for an archive or syslog."`

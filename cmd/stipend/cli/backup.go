@@ -19,10 +19,10 @@ import (
 	"github.com/stipend/stipend/internal/ledger"
 )
 
-// backupTaken is the setting of a copy that says when it was made.
+// backupTaken is the setting, in a copied database, with the time at which the copy was made.
 const backupTaken = "backup.taken"
 
-// KeysBackupCmd creates the key of backups.
+// KeysBackupCmd creates the key pair that encrypts backups.
 type KeysBackupCmd struct{}
 
 // Help returns the details of the help.
@@ -114,7 +114,7 @@ func (c BackupCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// ledgerResult prints the problems of a ledger below a sentence, and returns ledger.ErrWrong if there are any.
+// ledgerResult prints a sentence followed by the problems of a ledger. It returns ledger.ErrWrong if there are any.
 func ledgerResult(w io.Writer, r ledger.Report, sentence string) error {
 	if len(r.Problems) == 0 {
 		return nil
@@ -126,11 +126,11 @@ func ledgerResult(w io.Writer, r ledger.Report, sentence string) error {
 	return ledger.ErrWrong
 }
 
-// checks is the number of checks of a copied database.
+// checks is the number of checks that a copied database undergoes.
 const checks = 2
 
-// checkCopy opens a copied database that nobody else uses, migrates it, checks its structure and its ledger, and
-// changes it by a transaction.
+// checkCopy opens a copied database that no other process uses, migrates it, checks its structure and its ledger, and
+// changes it in a transaction.
 func checkCopy(
 	ctx context.Context, path string, bar *progress, change func(context.Context, *db.Tx) error,
 ) (report ledger.Report, err error) {
@@ -157,8 +157,8 @@ func checkCopy(
 	return report, d.Write(ctx, change)
 }
 
-// encrypt writes the copy, encrypted, to its destination, and returns the number of bytes. A file gets its name when it
-// is complete.
+// encrypt writes the encrypted copy to its destination, and returns the number of bytes. A file gets its final name
+// only when it is complete.
 func (c BackupCmd) encrypt(std Streams, copied string, bar *progress, recipients []age.Recipient) (int64, error) {
 	f, err := os.Open(copied)
 	if err != nil {
@@ -297,8 +297,8 @@ func (c RestoreCmd) Run(ctx context.Context, std Streams) error {
 	return ledgerResult(std.Out, report, "The ledger does not balance. Do not resume payouts before you know why.")
 }
 
-// source checks the flags, and returns a function that writes the database of the backup or of the replica to a new
-// file. It returns the time of the newest transaction of a replica, and "" for a backup.
+// source checks the flags. It returns a function that writes the database of the backup or replica to a new file.
+// That function returns the time of the newest transaction of a replica, or "" for a backup.
 func (c RestoreCmd) source(std Streams, bar *progress) (
 	read func(ctx context.Context, path string) (taken string, err error), err error,
 ) {

@@ -18,7 +18,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// BankCmd groups the commands about payouts by bank.
+// BankCmd groups the commands for payouts by bank.
 type BankCmd struct {
 	Files     BankFilesCmd     `cmd:"" help:"List payment files, newest first: unconfirmed ones, or all."`
 	Responses BankResponsesCmd `cmd:"" help:"List the bank's responses: those that need a person, or all."`
@@ -49,7 +49,7 @@ func (c BankFilesCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// BankResponsesCmd lists files that the bank sent.
+// BankResponsesCmd lists files that the bank has sent.
 type BankResponsesCmd struct {
 	app.Storage
 	All   bool `help:"Include responses without a problem."`
@@ -130,13 +130,13 @@ func (c BankNamesCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// BankReceivedCmd records that the bank has a file.
+// BankReceivedCmd records that the bank has received a file.
 type BankReceivedCmd struct {
 	app.Storage
 	File string `arg:"" help:"The file: S0000012, or D0000012 for a direct debit."`
 }
 
-// Run records it.
+// Run records the receipt.
 func (c BankReceivedCmd) Run(ctx context.Context, std Streams) error {
 	return changeFile(ctx, std, c.Storage, c.File, "bank.received", "The bank has %s.", bank.ConfirmReceived,
 		directdebit.ConfirmReceived)
@@ -154,13 +154,13 @@ func (BankResendCmd) Help() string {
 number.`
 }
 
-// Run queues the file.
+// Run queues the file to be sent.
 func (c BankResendCmd) Run(ctx context.Context, std Streams) error {
 	return changeFile(ctx, std, c.Storage, c.File, "bank.resend", "%s is sent again.", bank.Resend, directdebit.Resend)
 }
 
-// changeFile changes the state of a file of payments or of a direct debit, records the action, and prints done with
-// the name of the file.
+// changeFile changes the state of a file of payments or of a direct debit, and records the action. It prints the text
+// done and the name of the file.
 func changeFile(
 	ctx context.Context, std Streams, at app.Storage, file, action, done string,
 	payments, debit func(context.Context, *db.Tx, int64) error,

@@ -1,8 +1,8 @@
 // Package cli implements the command line: its commands, their flags and their output.
 //
-// It has no business rules. A command on the database opens it, calls one function of the package that owns the data,
-// and prints the result; serve and demo start a service; login, payrolls, claims, logs, open, listen, trigger and mcp
-// are clients of one.
+// It contains no business rules. A command on the database opens it, calls one function of the package that owns the
+// data, and prints the result. The commands serve and demo start a service. The commands login, payrolls, claims,
+// logs, open, listen, trigger and mcp are clients of a service.
 package cli
 
 import (
@@ -21,13 +21,13 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Streams are where a command reads and writes.
+// Streams are the streams from which a command reads and to which it writes.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// CLI is the command line.
+// CLI defines the command line: its commands and flags.
 type CLI struct {
 	Login      LoginCmd      `cmd:"" group:"use" help:"Sign in to an installation with your browser."`
 	Logout     LogoutCmd     `cmd:"" group:"use" help:"Sign out, and revoke what login was granted."`
@@ -81,10 +81,10 @@ func Options() []kong.Option {
 	})}
 }
 
-// withDB opens a database that exists and has this program's schema.
+// withDB opens a database, which must exist and have this program's schema, and calls f.
 func withDB(ctx context.Context, s app.Storage, f func(context.Context, *db.DB) error) error {
 	if s.DatabaseURL == "" {
-		// Opening it would create it.
+		// Opening the database would create it.
 		if _, err := os.Stat(filepath.Join(s.DataDir, "stipend.db")); err != nil {
 			return fmt.Errorf("there is no database here (%w); name one with --data-dir or --database-url", err)
 		}
@@ -100,17 +100,18 @@ func withDB(ctx context.Context, s app.Storage, f func(context.Context, *db.DB) 
 	return f(ctx, d)
 }
 
-// readDB reads from a database that exists.
+// readDB calls f in a transaction that reads from an existing database.
 func readDB(ctx context.Context, s app.Storage, f func(context.Context, *db.Tx) error) error {
 	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return d.Read(ctx, f) })
 }
 
-// writeDB writes to a database that exists, and prints the line that f returns once the transaction is committed.
+// writeDB calls f in a transaction that writes to an existing database. After the commit, it prints the line that f
+// returned.
 func writeDB(ctx context.Context, s app.Storage, std Streams, f func(context.Context, *db.Tx) (string, error)) error {
 	return withDB(ctx, s, func(ctx context.Context, d *db.DB) error { return write(ctx, d, std, f) })
 }
 
-// write is like writeDB, on an open database.
+// write is like writeDB, for a database that is already open.
 func write(ctx context.Context, d *db.DB, std Streams, f func(context.Context, *db.Tx) (string, error)) error {
 	var done string
 	if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) (err error) {
@@ -123,8 +124,8 @@ func write(ctx context.Context, d *db.DB, std Streams, f func(context.Context, *
 	return nil
 }
 
-// table prints rows below a header whose columns are separated by tabs. The function rows calls row with the cells of
-// each row.
+// table prints a header, whose columns are separated by tabs, and rows. The function rows must call row with the
+// cells of each row.
 func table(w io.Writer, header string, rows func(row func(cells ...any))) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if header != "" {
@@ -136,7 +137,8 @@ func table(w io.Writer, header string, rows func(row func(cells ...any))) error 
 	return t.Flush()
 }
 
-// WalletFlags are the environment and the keys of the Bitcoin wallet, for commands that derive addresses.
+// WalletFlags are the flags for the environment and the keys of the Bitcoin wallet, for commands that derive
+// addresses.
 type WalletFlags struct {
 	Env            string `default:"sandbox" enum:"sandbox,production"`
 	BitcoinNetwork string `enum:",bitcoin,testnet,signet,regtest" default:""`
@@ -144,13 +146,13 @@ type WalletFlags struct {
 	BitcoinXPrv    string `name:"bitcoin-xprv" help:"Private account key, instead of the public one."`
 }
 
-// config returns a configuration with the flags.
+// config returns a configuration with the values of the flags.
 func (f WalletFlags) config() (c app.Config) {
 	c.Env, c.BitcoinNetwork, c.BitcoinXPub, c.BitcoinXPrv = f.Env, f.BitcoinNetwork, f.BitcoinXPub, f.BitcoinXPrv
 	return c
 }
 
-// Text returns the text of an error. An error of the API is its sentence, without the code.
+// Text returns the text of an error. For an error of the API, it returns only the sentence, without the code.
 func Text(err error) string {
 	text := err.Error()
 	if f, ok := apierr.As(err); ok {

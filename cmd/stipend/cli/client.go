@@ -18,14 +18,14 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// Client names the installation that a command is a client of, and the credential.
+// Client contains the flags that name the installation whose client a command is, and the credential.
 type Client struct {
 	URL string `aliases:"base-url" env:"STIPEND_URL" default:"http://127.0.0.1:8080" help:"Address (${default})."`
 	Key string `aliases:"api-key" env:"STIPEND_KEY" help:"API key or access token. Default: stipend login's."`
 }
 
-// address returns the address of the installation without a final slash. A credential is sent over HTTPS only, except
-// to this machine.
+// address returns the address of the installation, without a slash at the end. Unless the installation is on this
+// machine, the address must use HTTPS, because the credential is sent to it.
 func (c Client) address() (base string, local bool, err error) {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -39,8 +39,8 @@ func (c Client) address() (base string, local bool, err error) {
 	return strings.TrimRight(c.URL, "/"), local, nil
 }
 
-// API returns a client of the installation. Its credential is that of --key, else that of stipend login, else, for a
-// sandbox on this machine, that of the seeded company.
+// API returns a client of the installation. Its credential is that of the flag --key, or of stipend login, or, for a
+// sandbox on this machine, that of the company in the initial data.
 func (c Client) API() (*apiclient.Client, error) {
 	base, local, err := c.address()
 	if err != nil {
@@ -64,12 +64,12 @@ func (c Client) API() (*apiclient.Client, error) {
 	return api, nil
 }
 
-// Output is the form in which a command prints what it read.
+// Output contains the flag that selects the output format of a command.
 type Output struct {
 	Output string `short:"o" enum:"table,json" default:"table" help:"Form of the output: table or json (${default})."`
 }
 
-// print writes an answer of the API as it is, or as a table with a header and rows.
+// print writes a response of the API unchanged, or as a table with a header and rows.
 func (o Output) print(w io.Writer, answer json.RawMessage, header string, rows func(row func(cells ...any))) error {
 	if o.Output == "json" {
 		var value any
@@ -88,16 +88,16 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// draws reports whether a stream is a terminal that understands escape sequences.
+// draws reports whether a stream is a terminal that interprets escape sequences.
 func draws(stream any) bool { return terminal(stream) && os.Getenv("TERM") != "dumb" }
 
-// colored returns a state in its color, if the stream is a terminal and NO_COLOR (no-color.org) is not set. Print it in
-// the last column, because tables count the escape sequences.
+// colored returns a state in its color, or unchanged if the stream is not a terminal or NO_COLOR (no-color.org) is
+// set. Print it in the last column, because tables count the characters of escape sequences.
 func colored(stream any, state string) string {
 	if !draws(stream) || os.Getenv("NO_COLOR") != "" {
 		return state
 	}
-	color := "33" // yellow: something is still to happen
+	color := "33" // yellow: the state is not final
 	switch state {
 	case "fulfilled", "paid", "confirmed", "200":
 		color = "32"
@@ -107,7 +107,7 @@ func colored(stream any, state string) string {
 	return "\x1b[" + color + "m" + state + "\x1b[0m"
 }
 
-// readInput returns the content of a file, or of the standard input for "-".
+// readInput returns the contents of a file, or of the standard input if the name is "-".
 func readInput(std Streams, name string) ([]byte, error) {
 	const most = 32 << 20
 	in := std.In

@@ -11,7 +11,7 @@ import (
 	"github.com/stipend/stipend/internal/identity"
 )
 
-// CompaniesCmd groups the commands about companies.
+// CompaniesCmd groups the commands for companies.
 type CompaniesCmd struct {
 	Frozen   CompaniesFrozenCmd   `cmd:"" help:"List the frozen companies."`
 	Freeze   CompaniesFreezeCmd   `cmd:"" help:"Freeze a company: it can read but not write, and its payouts stop."`
@@ -33,14 +33,14 @@ func (c CompaniesFrozenCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// CompanyDecision is a decision about a company, with its reason.
+// CompanyDecision contains the arguments of a decision about a company, including its reason.
 type CompanyDecision struct {
 	app.Storage
 	Company string `arg:"" help:"Id of the company (com_…)."`
 	Reason  string `required:"" help:"Reason, for the audit log."`
 }
 
-// run makes the decision, records it in the audit log and prints done.
+// run executes a decision, records it in the audit log, and prints the text done.
 func (c CompanyDecision) run(
 	ctx context.Context, std Streams, action string,
 	decide func(ctx context.Context, tx *db.Tx, companyID string) error, done string,
@@ -73,10 +73,10 @@ func (c CompaniesUnfreezeCmd) Run(ctx context.Context, std Streams) error {
 	return c.run(ctx, std, backoffice.Unfreeze, backoffice.UnfreezeCompany, "The company is not frozen any more.")
 }
 
-// CompaniesPasswordCmd ends the requirement of single sign-on, for a company whose provider is gone.
+// CompaniesPasswordCmd ends the enforcement of single sign-on for a company whose provider is no longer available.
 type CompaniesPasswordCmd struct{ CompanyDecision }
 
-// Run ends the requirement.
+// Run ends the enforcement.
 func (c CompaniesPasswordCmd) Run(ctx context.Context, std Streams) error {
 	return c.run(ctx, std, "company.sso_not_required", sso.Unrequire, "Members can sign in with a password again.")
 }

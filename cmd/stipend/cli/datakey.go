@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// DatakeyCmd groups the commands about the rotation of the data key.
+// DatakeyCmd groups the commands for the rotation of the data key.
 type DatakeyCmd struct {
 	Rotate DatakeyRotateCmd `cmd:"" help:"Encrypt all stored secrets with the new data key, in the background."`
 	Status DatakeyStatusCmd `cmd:"" help:"Show how far the rotation is, and whether the old key may be removed."`
@@ -67,7 +67,7 @@ func (DatakeyStatusCmd) Help() string {
 
 var errNotRotated = errors.New("the old data key is still needed")
 
-// Run prints the state. It returns errNotRotated while another key is needed.
+// Run prints the state of the rotation. It returns errNotRotated as long as another key is needed.
 func (c DatakeyStatusCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		var r *datakey.Rotation

@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/demo"
 )
 
-// DemoCmd shows a payroll from creation to the last payout. It is a client of the public API.
+// DemoCmd shows a payroll from its creation to the last payout. It is a client of the public API.
 type DemoCmd struct {
 	URL            string        `name:"url" aliases:"base-url" help:"Sandbox to use. Default: a new one."`
 	Key            string        `aliases:"api-key" env:"STIPEND_KEY" placeholder:"KEY" help:"API key for --url."`

@@ -26,8 +26,8 @@ before --years have passed since the last one, and under a legal hold. It cannot
 erases people and companies by itself, years after the end of the relationship: see "stipend retention".`
 }
 
-// Run erases in one transaction, which includes stored responses that name the subject. Then it removes the deleted
-// data from the database file.
+// Run erases the data in one transaction, including stored responses that name the person or company. Then it removes
+// the deleted data from the database file.
 func (c EraseCmd) Run(ctx context.Context, std Streams) error {
 	return withDB(ctx, c.Storage, func(ctx context.Context, d *db.DB) error {
 		if err := d.Write(ctx, func(ctx context.Context, tx *db.Tx) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/job"
 )
 
-// JobsCmd groups the commands about dead jobs.
+// JobsCmd groups the commands for dead jobs.
 type JobsCmd struct {
 	List  JobsListCmd  `cmd:"" help:"List dead jobs: they failed too often and run again only on request."`
 	Retry JobsRetryCmd `cmd:"" help:"Retry dead jobs."`

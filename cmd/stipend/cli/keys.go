@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/chain/evm"
 )
 
-// KeysCmd groups the commands about keys.
+// KeysCmd groups the commands for keys.
 type KeysCmd struct {
 	New  KeysNewCmd  `cmd:"" help:"Create production keys and print them once, as environment variables."`
 	Show KeysShowCmd `cmd:"" help:"Show the keys of a configuration without their secrets."`
@@ -55,9 +55,9 @@ func (k KeysNewCmd) Run(std Streams) error {
 		return err
 	}
 	data := make([]byte, 32)
-	_, _ = rand.Read(data) // never fails: crypto/rand ends the program instead
+	_, _ = rand.Read(data) // never returns an error
 	env := app.Production
-	if k.Network == "regtest" { // which production refuses
+	if k.Network == "regtest" { // production rejects keys of regtest
 		env = app.Sandbox
 	}
 	fmt.Fprintf(std.Out, newKeys, coinType(k.Network), env, k.Network, signer.Deriver().XPub(), prv,
@@ -123,8 +123,8 @@ func (k KeysShowCmd) Run(std Streams) error {
 	return nil
 }
 
-// newAccount returns the private key of the first BIP 84 account of a new seed. It discards the seed, since the service
-// needs the account key only.
+// newAccount returns the private key of the first BIP 84 account of a new seed. It discards the seed, because the
+// service needs only the account's key.
 func newAccount(network string) (string, error) {
 	params, err := bitcoin.Params(network)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/receivable/deposit"
 )
 
-// LedgerCmd groups the commands about the ledger.
+// LedgerCmd groups the commands for the ledger.
 type LedgerCmd struct {
 	Suspense LedgerSuspenseCmd `cmd:"" help:"List unexpected deposits (account 2500)."`
 	Check    LedgerCheckCmd    `cmd:"" help:"Check that the ledger balances, and print the trial balance."`
@@ -53,7 +53,7 @@ func checkLedger(ctx context.Context, std Streams, d *db.DB) error {
 	})
 }
 
-// printReport prints a trial balance and problems. It returns ledger.ErrWrong if there is a problem.
+// printReport prints a trial balance and its problems. It returns ledger.ErrWrong if there is a problem.
 func printReport(w io.Writer, r ledger.Report) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "CODE\tASSET\tDEBIT\tCREDIT\t  ACCOUNT")

@@ -33,10 +33,10 @@ terminal: stipend trigger payroll.created`
 
 const (
 	listenEvery = 100 * time.Millisecond
-	listenRetry = 2 * time.Second // while the service does not answer
+	listenRetry = 2 * time.Second // pause while the service does not respond
 )
 
-// Run forwards until ctx ends.
+// Run forwards events until ctx is done.
 func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	target, err := url.Parse(cmd.ForwardTo)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
@@ -55,7 +55,7 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	if _, err := api.EventsAfter(ctx, after, cmd.Events); err != nil { // for example because of an unknown name
+	if _, err := api.EventsAfter(ctx, after, cmd.Events); err != nil { // fails for an unknown event name, for example
 		return err
 	}
 	fmt.Fprintf(std.Out, "Forwarding events to %s\nSigning secret: %s\n", cmd.ForwardTo, secret)
@@ -100,7 +100,7 @@ func (cmd ListenCmd) Run(ctx context.Context, std Streams) error {
 	}
 }
 
-// forward sends one event and returns the status of the response, or the error.
+// forward sends one event, and returns the status of the response or the text of the error.
 func forward(ctx context.Context, client *http.Client, to, id string, body []byte, secret string) string {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {

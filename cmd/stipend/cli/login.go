@@ -35,7 +35,7 @@ By default you can read payrolls and claims, and propose new ones, which a membe
 directly: --scope c_company_detail,c_company_workers_pay`
 }
 
-// Run signs in by the device flow (RFC 8628) and stores the tokens.
+// Run signs in with the device flow (RFC 8628) and stores the tokens.
 func (cmd LoginCmd) Run(ctx context.Context, std Streams) error {
 	base, _, err := cmd.address()
 	if err != nil {
@@ -65,7 +65,7 @@ func (cmd LoginCmd) Run(ctx context.Context, std Streams) error {
 	return nil
 }
 
-// LogoutCmd forgets the tokens of an installation.
+// LogoutCmd deletes the tokens of an installation.
 type LogoutCmd struct{ Client }
 
 // Run revokes the consent and deletes the tokens.
@@ -111,7 +111,7 @@ func revoke(ctx context.Context, base string, form url.Values) error {
 	return nil
 }
 
-// refused returns the description of a refusal of the authorization server.
+// refused returns an error with the description in an error response of the authorization server.
 func refused(err error) error {
 	var e *oauth2.RetrieveError
 	if errors.As(err, &e) && e.ErrorDescription != "" {
@@ -120,7 +120,7 @@ func refused(err error) error {
 	return err
 }
 
-// clientOf returns the OAuth client that an installation knows this program as.
+// clientOf returns the OAuth client of this program at an installation.
 func clientOf(ctx context.Context, base string) (*oauth2.Config, error) {
 	var meta struct {
 		Token  string `json:"token_endpoint"`
@@ -142,16 +142,16 @@ func clientOf(ctx context.Context, base string) (*oauth2.Config, error) {
 		TokenURL: meta.Token, DeviceAuthURL: meta.Device, AuthStyle: oauth2.AuthStyleInParams}}, nil
 }
 
-// login is the sign-in to one installation.
+// login contains the tokens for one installation.
 type login struct {
 	TokenURL string        `json:"token_url"`
 	Token    *oauth2.Token `json:"token"`
 }
 
-// logins are the sign-ins by address.
+// logins contains the logins by address of the installation.
 type logins map[string]login
 
-// loginsFile returns the path of the file of logins, or "" for a user without a directory for it.
+// loginsFile returns the path of the file with the logins, or "" if the user has no directory for it.
 func loginsFile() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -175,7 +175,8 @@ func readLogins(name string) (logins, error) {
 	return all, nil
 }
 
-// changeLogins changes the file of logins. No other process changes it meanwhile. Only its user can read it.
+// changeLogins changes the file with the logins, while no other process can change it. Only the user can read the
+// file.
 func changeLogins(change func(logins) error) error {
 	name := loginsFile()
 	if name == "" {
@@ -217,8 +218,8 @@ func hasLogin(base string) (bool, error) {
 	return known, err
 }
 
-// accessToken returns an access token that is valid for another minute. It exchanges the refresh token under the lock
-// of the file, because a refresh token that is used twice revokes the consent.
+// accessToken returns an access token that is valid for at least another minute. It exchanges the refresh token while
+// it holds the lock of the file, because using a refresh token twice revokes the consent.
 func accessToken(ctx context.Context, base string) (token string, err error) {
 	name := loginsFile()
 	fresh := func(t *oauth2.Token) bool { return t != nil && time.Until(t.Expiry) > time.Minute }

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// LogsCmd groups the commands about the log of a company's API requests.
+// LogsCmd groups the commands for the log of a company's API requests.
 type LogsCmd struct {
 	Tail LogsTailCmd `cmd:"" help:"Print the newest API requests, and further ones as they happen."`
 }
@@ -27,10 +27,10 @@ type LogsTailCmd struct {
 	Outcome string `help:"Only requests with this outcome: succeeded, refused, failed or replayed."`
 }
 
-// tailEvery is the time between two looks at the log.
+// tailEvery is the interval at which the log is read.
 const tailEvery = time.Second
 
-// loggedRequest is the part of an entry of the log that is printed.
+// loggedRequest contains the printed part of an entry of the log.
 type loggedRequest struct {
 	Reference, Method, Path, Code string
 	At                            string
@@ -39,7 +39,7 @@ type loggedRequest struct {
 	Took                          int64 `json:"took_us"`
 }
 
-// Run prints entries, oldest first, until ctx ends.
+// Run prints entries, oldest first, until ctx is done.
 func (cmd LogsTailCmd) Run(ctx context.Context, std Streams) error {
 	api, err := cmd.API()
 	if err != nil {
@@ -63,8 +63,8 @@ func (cmd LogsTailCmd) Run(ctx context.Context, std Streams) error {
 	}
 }
 
-// tail prints the newest entries after the one with a reference, at most that many, and returns the reference of the
-// newest. The requests of this command itself are in the log; it leaves them out.
+// tail prints the newest entries, at most most of them, that follow the entry with the reference after. It returns
+// the reference of the newest entry. It omits the requests of this command itself, which are also in the log.
 func (cmd LogsTailCmd) tail(ctx context.Context, std Streams, api *apiclient.Client, after string, most int) (string,
 	error) {
 	var page struct{ Data []json.RawMessage }
@@ -113,12 +113,12 @@ type OpenCmd struct {
 	Browser string `env:"BROWSER" help:"Program that opens it. Default: that of this machine."`
 }
 
-// pages are the paths of the pages that have a name.
+// pages contains the paths of pages by the names that the command accepts.
 var pages = map[string]string{"": "/overview", "overview": "/overview", "payrolls": "/payrolls", "claims": "/claims",
 	"people": "/recipients", "keys": "/settings/api", "webhooks": "/settings/webhooks",
 	"logs": "/settings/api/requests", "docs": "/docs"}
 
-// pagesOfIDs are the paths of the pages of objects, by the beginning of their IDs.
+// pagesOfIDs contains the paths of the pages of objects by the prefix of the objects' IDs.
 var pagesOfIDs = map[string]string{"prl_": "/payrolls/", "clm_": "/claims/", "pps_": "/proposals/"}
 
 // Run opens the page and prints its address.

@@ -25,7 +25,7 @@ installation.`
 // maxContract is the maximum size of the contract in bytes.
 const maxContract = 32 << 20
 
-// Run serves the agent until it closes the input.
+// Run serves the agent until the agent closes the input.
 func (cmd MCPCmd) Run(ctx context.Context, std Streams) error {
 	api, err := cmd.API()
 	if err != nil {
@@ -60,7 +60,7 @@ func (cmd MCPCmd) Run(ctx context.Context, std Streams) error {
 		unclosed{std.Out})
 }
 
-// authorized sends requests with the credential that is valid at that time.
+// authorized is a transport that sends each request with the credential that is valid at that time.
 type authorized struct{ api *apiclient.Client }
 
 // RoundTrip sends a request.
@@ -74,7 +74,7 @@ func (t authorized) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// unclosed is a writer that the server does not close.
+// unclosed is a writer whose Close does nothing, so that the server does not close the stream.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.

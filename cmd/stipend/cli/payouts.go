@@ -24,10 +24,10 @@ import (
 	"github.com/stipend/stipend/internal/signer"
 )
 
-// manyRows is the maximum number of rows that a command lists.
+// manyRows is the maximum number of rows that a command prints.
 const manyRows = 10_000
 
-// PayoutsCmd groups the commands about payouts.
+// PayoutsCmd groups the commands for payouts.
 type PayoutsCmd struct {
 	Status  PayoutsStatusCmd  `cmd:"" help:"Show whether payouts are paused and why, and what is queued."`
 	Pause   PayoutsPauseCmd   `cmd:"" help:"Pause all payouts of all companies at once."`
@@ -41,8 +41,8 @@ type PayoutsCmd struct {
 // PayoutsStatusCmd shows the state of payouts.
 type PayoutsStatusCmd struct{ app.Storage }
 
-// Run prints whether payouts are paused, the number of outputs by state, and transactions unknown to the service that
-// spent coins of the wallet.
+// Run prints whether payouts are paused, the number of outputs by state, and transactions that spent coins of the
+// wallet but are unknown to the service.
 func (c PayoutsStatusCmd) Run(ctx context.Context, std Streams) error {
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
 		reason, err := payout.Paused(ctx, tx)
@@ -97,7 +97,7 @@ type PayoutsPauseCmd struct {
 	Reason string `required:"" help:"Reason, for others who find them paused."`
 }
 
-// Run pauses payouts in every process on the database.
+// Run pauses payouts in every process that uses the database.
 func (c PayoutsPauseCmd) Run(ctx context.Context, std Streams) error {
 	if err := required("--reason", c.Reason); err != nil {
 		return err
@@ -205,10 +205,10 @@ func (c PayoutsPaidCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// PayoutsHeldCmd lists what the signer refuses.
+// PayoutsHeldCmd lists payouts that the signer refuses.
 type PayoutsHeldCmd struct{ app.Storage }
 
-// Run prints the payouts that the signer does not pay yet.
+// Run prints the payouts that the signer does not sign yet.
 func (c PayoutsHeldCmd) Run(ctx context.Context, std Streams) error {
 	return readDB(ctx, c.Storage, func(ctx context.Context, tx *db.Tx) error {
 		held, err := onchain.AllHeld(ctx, tx, manyRows)

@@ -14,7 +14,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// PayrollsCmd groups the commands about a company's payrolls.
+// PayrollsCmd groups the commands for a company's payrolls.
 type PayrollsCmd struct {
 	Create PayrollsCreateCmd `cmd:"" help:"Create a payroll from a file."`
 	List   PayrollsListCmd   `cmd:"" help:"List payrolls, newest first."`
@@ -31,12 +31,12 @@ type PayrollsCreateCmd struct {
 	IdempotencyKey
 }
 
-// IdempotencyKey is the flag with which a command can be repeated safely.
+// IdempotencyKey contains the flag that makes it safe to repeat a command.
 type IdempotencyKey struct {
 	IdempotencyKey string `placeholder:"KEY" help:"With its first key, a repeated command creates nothing twice."`
 }
 
-// send posts a body. If the outcome is unknown, the error has the command's key.
+// send sends a POST request with a body. If the outcome is unknown, the error contains the idempotency key.
 func (k IdempotencyKey) send(ctx context.Context, api *apiclient.Client, path string, body json.RawMessage) (
 	answer json.RawMessage, err error) {
 	key := k.IdempotencyKey
@@ -58,7 +58,7 @@ func (PayrollsCreateCmd) Help() string {
   {"currency": "USD", "to_pay": [{"user_id": "usr_…", "amount_fiat": 1250.50}]}`
 }
 
-// Run sends the payroll and prints the answer.
+// Run sends the payroll and prints the response.
 func (cmd PayrollsCreateCmd) Run(ctx context.Context, std Streams) error {
 	body, err := readInput(std, cmd.File)
 	if err != nil {
@@ -150,16 +150,16 @@ func (cmd PayrollsListCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// PayrollsWatchCmd follows a payroll.
+// PayrollsWatchCmd shows the progress of a payroll.
 type PayrollsWatchCmd struct {
 	Client
 	Payroll string `arg:"" help:"ID of the payroll (prl_…)."`
 }
 
-// watchEvery is the time between two looks at a payroll.
+// watchEvery is the interval at which a payroll is read.
 const watchEvery = time.Second
 
-// Run prints the progress until the payroll ends.
+// Run prints the progress of the payroll until the payroll ends.
 func (cmd PayrollsWatchCmd) Run(ctx context.Context, std Streams) error {
 	api, err := cmd.API()
 	if err != nil {
@@ -198,7 +198,7 @@ func (cmd PayrollsWatchCmd) Run(ctx context.Context, std Streams) error {
 	}
 }
 
-// ClaimsCmd groups the commands about a merchant's claims.
+// ClaimsCmd groups the commands for a merchant's claims.
 type ClaimsCmd struct {
 	Create ClaimsCreateCmd `cmd:"" help:"Create a claim, which a payer pays at its page."`
 }
@@ -216,7 +216,7 @@ type ClaimsCreateCmd struct {
 	IdempotencyKey
 }
 
-// Run sends the claim and prints its page.
+// Run sends the claim and prints the address of its page.
 func (cmd ClaimsCreateCmd) Run(ctx context.Context, std Streams) error {
 	if !json.Valid([]byte(cmd.Amount)) {
 		return fmt.Errorf("--amount must be a number such as 120.00, not %q", cmd.Amount)

@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// progress shows on a terminal how far a long task is, in one line that is overwritten: a bar, and a text. Elsewhere it
-// prints nothing, or a line for each change if the changes are the result of the command.
+// progress shows the progress of a long task as a bar and a text, in one line of the terminal that is overwritten. If
+// the output is not a terminal, it prints nothing, or a line for each change if the changes are the result of the
+// command.
 type progress struct {
 	w       io.Writer
-	changes bool // print a line for each change if w is no terminal, and keep the last one
+	changes bool // if w is not a terminal, prints each change as a line; otherwise keeps the last line
 	last    string
 	drawn   bool
 }
 
-// count shows that done of total are done.
+// count shows that done of total steps are complete.
 func (p *progress) count(done, total int, what string) {
 	p.draw(done, max(total, 1), fmt.Sprintf("%d of %d %s", done, total, what))
 }
 
-// share shows done of total in percent. If the total is not known, it is 0, and no bar is shown.
+// share shows done as a percentage of total. If total is 0, it is unknown, and no bar is shown.
 func (p *progress) share(done, total int64, what string) {
 	if total <= 0 {
 		p.draw(0, 0, what)
@@ -32,7 +33,7 @@ func (p *progress) share(done, total int64, what string) {
 	p.draw(percent, 100, fmt.Sprintf("%d%% %s", percent, what))
 }
 
-// draw shows a text, after a bar unless the total is 0.
+// draw shows a text, preceded by a bar unless total is 0.
 func (p *progress) draw(done, total int, text string) {
 	const width = 30
 	if text == p.last {
@@ -54,7 +55,7 @@ func (p *progress) draw(done, total int, text string) {
 	fmt.Fprintf(p.w, "\r\x1b[K[%s%s] %s", strings.Repeat("#", filled), strings.Repeat(".", width-filled), text)
 }
 
-// end removes the line, or finishes it if it is a result.
+// end removes the line, or completes it if it is a result of the command.
 func (p *progress) end() {
 	switch {
 	case !p.drawn:
@@ -66,7 +67,7 @@ func (p *progress) end() {
 	p.last, p.drawn = "", false
 }
 
-// reader returns a reader that shows how much of the total bytes was read.
+// reader returns a reader that shows how many of the total bytes have been read.
 func (p *progress) reader(r io.Reader, total int64, what string) io.Reader {
 	return &progressReader{r, p, 0, total, what}
 }
@@ -78,7 +79,7 @@ type progressReader struct {
 	what        string
 }
 
-// Read reads, and shows the progress.
+// Read reads from the reader and shows the progress.
 func (r *progressReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.done += int64(n)
@@ -86,7 +87,7 @@ func (r *progressReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// growing calls f, which writes a file of about total bytes, and shows meanwhile how long the file is.
+// growing calls f, which writes a file of about total bytes, and shows the size of the file in the meantime.
 func (p *progress) growing(file string, total int64, what string, f func() error) error {
 	p.share(0, total, what)
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -109,7 +110,7 @@ func (p *progress) growing(file string, total int64, what string, f func() error
 	return err
 }
 
-// fileSize returns the number of bytes of a regular file, or 0 if it is not known.
+// fileSize returns the size of a regular file in bytes, or 0 if it is unknown.
 func fileSize(name string) int64 {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {

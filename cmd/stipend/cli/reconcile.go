@@ -16,7 +16,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/bitcoinsim"
 )
 
-// NodeFlags name the Bitcoin node that a command connects to.
+// NodeFlags contains the flags for the Bitcoin node to which a command connects.
 type NodeFlags struct {
 	BitcoinRPC     string `name:"bitcoin-rpc"`
 	BitcoinNetwork string `default:"" enum:",bitcoin,testnet,signet,regtest" help:"Default: that of the stored addresses."`
@@ -49,7 +49,7 @@ func (c NodeFlags) node(ctx context.Context, d *db.DB) (interface {
 		Network: c.BitcoinNetwork})
 }
 
-// EVMNodeFlags name the nodes of EVM networks that a command connects to.
+// EVMNodeFlags contains the flags for the nodes of EVM networks to which a command connects.
 type EVMNodeFlags struct {
 	Env        string            `default:"sandbox" enum:"sandbox,production"`
 	EVMRPC     map[string]string `name:"evm-rpc" mapsep:";"`
@@ -114,7 +114,7 @@ func (c ReconcileCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// sources returns the nodes and bank accounts to compare with.
+// sources returns the nodes and bank accounts with which the ledger is compared.
 func (c ReconcileCmd) sources(ctx context.Context, d *db.DB) (w backoffice.Sources, err error) {
 	w.Chain = app.BitcoinChain
 	if w.Node, err = c.node(ctx, d); err != nil {
@@ -139,7 +139,7 @@ func (c ReconcileCmd) sources(ctx context.Context, d *db.DB) (w backoffice.Sourc
 	return w, err
 }
 
-// PrintReconciliation prints a report. It returns backoffice.ErrDifferences if there are differences.
+// PrintReconciliation prints a report. It returns backoffice.ErrDifferences if the report contains differences.
 func PrintReconciliation(w io.Writer, r backoffice.Report) error {
 	fmt.Fprintf(w, "%s: %d coins and accounts, %s, up to block %d.\n", r.ID, r.Coins, r.Total, r.Height)
 	if !r.Clean() {

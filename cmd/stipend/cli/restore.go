@@ -22,7 +22,8 @@ type RestoredCmd struct {
 	RecoveryFlags
 }
 
-// RecoveryFlags are the keys whose addresses are skipped in a restored database, and how many.
+// RecoveryFlags contains the flags for the keys whose addresses are skipped in a restored database, and for the
+// number of addresses.
 type RecoveryFlags struct {
 	WalletFlags
 	EVMXPub   string `name:"evm-xpub" help:"Public account key on EVM networks, if any was used."`
@@ -40,10 +41,10 @@ database does not know which were given out since. It watches the first of them,
 found: stipend ledger suspense lists it. It prints what to do next.`
 }
 
-// recoveryKeys are the keys of the wallets of a restored database.
+// recoveryKeys contains the keys of the wallets of a restored database.
 type recoveryKeys struct {
 	bitcoin *bitcoin.Deriver
-	evm     string // the public key, "" if there is none
+	evm     string // public key; "" if there is none
 }
 
 // keys checks the flags and returns the keys.
@@ -80,7 +81,8 @@ func (c RestoredCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// prepare pauses payouts and skips addresses and numbers, and returns what was done and what to do next.
+// prepare pauses payouts and skips addresses and numbers. It returns a text that describes what it did and what to do
+// next.
 func (c RecoveryFlags) prepare(ctx context.Context, tx *db.Tx, keys recoveryKeys) (string, error) {
 	watched, err := chain.RecoverAddresses(ctx, tx, app.BitcoinChain, keys.bitcoin, c.Skip, c.Watch)
 	if err != nil {
@@ -121,7 +123,7 @@ What to do next (docs/operating.md, Backup and restore):
   4. Check the ledger: stipend ledger check
   5. Resume payouts: stipend payouts resume`
 
-// watchEVM skips and watches addresses on the EVM networks in use, and returns the number of watched ones.
+// watchEVM skips and watches addresses on the EVM networks in use, and returns the number of watched addresses.
 func (c RecoveryFlags) watchEVM(ctx context.Context, tx *db.Tx, xpub string) (watched int, err error) {
 	networks, err := chain.ChainsInUse(ctx, tx, network.Names(network.EVM))
 	if err != nil || len(networks) == 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/stipend/stipend/internal/screening"
 )
 
-// manyHits is the maximum number of hits that is listed.
+// manyHits is the maximum number of hits that a command prints.
 const manyHits = 1000
 
-// ScreeningCmd groups the commands about sanctions lists.
+// ScreeningCmd groups the commands for screening against sanctions lists.
 type ScreeningCmd struct {
 	Status  ScreeningStatusCmd  `cmd:"" help:"Show the lists in use, their age, and the number of open hits."`
 	Hits    ScreeningHitsCmd    `cmd:"" help:"List matches of payees and companies with the lists."`
@@ -96,7 +96,7 @@ func (c ScreeningHitsCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// HitDecision is a decision about a hit.
+// HitDecision contains the arguments of a decision about a hit.
 type HitDecision struct {
 	app.Storage
 	Hit    string `arg:"" help:"Id of the hit (hit_…)."`

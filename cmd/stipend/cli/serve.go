@@ -27,7 +27,7 @@ Production (--env production) needs its own keys, node and database; it lists ev
 at once. Create keys with: stipend keys new`
 }
 
-// Run serves until ctx ends.
+// Run serves requests until ctx is done.
 func (s ServeCmd) Run(ctx context.Context, std Streams) error {
 	if s.Env == app.Production {
 		if err := refuseSecretArguments(os.Args); err != nil {
@@ -55,8 +55,8 @@ func (s ServeCmd) Run(ctx context.Context, std Streams) error {
 	return service.Wait(ctx)
 }
 
-// refuseSecretArguments returns an error if the arguments of the program have a secret key, which other users of the
-// machine can see.
+// refuseSecretArguments returns an error if the program's arguments contain a secret key, because other users of the
+// machine can see arguments.
 func refuseSecretArguments(args []string) error {
 	for _, a := range args {
 		name, _, _ := strings.Cut(a, "=")
@@ -83,7 +83,8 @@ func (m MigrateCmd) Run(ctx context.Context, std Streams) error {
 	return nil
 }
 
-// newLogger returns a logger that writes lines of JSON from a level on, and an error that repeats once a minute.
+// newLogger returns a logger that writes records of at least a level as JSON lines. It limits repeated errors to one
+// line per minute.
 func newLogger(w io.Writer, level string) *slog.Logger {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
@@ -92,7 +93,7 @@ func newLogger(w io.Writer, level string) *slog.Logger {
 	return slog.New(app.LimitRepeats(app.WithTraceIDs(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))))
 }
 
-// greet prints the addresses of a service and what to try first.
+// greet prints the addresses of a service, and first steps to try.
 func greet(w io.Writer, r app.Ready) {
 	fmt.Fprintf(w, "Stipend %s is running (%s).\n\n", app.Version(), r.Environment)
 	for _, line := range [][2]string{
@@ -136,7 +137,7 @@ sign in as %s with the password %s.
 Everything here is a simulation with public keys. Stop with Ctrl-C.
 `
 
-// under returns an address below base, "" if base is empty.
+// under returns the address of a path below base, or "" if base is empty.
 func under(base, path string) string {
 	if base == "" {
 		return ""

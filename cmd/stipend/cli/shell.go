@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// CompletionCmd prints the completion of a shell.
+// CompletionCmd prints a script for the completion of commands in a shell.
 type CompletionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
@@ -21,7 +21,8 @@ zsh:  put  source <(stipend completion zsh)  into ~/.zshrc, after compinit
 fish: run  stipend completion fish > ~/.config/fish/completions/stipend.fish`
 }
 
-// completions are the scripts of the shells. Each asks the hidden command complete for the words that can follow.
+// completions contains the scripts by shell. Each script calls the hidden command complete to get the words that can
+// follow.
 var completions = map[string]string{
 	"bash": `_stipend() {
 	local IFS=$'\n'
@@ -47,7 +48,7 @@ func (cmd CompletionCmd) Run(std Streams) error {
 	return err
 }
 
-// CompleteCmd prints the words that can come next on a command line, each with its help after a tab.
+// CompleteCmd prints the words that can follow on a command line, each with a tab and its help.
 type CompleteCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
@@ -110,7 +111,7 @@ func (ManCmd) Help() string {
 Install it:  stipend man > /usr/local/share/man/man1/stipend.1`
 }
 
-// Run prints the page in the language of man(7).
+// Run prints the page in the format of man(7).
 func (ManCmd) Run(std Streams, app *kong.Kong) error {
 	w := std.Out
 	text := func(s string) string {

@@ -25,12 +25,12 @@ type SignerCmd struct {
 	Verify SignerVerifyCmd `cmd:"" help:"Check that no entry of the signer's log was changed or removed."`
 }
 
-// Passphrase is where the passphrase of a file of keys comes from.
+// Passphrase contains the flag for the source of the passphrase of a key file.
 type Passphrase struct {
 	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, readable by its owner only. Default: ask."`
 }
 
-// read returns the passphrase. It asks twice for a new one.
+// read returns the passphrase. If create is true, it asks for the passphrase twice.
 func (p Passphrase) read(std Streams, create bool) ([]byte, error) {
 	if p.PassphraseFile != "" {
 		text, err := signer.ReadSecretFile(p.PassphraseFile)
@@ -76,7 +76,7 @@ can, and give the service only its address (--signer). It connects to nothing bu
 docs/custody.md describes the policy.`
 }
 
-// Run serves until ctx ends.
+// Run serves requests until ctx is done.
 func (c SignerServeCmd) Run(ctx context.Context, std Streams) error {
 	log := newLogger(std.Err, "info")
 	locked, err := signer.Harden()
@@ -129,7 +129,7 @@ func (c SignerServeCmd) Run(ctx context.Context, std Streams) error {
 	return service.Serve(ctx, l)
 }
 
-// SignerKeysCmd creates a file of keys.
+// SignerKeysCmd creates a key file.
 type SignerKeysCmd struct {
 	File    string `arg:"" help:"File to create."`
 	Network string `default:"bitcoin" enum:"bitcoin,testnet,signet,regtest" help:"Network of the key (${default})."`
@@ -146,7 +146,7 @@ STIPEND_EVM_XPRV=…, to move the keys of a running service to a signer:
   grep XPRV keys.env | stipend signer keys --import --passphrase-file passphrase signer.keys`
 }
 
-// Run creates the file and prints the public keys for the service.
+// Run creates the file and prints the public keys for the configuration of the service.
 func (c SignerKeysCmd) Run(std Streams) (err error) {
 	keys := signer.KeyFile{Network: c.Network}
 	if c.Import {
@@ -174,7 +174,7 @@ func (c SignerKeysCmd) Run(std Streams) (err error) {
 	return nil
 }
 
-// printPublic prints the settings of the service with the public keys of wallets.
+// printPublic prints the settings of the service that contain the public keys of wallets.
 func printPublic(std Streams, network string, b *signer.Wallet[*bitcoin.Deriver], e *signer.Wallet[*evm.Deriver]) {
 	if b != nil {
 		fmt.Fprintf(std.Out, "STIPEND_BITCOIN_NETWORK=%s\nSTIPEND_BITCOIN_XPUB=%s\n", network, b.Deriver.XPub())
@@ -184,12 +184,12 @@ func printPublic(std Streams, network string, b *signer.Wallet[*bitcoin.Deriver]
 	}
 }
 
-// HotKey names the key of the hot account on EVM networks if it is in a device or a service.
+// HotKey contains the flags for the key of the hot account on EVM networks, if a device or a service holds the key.
 type HotKey struct {
 	EVMHotKey string `name:"evm-hot-key" placeholder:"URI" help:"Key of the EVM hot account in a device (pkcs11:…) or KMS (awskms:///…)."`
 }
 
-// use returns the wallet with the key.
+// use returns the wallet with this key as its hot key.
 func (c HotKey) use(ctx context.Context, w *signer.Wallet[*evm.Deriver]) (*signer.Wallet[*evm.Deriver], error) {
 	if c.EVMHotKey == "" {
 		return w, nil
@@ -233,7 +233,7 @@ func (c SignerPublicCmd) Run(ctx context.Context, std Streams) error {
 	return nil
 }
 
-// importKeys reads keys from lines of an environment file.
+// importKeys reads keys from the lines of an environment file on the standard input.
 func importKeys(std Streams, keys *signer.KeyFile) error {
 	var text bytes.Buffer
 	if _, err := text.ReadFrom(std.In); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// StaffCmd groups the commands about the operator's staff.
+// StaffCmd groups the commands for the operator's staff.
 type StaffCmd struct {
 	Add    StaffAddCmd    `cmd:"" help:"Add a member of staff, and print their credentials once."`
 	List   StaffListCmd   `cmd:"" help:"List the staff."`
@@ -22,14 +22,14 @@ type StaffCmd struct {
 	Remove StaffRemoveCmd `cmd:"" help:"Remove a member of staff, and end their sessions."`
 }
 
-// StaffCredentials are the arguments of commands that create credentials.
+// StaffCredentials contains the arguments of commands that create credentials.
 type StaffCredentials struct {
 	app.Storage
 	app.DataKeys
 	Email string `arg:"" help:"Email address of the member of staff."`
 }
 
-// newSealer returns the sealer with data keys, or with the sandbox's if there is none.
+// newSealer returns a sealer with the data keys, or with the sandbox's data key if none is given.
 func newSealer(keys app.DataKeys) (*identity.Sealer, error) {
 	if keys.DataKey == "" {
 		keys.DataKey = hex.EncodeToString(sandbox.DataKey())

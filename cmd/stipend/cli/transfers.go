@@ -13,7 +13,7 @@ import (
 	"github.com/stipend/stipend/internal/payout/bank"
 )
 
-// TransfersCmd groups the commands about bank transfers received.
+// TransfersCmd groups the commands for received bank transfers.
 type TransfersCmd struct {
 	Import   TransfersImportCmd   `cmd:"" help:"Import statements (camt.053) and notifications (camt.054) of the bank."`
 	List     TransfersListCmd     `cmd:"" help:"List transfers in suspense: their owner is unknown."`
@@ -21,7 +21,7 @@ type TransfersCmd struct {
 	SendBack TransfersSendBackCmd `cmd:"" help:"Post the return of a transfer in suspense."`
 }
 
-// BankAccountsFlag names the operator's accounts.
+// BankAccountsFlag contains the flag for the operator's bank accounts.
 type BankAccountsFlag struct {
 	BankAccounts string
 }
@@ -32,15 +32,15 @@ func (b BankAccountsFlag) accounts() ([]bank.Account, error) {
 	return c.OperatorBankAccounts()
 }
 
-// TransfersImportCmd imports account statements received from the bank.
+// TransfersImportCmd imports account statements from the bank.
 type TransfersImportCmd struct {
 	app.Storage
 	BankAccountsFlag
 	Files []string `arg:"" help:"The files; - is the standard input."`
 }
 
-// Run imports each file. An error does not stop the import of the other files. Importing a file again is harmless: it
-// posts only what is new.
+// Run imports each file. An error in one file does not stop the import of the others. Importing a file again has no
+// effect, because only new transfers are posted.
 func (c TransfersImportCmd) Run(ctx context.Context, std Streams) error {
 	accounts, err := c.accounts()
 	if err != nil {
@@ -131,7 +131,7 @@ func (c TransfersAssignCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// TransfersSendBackCmd posts a return.
+// TransfersSendBackCmd posts the return of a transfer.
 type TransfersSendBackCmd struct {
 	app.Storage
 	ID string `arg:"" help:"Id of the transfer."`

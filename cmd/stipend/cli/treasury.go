@@ -74,7 +74,7 @@ func (c TreasuryReportCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// orNone formats an amount, or a dash if it has no asset.
+// orNone formats an amount, or returns a dash if the amount has no asset.
 func orNone(x money.Amount) string {
 	if x.Asset() == "" {
 		return "–"
@@ -188,7 +188,7 @@ func amountArg(text, code string) (money.Amount, error) {
 	return x, nil
 }
 
-// placeArg parses bank, bank:NAME or exchange:NAME.
+// placeArg parses a place: bank, bank:NAME or exchange:NAME.
 func placeArg(text string) treasury.Place {
 	kind, name, _ := strings.Cut(text, ":")
 	return treasury.Place{Kind: kind, Name: name}
@@ -230,13 +230,13 @@ func (c TreasuryLimitCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// TreasuryAddressCmd prints the operator's address.
+// TreasuryAddressCmd prints the operator's Bitcoin address.
 type TreasuryAddressCmd struct {
 	app.Storage
 	WalletFlags
 }
 
-// Run derives the address if there is none yet.
+// Run prints the address, which it first derives if there is none yet.
 func (c TreasuryAddressCmd) Run(ctx context.Context, std Streams) error {
 	full := c.config().Complete()
 	if full.BitcoinXPub == "" {
@@ -253,7 +253,7 @@ func (c TreasuryAddressCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// book posts a booking and prints whether it is new.
+// book executes a booking, and prints whether the booking is new.
 func book(ctx context.Context, s app.Storage, std Streams, f func(context.Context, *db.Tx) (bool, error)) error {
 	return writeDB(ctx, s, std, func(ctx context.Context, tx *db.Tx) (string, error) {
 		booked, err := f(ctx, tx)
@@ -273,7 +273,7 @@ type TreasuryDepositCmd struct {
 	Reference string `required:"" help:"Reference of the bank or exchange; each is posted once."`
 }
 
-// Run posts it.
+// Run posts the deposit.
 func (c TreasuryDepositCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, c.Asset)
 	if err != nil {
@@ -298,7 +298,7 @@ type TreasuryWithdrawCmd struct {
 	Reference string `required:"" help:"Reference of the bank or exchange; each is posted once."`
 }
 
-// Run posts it.
+// Run posts the withdrawal.
 func (c TreasuryWithdrawCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, c.Asset)
 	if err != nil {
@@ -325,7 +325,7 @@ type TreasuryTradeCmd struct {
 	Reference  string `required:"" help:"Reference of the exchange; each is posted once."`
 }
 
-// Run posts it.
+// Run posts the trade.
 func (c TreasuryTradeCmd) Run(ctx context.Context, std Streams) error {
 	given, err := amountArg(c.Given, c.GivenAsset)
 	if err != nil {
@@ -355,7 +355,7 @@ type TreasuryMoveCmd struct {
 	Reference string `required:"" help:"Reference of the sender; each is posted once."`
 }
 
-// Run posts it.
+// Run posts the transfer.
 func (c TreasuryMoveCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, c.Asset)
 	if err != nil {
@@ -370,7 +370,7 @@ func (c TreasuryMoveCmd) Run(ctx context.Context, std Streams) error {
 	})
 }
 
-// TreasurySendCmd sends the operator's own bitcoins.
+// TreasurySendCmd sends the operator's own bitcoin.
 type TreasurySendCmd struct {
 	app.Storage
 	WalletFlags
@@ -378,7 +378,7 @@ type TreasurySendCmd struct {
 	Address string `arg:"" help:"Address of the operator, for example at an exchange."`
 }
 
-// Run queues a payout, which a worker makes like any other.
+// Run queues a payout, which a worker sends like any other payout.
 func (c TreasurySendCmd) Run(ctx context.Context, std Streams) error {
 	x, err := amountArg(c.Amount, string(money.BTC))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/trigger"
 )
 
-// TriggerCmd makes an event happen in a sandbox.
+// TriggerCmd causes an event in a sandbox.
 type TriggerCmd struct {
 	Client
 	Event   string        `arg:"" optional:"" help:"Name of the event."`
@@ -23,7 +23,7 @@ func (TriggerCmd) Help() string {
 events advance the sandbox's clock; the list says so.`
 }
 
-// Run makes the event happen, waits for it and prints it.
+// Run causes the event, waits for it and prints it.
 func (cmd TriggerCmd) Run(ctx context.Context, std Streams) error {
 	if cmd.List || !trigger.Known(cmd.Event) {
 		for _, name := range trigger.Events() {

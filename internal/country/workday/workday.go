@@ -1,4 +1,5 @@
-// Package workday finds working days by the public holidays of a country, and the beginning of days in time zones.
+// Package workday finds working days by the public holidays of a country, and the times at which days begin in a time
+// zone.
 //
 // A day is a [time.Time] at midnight UTC, as [Parse] returns it.
 package workday
@@ -46,22 +47,22 @@ import (
 	"github.com/rickar/cal/v2/za"
 )
 
-// Weekdays is the calendar without public holidays: every day from Monday to Friday is a working day.
+// Weekdays is the calendar without public holidays. Its working days are Monday to Friday.
 const Weekdays = "weekdays"
 
-// A Rule says what happens to a day that is not a working day.
+// A Rule determines the day that takes the place of a day that is not a working day.
 type Rule string
 
-// Rules.
+// The rules.
 const (
-	None   Rule = "none"   // the day stays
-	Before Rule = "before" // the last working day before it
-	After  Rule = "after"  // the first working day after it
+	None   Rule = "none"   // the same day
+	Before Rule = "before" // the last working day before the day
+	After  Rule = "after"  // the first working day after the day
 )
 
-// calendars are the public holidays of countries, by country code.
+// calendars contains the public holidays of countries, by country code.
 var calendars = func() map[string]*cal.BusinessCalendar {
-	cal.DefaultLoc = time.UTC // where the clock changes at midnight, a day of another zone might begin on the day before
+	cal.DefaultLoc = time.UTC // in a zone whose clock changes at midnight, a day could begin on the day before
 	all := map[string]*cal.BusinessCalendar{Weekdays: cal.NewBusinessCalendar()}
 	for country, holidays := range map[string][]*cal.Holiday{
 		"AR": ar.Holidays, "AT": at.Holidays, "AU": au.HolidaysNSW, "BE": be.Holidays, "BG": bg.Holidays, "BR": br.Holidays,
@@ -77,7 +78,7 @@ var calendars = func() map[string]*cal.BusinessCalendar {
 	return all
 }()
 
-// Calendars returns the codes of the countries whose public holidays are known, sorted, and [Weekdays] at the end.
+// Calendars returns the sorted codes of the countries whose public holidays are known, followed by [Weekdays].
 func Calendars() []string {
 	codes := make([]string, 0, len(calendars))
 	for code := range calendars {
@@ -87,7 +88,7 @@ func Calendars() []string {
 	return codes
 }
 
-// CalendarOf returns the calendar of a country, or [Weekdays] if its public holidays are not known.
+// CalendarOf returns the calendar of a country. If its public holidays are not known, it returns [Weekdays].
 func CalendarOf(country string) string {
 	if Known(country) {
 		return country
@@ -95,10 +96,11 @@ func CalendarOf(country string) string {
 	return Weekdays
 }
 
-// Known reports whether there is a calendar of that name.
+// Known reports whether a calendar exists.
 func Known(calendar string) bool { return calendars[calendar] != nil }
 
-// Is reports whether a day is a working day of a calendar. In an unknown calendar, Monday to Friday are.
+// Is reports whether a day is a working day of a calendar. The working days of an unknown calendar are Monday to
+// Friday.
 func Is(calendar string, day time.Time) bool {
 	c := calendars[calendar]
 	if c == nil {
@@ -107,10 +109,10 @@ func Is(calendar string, day time.Time) bool {
 	return c.IsWorkday(day)
 }
 
-// Known reports whether the rule is one of the constants.
+// Known reports whether r is one of the defined rules.
 func (r Rule) Known() bool { return r == None || r == Before || r == After }
 
-// Apply returns the day on which something is due that is due on a day.
+// Apply returns the working day on which an event takes place that falls on day, according to the rule.
 func (r Rule) Apply(calendar string, day time.Time) time.Time {
 	step := map[Rule]int{Before: -1, After: 1}[r]
 	for step != 0 && !Is(calendar, day) {
@@ -122,14 +124,14 @@ func (r Rule) Apply(calendar string, day time.Time) time.Time {
 // Parse parses a day such as 2026-09-30.
 func Parse(text string) (time.Time, error) { return time.Parse(time.DateOnly, text) }
 
-// On returns the day that a time falls on in a time zone.
+// On returns the day in a time zone at a given time.
 func On(t time.Time, zone *time.Location) time.Time {
 	y, m, d := t.In(zone).Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// Begins returns the time at which a day begins in a time zone: midnight or, where the clock skips midnight, the first
-// time after it.
+// Begins returns the time at which a day begins in a time zone. This is midnight or, where the clock skips midnight,
+// the first time after it.
 func Begins(day time.Time, zone *time.Location) time.Time {
 	y, m, d := day.Date()
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)

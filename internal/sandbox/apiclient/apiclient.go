@@ -1,5 +1,5 @@
-// Package apiclient is the small API client of the commands of the command line. It sees the service as any other
-// client does: through its public API.
+// Package apiclient is a small API client for the commands of this program. It uses only the public API, as other
+// clients do.
 package apiclient
 
 import (
@@ -22,14 +22,14 @@ import (
 type Client struct {
 	BaseURL string
 	Key     string // API key or access token
-	// Connections selects the events of the companies that are connected to the credential's app, instead of those of its
-	// own company.
+	// Connections selects the events of the companies that are connected to the credential's app, instead of those of
+	// the app's own company.
 	Connections bool
-	// Credential, if not nil, returns the API key or access token of each request instead of Key.
+	// Credential, if not nil, is called for each request to get the API key or access token, instead of Key.
 	Credential func(context.Context) (string, error)
 }
 
-// Authorization returns the Authorization header of an API key or access token.
+// Authorization returns the Authorization header for the client's API key or access token.
 func (c *Client) Authorization(ctx context.Context) (string, error) {
 	credential := c.Key
 	if c.Credential != nil {
@@ -44,26 +44,26 @@ func (c *Client) Authorization(ctx context.Context) (string, error) {
 	return "Bearer " + credential, nil
 }
 
-// Get sends a GET request and decodes the answer into a value, unless it is nil.
+// Get sends a GET request and decodes the response into a value, unless into is nil.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, nil, into)
 }
 
-// Post sends a POST request with a JSON body and decodes the answer into a value, unless it is nil.
+// Post sends a POST request with a JSON body and decodes the response into a value, unless into is nil.
 func (c *Client) Post(ctx context.Context, path string, body, into any) error {
 	return c.Do(ctx, http.MethodPost, path, body, into)
 }
 
-// keyContext is the key of the Idempotency-Key in a context.
+// keyContext is the context key of an Idempotency-Key.
 type keyContext struct{}
 
-// WithIdempotencyKey returns a context whose requests have an Idempotency-Key.
+// WithIdempotencyKey returns a context that sets the Idempotency-Key of requests.
 func WithIdempotencyKey(ctx context.Context, key string) context.Context {
 	return context.WithValue(ctx, keyContext{}, key)
 }
 
-// Do sends a request. A request with a body has a new Idempotency-Key, unless the context has one. Any status but 200
-// is an error with the code and the problems of the answer.
+// Do sends a request. If the request has a body and the context has no Idempotency-Key, it generates one. For any
+// status other than 200, it returns an error with the code and the problems in the response.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -125,14 +125,15 @@ type EventPage struct {
 	Data []json.RawMessage `json:"data"`
 }
 
-// EventHead is the part of an event that all events share.
+// EventHead contains the members that all events have.
 type EventHead struct {
 	Event string `json:"event"`
 	ID    string `json:"id"`
 }
 
-// EventsAfter returns up to 100 events that follow the event with ID after, oldest first. With an empty ID it starts
-// at the oldest event. names filters by event names and prefixes, separated by commas; "" selects all events.
+// EventsAfter returns up to 100 events that follow the event with the ID after, oldest first. If after is empty, it
+// starts at the oldest event. names contains names and prefixes of events, separated by commas; "" selects all
+// events.
 func (c *Client) EventsAfter(ctx context.Context, after, names string) (EventPage, error) {
 	var page EventPage
 	query := url.Values{"limit": {"100"}}
@@ -145,7 +146,7 @@ func (c *Client) EventsAfter(ctx context.Context, after, names string) (EventPag
 	return page, c.Get(ctx, c.eventsPath(query), &page)
 }
 
-// eventsPath returns the path of the selected list of events.
+// eventsPath returns the path of the list of events that the client selects.
 func (c *Client) eventsPath(query url.Values) string {
 	if c.Connections {
 		query.Set("source", "connections")
@@ -153,7 +154,7 @@ func (c *Client) eventsPath(query url.Values) string {
 	return "/api/events?" + query.Encode()
 }
 
-// NewestEvent returns the ID of the last event, or "" if there is none.
+// NewestEvent returns the ID of the newest event, or "" if there is none.
 func (c *Client) NewestEvent(ctx context.Context) (string, error) {
 	var page EventPage
 	query := url.Values{"order": {"desc"}, "limit": {"1"}}

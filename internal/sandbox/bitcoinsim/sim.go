@@ -1,8 +1,9 @@
 // Package bitcoinsim simulates a Bitcoin chain in the database, for the sandbox and for most tests. Its transactions
-// are real: they have signatures, which it verifies by running their scripts. Its blocks have real headers and hashes,
-// so that callers work as with a node. It has no proof of work, no subsidy, no maturity of coinbases and no size
-// limits. [Chain] implements chain.Source, and also simulates payers and miners: it pays from a faucet, mines,
-// replaces, evicts and reorganizes on request. Never use it for real money: the faucet's key is public.
+// are real: they have signatures, which it verifies by executing their scripts. Its blocks have real headers and
+// hashes, so that callers can use it like a node. It has no proof of work, no block subsidy, no maturity of coinbases
+// and no size limits. [Chain] implements chain.Source. It also simulates payers and miners: it pays from a faucet,
+// mines, replaces, evicts and reorganizes on request. Never use it for real money, because the faucet's key is
+// public.
 package bitcoinsim
 
 import (
@@ -32,18 +33,18 @@ const (
 	// The first block after the genesis block gives the faucet premineCoins coins of premineValue satoshis each.
 	premineCoins = 200
 	premineValue = 50_000_00000000 / premineCoins
-	// fee is the fee of a payment of the faucet, in satoshis. A replacement pays that much more.
+	// fee is the fee of a payment from the faucet, in satoshis. A replacement adds the same amount.
 	fee = 1_000
 	// calmFee is the default fee rate of the chain, in sat/vB.
 	calmFee = 2
 )
 
-// Chain is the simulated chain of a database. All values with the same database are the same chain. It is safe for
-// concurrent use.
+// Chain is the simulated chain of a database. All Chains of the same database are the same chain. Its methods may be
+// called concurrently.
 type Chain struct {
 	store  *simulated.Store
 	faucet *bitcoin.Signer
-	home   string // the faucet's address
+	home   string // address of the faucet
 	script string // output script of the faucet's address, in hexadecimal
 }
 
@@ -71,7 +72,7 @@ func New(d *db.DB) *Chain {
 	return c
 }
 
-// Home returns the faucet's address. Money sent there can be paid out again.
+// Home returns the faucet's address. Money that is sent there can be paid out again.
 func (c *Chain) Home() string { return c.home }
 
 // begin creates the genesis block and the block that fills the faucet.
@@ -107,7 +108,7 @@ func (c *Chain) insertMined(ctx context.Context, tx *db.Tx, hash string, positio
 	return insertBlockTx(ctx, tx, hash, position, coinbase.TxID())
 }
 
-// mine adds a block with some transactions of the mempool. Its salt, and so its hash, is random.
+// mine adds a block with the given transactions of the mempool. A random salt makes the block's hash random.
 func (c *Chain) mine(ctx context.Context, tx *db.Tx, height int64, txs []stored, reward []*wire.TxOut) error {
 	prev, err := activeHeader(ctx, tx, height-1)
 	if err != nil {
@@ -175,7 +176,7 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks return to the
+// Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the replaced blocks return to the
 // mempool until the next Mine. The genesis block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
@@ -216,7 +217,7 @@ func (c *Chain) Pay(ctx context.Context, address string, sats int64) (txid strin
 	return c.PayAll(ctx, chain.Output{Address: address, Amount: sats})
 }
 
-// PayAll sends several amounts in one transaction. The first outputs of the transaction are the given ones, in order.
+// PayAll sends several amounts in one transaction, whose first outputs are the given ones, in order.
 func (c *Chain) PayAll(ctx context.Context, outputs ...chain.Output) (txid string, err error) {
 	total := int64(fee)
 	for _, o := range outputs {
@@ -245,7 +246,7 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 			return "", err
 		}
 		in := wire.NewTxIn(wire.NewOutPoint(hash, coins[i].Vout), nil, nil)
-		in.Sequence = wire.MaxTxInSequenceNum - 2 // signals replaceability
+		in.Sequence = wire.MaxTxInSequenceNum - 2 // signals that the transaction can be replaced
 		msg.AddTxIn(in)
 	}
 	for _, o := range append(slices.Clone(outputs), chain.Output{Address: c.home, Amount: have - total}) {
@@ -262,8 +263,8 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, coins []chain.WalletCoin, to
 	return txid, accept(ctx, tx, raw)
 }
 
-// Replace replaces a payment of the faucet in the mempool by one with a higher fee. The new payment spends the same
-// coins and pays the given outputs; without outputs all money returns to the faucet.
+// Replace replaces a payment from the faucet in the mempool by a payment with a higher fee. The new payment spends
+// the same coins and pays the given outputs. If there are no outputs, all money returns to the faucet.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	err = c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		old, err := loadTx(ctx, tx, txid)
@@ -319,8 +320,8 @@ func (c *Chain) Evict(ctx context.Context, txid string) error {
 	})
 }
 
-// accept adds a transaction to the mempool as a node does. It returns chain.ErrRejected if a rule forbids it. A
-// transaction that conflicts with a waiting one replaces it if it pays more.
+// accept adds a transaction to the mempool as a node does. It returns chain.ErrRejected if a rule forbids the
+// transaction. A transaction that conflicts with one in the mempool replaces it if it pays a higher fee.
 func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	var msg wire.MsgTx
 	r := bytes.NewReader(raw)
@@ -373,7 +374,7 @@ func accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 		}
 		out += o.Value
 	}
-	// A node relays nothing below one satoshi per virtual byte.
+	// Nodes do not relay transactions that pay less than one satoshi per virtual byte.
 	paid, vsize := in-out, int64(msg.SerializeSizeStripped()*3+msg.SerializeSize()+3)/4
 	if paid < vsize {
 		return fmt.Errorf("%w: min relay fee not met, %d < %d", chain.ErrRejected, paid, vsize)
@@ -458,7 +459,7 @@ func (c *Chain) Mempool(ctx context.Context) (txids []string, err error) {
 	return simulated.Read(ctx, c.store, mempoolIDs)
 }
 
-// Tx implements chain.Source; like a node with an index, it knows mined transactions too.
+// Tx implements chain.Source. Like a node with a transaction index, it also knows mined transactions.
 func (c *Chain) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (chain.Tx, error) {
 		t, err := loadTx(ctx, tx, txid)
@@ -482,8 +483,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return simulated.Read(ctx, c.store, c.store.Fee)
 }
 
-// SetFeeRate sets the fee rate that FeeRate returns, in sat/vB, and returns the previous one. The mempool and blocks
-// still accept lower rates.
+// SetFeeRate sets the fee rate that FeeRate returns, in sat/vB, and returns the previous rate. The mempool and blocks
+// still accept transactions with lower rates.
 func (c *Chain) SetFeeRate(ctx context.Context, rate int64) (before int64, err error) {
 	return c.store.SetFee(ctx, rate)
 }

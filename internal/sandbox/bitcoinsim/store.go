@@ -91,7 +91,7 @@ func blockTxs(ctx context.Context, tx *db.Tx, hash string) ([][]byte, error) {
 	})
 }
 
-// deactivate removes the blocks above a height from the chain and returns their transactions, oldest first.
+// deactivate removes the blocks above a height from the chain, and returns their transactions, oldest first.
 func deactivate(ctx context.Context, tx *db.Tx, above int64) ([]stored, error) {
 	rows, err := tx.Query(ctx, `SELECT t.raw, t.fee, t.state FROM sim_blocks k JOIN sim_block_txs b ON b.hash = k.hash
 		JOIN sim_txs t ON t.txid = b.txid WHERE k.active = TRUE AND k.height > $1 ORDER BY k.height, b.position`, above)
@@ -116,7 +116,8 @@ func scanStored(r *db.Rows) (t stored, err error) {
 	return t, t.msg.Deserialize(bytes.NewReader(raw))
 }
 
-// insertTx stores a transaction with its outputs and the outputs that it spends, or restores a dropped one.
+// insertTx stores a transaction with its outputs and its spent outputs. If the transaction was dropped earlier,
+// insertTx restores it.
 func insertTx(ctx context.Context, tx *db.Tx, msg *wire.MsgTx, fee int64, state string) error {
 	txid := msg.TxID()
 	var arrived int64
@@ -194,7 +195,7 @@ func loadOutput(ctx context.Context, tx *db.Tx, op wire.OutPoint) (o output, err
 	return o, err
 }
 
-// mempool returns the waiting transactions, parents before children.
+// mempool returns the transactions in the mempool, parents before children.
 func mempool(ctx context.Context, tx *db.Tx) ([]stored, error) {
 	rows, err := tx.Query(ctx, `SELECT raw, fee, state FROM sim_txs WHERE state = 'mempool' ORDER BY arrived`)
 	return db.Collect(rows, err, scanStored)

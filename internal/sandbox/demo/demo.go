@@ -1,5 +1,5 @@
-// Package demo shows one payroll from creation to the last payout in a terminal. It is a client of the public API; on a
-// regtest node it also mines blocks and pays.
+// Package demo shows a payroll, from its creation to the last payout, in a terminal. It is a client of the public
+// API. With a regtest node it also mines blocks and pays.
 package demo
 
 import (
@@ -19,11 +19,11 @@ type Options struct {
 	Client         *apiclient.Client
 	Payees         int    // number of people to pay
 	Amount         string // amount of each payment, in USD
-	BitcoinRPC     string // URL of the Bitcoin node in use; "" for the simulated chain
+	BitcoinRPC     string // URL of a Bitcoin node; "" for the simulated chain
 	BitcoinNetwork string
 }
 
-// Run creates a payroll, pays it in the sandbox, and prints what happens until every payee is paid.
+// Run creates a payroll, pays it in the sandbox, and prints the progress until every payee is paid.
 func Run(ctx context.Context, t *Terminal, o Options) error {
 	api := o.Client
 	var company struct {
@@ -83,7 +83,8 @@ func Run(ctx context.Context, t *Terminal, o Options) error {
 // person is one payee of the demo.
 type person struct{ id, name string }
 
-// people returns the company's workers who can be paid and, if they are too few, new recipients with new addresses.
+// people returns workers of the company who can be paid. If they are too few, it creates recipients with new
+// addresses.
 func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client, companyID string) ([]person, error) {
 	var workers struct {
 		Data []struct {
@@ -98,7 +99,7 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	}
 	var all []person
 	for _, w := range workers.Data {
-		// This worker is paid half by bank, and the demo has no bank.
+		// This worker receives half by bank, and the demo has no bank.
 		if w.UserID == sandbox.DefaultSeed().Workers[sandbox.BankWorker].UserID {
 			continue
 		}
@@ -139,7 +140,7 @@ func (o Options) people(ctx context.Context, t *Terminal, api *apiclient.Client,
 	return all, nil
 }
 
-// pay funds the payroll: from the sandbox's faucet, by mining on a regtest node, or by waiting for a person to pay. It
+// pay funds the payroll from the sandbox's faucet, by mining on a regtest node, or by waiting for a person to pay. It
 // returns a miner for the following blocks, or nil if another program mines them.
 func (o Options) pay(ctx context.Context, t *Terminal, api *apiclient.Client, made created) (*miner, error) {
 	t.Step("Funding")
@@ -178,7 +179,7 @@ func (o Options) pay(ctx context.Context, t *Terminal, api *apiclient.Client, ma
 	return node, nil
 }
 
-// follow prints each change once until the payroll has ended.
+// follow prints each change once, until the payroll has ended.
 func (t *Terminal) follow(ctx context.Context, api *apiclient.Client, made created, node *miner) error {
 	var last detail
 	paid := map[string]bool{}
@@ -243,8 +244,8 @@ func (t *Terminal) follow(ctx context.Context, api *apiclient.Client, made creat
 	}
 }
 
-// The following types have the fields of API responses that the demo reads. Amounts are strings, because they are
-// money.
+// The following types contain the members of API responses that the demo reads. Amounts are strings, to avoid binary
+// floating point.
 type (
 	created struct {
 		PayrollID string      `json:"payroll_id"`

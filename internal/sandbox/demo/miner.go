@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/sandbox"
 )
 
-// miner pays on a regtest node with coins that it mined itself, so the node needs no wallet.
+// miner pays on a regtest node with coins that it mined itself, so that the node needs no wallet.
 type miner struct {
 	node    *bitcoin.Client
 	wallet  *bitcoin.Signer
@@ -44,7 +44,7 @@ func (m *miner) mine(ctx context.Context, n int) error {
 	return nil
 }
 
-// pay mines coins until it has the amount, waits until they mature, and sends it.
+// pay mines coins until it has the amount, waits until they mature, and sends the amount.
 func (m *miner) pay(ctx context.Context, address string, sats int64) (string, error) {
 	const fee = 2_000 // satoshis per input, 20 times the relay minimum
 	var coins []chain.WalletCoin

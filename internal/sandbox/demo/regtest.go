@@ -15,14 +15,14 @@ import (
 	"github.com/stipend/stipend/internal/chain/bitcoin"
 )
 
-// segwitHeight is the height at which btcd's regtest chain has activated segwit; on Bitcoin Core it is active from
-// the start.
+// segwitHeight is the height at which segwit becomes active on btcd's regtest chain. On Bitcoin Core it is active
+// from the start.
 const segwitHeight = 432
 
 // noSuchMethod is the error code for an unknown method: btcd has no generatetoaddress.
 const noSuchMethod = -32601
 
-// template is a node's proposal for its next block.
+// template is a node's template for its next block.
 type template struct {
 	Version  int32  `json:"version"`
 	Previous string `json:"previousblockhash"`
@@ -35,8 +35,8 @@ type template struct {
 	} `json:"transactions"`
 }
 
-// generate mines one block and returns its hash. It uses the node's method if there is one, and assembles the block
-// otherwise.
+// generate mines a block and returns its hash. It uses the node's method for mining if there is one, and otherwise
+// assembles the block.
 func (m *miner) generate(ctx context.Context) (string, error) {
 	var hashes []string
 	err := m.node.Call(ctx, &hashes, "generatetoaddress", 1, m.address)
@@ -53,7 +53,7 @@ func (m *miner) generate(ctx context.Context) (string, error) {
 	return hashes[0], nil
 }
 
-// assemble mines the block that the node proposes.
+// assemble mines a block from the node's template.
 func (m *miner) assemble(ctx context.Context) (string, error) {
 	var t template
 	ask := map[string]any{"mode": "template", "capabilities": []string{"coinbasevalue"}, "rules": []string{"segwit"}}

@@ -12,8 +12,8 @@ import (
 	"rsc.io/qr"
 )
 
-// Terminal prints the demo's output. In an interactive terminal the last line is a status line that is overwritten.
-// Other outputs, such as a file, get a line only for each change.
+// Terminal prints the demo's output. In an interactive terminal, the last line is a status line that is overwritten.
+// Other outputs, such as files, only get a line for each change.
 type Terminal struct {
 	out   io.Writer
 	live  bool
@@ -83,8 +83,8 @@ func (t *Terminal) clear() {
 	}
 }
 
-// qr prints a QR code, two modules per character. It draws the light modules, since most terminals are dark. In an
-// interactive terminal it also sets the colors, so that phones can scan the code on a light background.
+// qr prints a QR code, with two modules per character. It draws the light modules, because most terminals are dark.
+// In an interactive terminal it also sets the colors, so that phones can scan the code on a light background.
 func (t *Terminal) qr(text string) error {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package evmsim simulates an EVM network in the database, for the sandbox and for tests. Its transactions are real:
-// they have signatures, which it verifies. It supports the calls that the service uses: transfers of the network's own
-// coin and of its tokens, also those that a payer authorized by a signature (EIP-3009). Any other call fails and costs
-// its gas. Blocks have hashes and can be reorganized. [Chain]
-// implements evm.Node, and also simulates payers and miners: it pays from a faucet, mines, replaces and evicts on
-// request. Never use it for real money: the faucet's key is public.
+// they have signatures, which it verifies. It supports the calls that the service uses: transfers of the network's
+// native coin and of its tokens, including token transfers that a payer authorized with a signature (EIP-3009). Any
+// other call fails and costs its gas. Blocks have hashes and can be reorganized. [Chain] implements evm.Node. It also
+// simulates payers and miners: it pays from a faucet, mines, replaces and evicts on request. Never use it for real
+// money, because the faucet's key is public.
 package evmsim
 
 import (
@@ -25,32 +25,32 @@ import (
 )
 
 const (
-	// The constants gasPay, gasTransfer and gasAuthorized are the gas of a payment in native coin, of a token transfer,
-	// and of one that the payer authorized.
+	// The constants gasPay, gasTransfer and gasAuthorized are the gas used by a payment in native coin, by a token
+	// transfer, and by a token transfer that the payer authorized.
 	gasPay        = 21_000
 	gasTransfer   = 52_000
 	gasAuthorized = 80_000
-	// calmFee is the default base fee of a block, in wei per unit of gas; the tip is added to it.
+	// calmFee is the default base fee of a block, in wei per unit of gas. The tip calmTip is added to it.
 	calmFee = 1_000_000_000
 	calmTip = 100_000_000
 	// after is the number of empty blocks that Settle mines after a block with transactions.
 	after = 12
 )
 
-// TestAccount is an account with [TestFunds] units of each token whose transfers can be authorized. Its private key is
-// public: the first one of the development nodes anvil and Hardhat.
+// TestAccount is an account with [TestFunds] units of each token whose transfers can be authorized. Its private key
+// is public: it is the first key of the development nodes Anvil and Hardhat.
 const (
 	TestAccount = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266"
 	TestFunds   = 1_000_000_000_000
 )
 
-// Chain is a simulated network of a database. All values with the same name and database are the same network. It is
-// safe for concurrent use.
+// Chain is a simulated network in a database. All Chains with the same name and database are the same network. Its
+// methods may be called concurrently.
 type Chain struct {
 	store   *simulated.Store
 	network evm.Network
 	faucet  *evm.Signer
-	home    string // the faucet's address
+	home    string // address of the faucet
 }
 
 // New returns a simulated network in a database. The first call of a method creates the network.
@@ -94,7 +94,7 @@ func (c *Chain) hash(tx *db.Tx) string {
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
-// Mine adds n blocks. The first one executes the waiting transactions that can be executed.
+// Mine adds n blocks. The first block executes those transactions in the mempool that can be executed.
 func (c *Chain) Mine(ctx context.Context, n int) error {
 	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for i := range n {
@@ -106,7 +106,7 @@ func (c *Chain) Mine(ctx context.Context, n int) error {
 	})
 }
 
-// Settle mines a block if a transaction waits in the mempool or needs more confirmations.
+// Settle mines a block if a transaction is in the mempool or needs more confirmations.
 func (c *Chain) Settle(ctx context.Context) error {
 	due, err := simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (bool, error) {
 		ids, err := waitingIDs(ctx, tx, c.network.Name)
@@ -151,7 +151,7 @@ func (c *Chain) mine(ctx context.Context, tx *db.Tx, empty bool) error {
 	return nil
 }
 
-// execute includes a transaction in a block, if its nonce is next and it pays enough.
+// execute includes a transaction in a block, if its nonce is the next one and it pays enough.
 func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place, base int64) error {
 	name := c.network.Name
 	nonce, err := nonceOf(ctx, tx, name, t.sender)
@@ -178,16 +178,16 @@ func (c *Chain) execute(ctx context.Context, tx *db.Tx, t stored, b block, place
 	return c.move(ctx, tx, t, e, 1)
 }
 
-// effect is what a call does, if the payer has the money and the call's time has come.
+// effect is the effect of a call, provided that the payer has the money and the call is valid at that time.
 type effect struct {
-	can        bool // false if the call fails whenever it is executed
+	can        bool // false if the call always fails
 	gas        uint64
 	from, to   string
 	moved      money.Amount
-	authorized evm.Authorization // with an amount if the payer authorized the transfer
+	authorized evm.Authorization // has an amount if the payer authorized the transfer
 }
 
-// effect returns what a call of a sender does.
+// effect returns the effect of a sender's call.
 func (c *Chain) effect(sender string, call evm.Call) effect {
 	if a, ok := c.network.ParseAuthorized(call); ok {
 		return effect{c.network.Verify(a) == nil, gasAuthorized, a.From.String(), a.To.String(), a.Amount, a}
@@ -205,7 +205,7 @@ func (c *Chain) effect(sender string, call evm.Call) effect {
 	return e
 }
 
-// key identifies the authorization, which a token executes once. It is "" for any other call.
+// key identifies the authorization, which a token executes only once. It is "" for a call without an authorization.
 func (e effect) key() string {
 	if e.authorized.Amount.IsZero() {
 		return ""
@@ -213,8 +213,8 @@ func (e effect) key() string {
 	return e.from + "/" + hex.EncodeToString(e.authorized.Nonce[:])
 }
 
-// refusal returns why a call fails at a time, as the text of a node's error, or "" if it succeeds. fee is what the
-// sender pays for its gas.
+// refusal returns the reason why a call fails at a given time, with the text of a node's error, or "" if the call
+// succeeds. fee is the amount that the sender pays for gas.
 func (c *Chain) refusal(ctx context.Context, tx *db.Tx, e effect, fee int64, now time.Time) (text string, err error) {
 	if key := e.key(); key != "" {
 		used, err := executed(ctx, tx, c.network.Name, key)
@@ -240,7 +240,7 @@ func (c *Chain) refusal(ctx context.Context, tx *db.Tx, e effect, fee int64, now
 	return text, err
 }
 
-// move applies the transfer and the fee of an executed transaction; sign -1 reverts them.
+// move books the transfer and the fee of an executed transaction. With a sign of -1, it reverts them.
 func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, e effect, sign int64) error {
 	name := c.network.Name
 	if t.sender != c.home {
@@ -259,8 +259,8 @@ func (c *Chain) move(ctx context.Context, tx *db.Tx, t stored, e effect, sign in
 	return add(ctx, tx, name, e.to, e.moved.Asset(), sign*e.moved.Units())
 }
 
-// Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the old blocks wait in the mempool
-// until the next Mine. The genesis block cannot be replaced.
+// Reorg replaces the last depth blocks by depth+1 empty blocks. The transactions of the replaced blocks return to the
+// mempool until the next Mine. The genesis block cannot be replaced.
 func (c *Chain) Reorg(ctx context.Context, depth int) error {
 	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		for range depth {
@@ -307,7 +307,7 @@ func (c *Chain) Fund(ctx context.Context, account string, amount money.Amount) e
 	})
 }
 
-// Pay sends an amount from the faucet to an address. The transaction waits for a block.
+// Pay sends an amount from the faucet to an address. The transaction waits in the mempool for a block.
 func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (txid string, err error) {
 	to, err := evm.ParseAddress(address)
 	if err != nil {
@@ -322,7 +322,7 @@ func (c *Chain) Pay(ctx context.Context, address string, amount money.Amount) (t
 		if err != nil {
 			return err
 		}
-		for { // skip the nonces that waiting transactions use
+		for { // skips nonces that transactions in the mempool use
 			taken, err := rival(ctx, tx, c.network.Name, c.home, nonce)
 			if err != nil {
 				return err
@@ -347,7 +347,8 @@ func (c *Chain) pay(ctx context.Context, tx *db.Tx, nonce uint64, tip int64, cal
 	return txid, c.accept(ctx, tx, raw)
 }
 
-// Replace replaces a waiting payment of the faucet by a transaction that has the same nonce and transfers nothing.
+// Replace replaces a payment of the faucet in the mempool by a transaction with the same nonce that transfers
+// nothing.
 func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Output) (newTxID string, err error) {
 	to, err := evm.ParseAddress(c.home)
 	if err != nil {
@@ -370,7 +371,7 @@ func (c *Chain) Replace(ctx context.Context, txid string, outputs ...chain.Outpu
 		if old.state != "mempool" || old.sender != c.home {
 			return fmt.Errorf("evmsim: %s is no payment of the faucet that waits", txid)
 		}
-		// A replacement must raise the tip and the maximum fee by a tenth.
+		// A replacement must raise the tip and the maximum fee by at least a tenth.
 		if err := c.drop(ctx, tx, old); err != nil {
 			return err
 		}
@@ -385,7 +386,7 @@ func (c *Chain) drop(ctx context.Context, tx *db.Tx, t stored) error {
 	return put(ctx, tx, c.network.Name, t, 0)
 }
 
-// Evict drops a waiting transaction from the network.
+// Evict drops a transaction from the mempool.
 func (c *Chain) Evict(ctx context.Context, txid string) error {
 	return c.store.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		t, err := loadTx(ctx, tx, c.network.Name, txid)
@@ -399,10 +400,12 @@ func (c *Chain) Evict(ctx context.Context, txid string) error {
 	})
 }
 
-// errNonce is not a rejection: the transaction may have been mined long ago.
+// errNonce means that the nonce is taken. It is not a rejection, because the transaction may have been mined long
+// ago.
 var errNonce = errors.New("evmsim: the nonce is taken")
 
-// accept accepts a transaction as a node does. It returns chain.ErrRejected if a rule forbids it.
+// accept adds a transaction to the mempool as a node does. It returns chain.ErrRejected if a rule forbids the
+// transaction.
 func (c *Chain) accept(ctx context.Context, tx *db.Tx, raw []byte) error {
 	name := c.network.Name
 	t, from, err := evm.DecodeTx(raw)
@@ -522,14 +525,14 @@ func (c *Chain) Mempool(ctx context.Context) ([]string, error) {
 	})
 }
 
-// Raw returns a transaction's bytes, in any state.
+// Raw returns the bytes of a transaction in any state.
 func (c *Chain) Raw(ctx context.Context, txid string) ([]byte, error) {
 	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) ([]byte, error) {
 		return rawOf(ctx, tx, c.network.Name, txid)
 	})
 }
 
-// Tx implements chain.Source; it knows mined transactions too.
+// Tx implements chain.Source. It also knows mined transactions.
 func (c *Chain) Tx(ctx context.Context, txid string) (chain.Tx, error) {
 	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (chain.Tx, error) {
 		t, err := loadTx(ctx, tx, c.network.Name, txid)
@@ -571,8 +574,8 @@ func (c *Chain) FeeRate(ctx context.Context) (rate int64, err error) {
 	return rate + calmTip, err
 }
 
-// SetFeeRate sets the fee rate that the following blocks require, in wei per unit of gas, and returns the previous
-// one. Blocks include no transaction that pays less.
+// SetFeeRate sets the fee rate that later blocks require, in wei per unit of gas, and returns the previous rate.
+// Blocks include no transaction that pays less.
 func (c *Chain) SetFeeRate(ctx context.Context, wei int64) (before int64, err error) {
 	return c.store.SetFee(ctx, wei)
 }
@@ -596,7 +599,7 @@ func (c *Chain) State(ctx context.Context, account string) (evm.State, error) {
 	})
 }
 
-// Balances implements evm.Node. It knows only the balances at the newest block.
+// Balances implements evm.Node. It only knows the balances at the newest block.
 func (c *Chain) Balances(ctx context.Context, accounts []string, height int64) (map[money.Asset]int64, error) {
 	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) (map[money.Asset]int64, error) {
 		if b, err := tip(ctx, tx, c.network.Name); err != nil || b.height != height {
@@ -630,7 +633,7 @@ func (c *Chain) holds(ctx context.Context, tx *db.Tx, account string) (all map[m
 	return all, nil
 }
 
-// Estimate implements evm.Node. Its errors have the texts of geth.
+// Estimate implements evm.Node. Its errors have the same texts as those of geth.
 func (c *Chain) Estimate(ctx context.Context, from string, calls []evm.Call) ([]evm.Estimate, error) {
 	return simulated.Read(ctx, c.store, func(ctx context.Context, tx *db.Tx) ([]evm.Estimate, error) {
 		all := make([]evm.Estimate, len(calls))

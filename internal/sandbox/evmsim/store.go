@@ -64,7 +64,7 @@ type stored struct {
 	block        string
 	failed       bool
 	fee          int64
-	authorized   string // key of the authorization that the transaction submits; "" for none
+	authorized   string // key of the authorization that the transaction executes, or ""
 }
 
 const txColumns = "txid, sender, raw, state, block, failed, fee, authorized"
@@ -120,20 +120,21 @@ func rawOf(ctx context.Context, tx *db.Tx, network, txid string) ([]byte, error)
 	return some[0].raw, nil
 }
 
-// rival returns the other transactions that have the given sender and nonce, without dropped ones.
+// rival returns other transactions with the same sender and nonce, except dropped ones.
 func rival(ctx context.Context, tx *db.Tx, network, sender string, nonce uint64) ([]stored, error) {
 	return selectTxs(ctx, tx, "network = $1 AND sender = $2 AND nonce = $3 AND state <> 'dropped'", network, sender,
 		int64(nonce))
 }
 
-// executed reports whether the active chain has executed an authorization.
+// executed reports whether a block of the active chain has executed an authorization.
 func executed(ctx context.Context, tx *db.Tx, network, key string) (used bool, err error) {
 	err = tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM sim_evm_txs WHERE network = $1 AND authorized = $2
 		AND state = 'mined' AND NOT failed)`, network, key).Scan(&used)
 	return used, err
 }
 
-// put stores a transaction with its place: the height of its block, or a negative number while it is in the mempool.
+// put stores a transaction with its place, which is the height of its block, or a negative number while it is in the
+// mempool.
 func put(ctx context.Context, tx *db.Tx, network string, t stored, place int64) error {
 	return tx.Queue(ctx, `INSERT INTO sim_evm_txs (network, txid, sender, nonce, raw, state, block, place, failed, fee,
 		authorized)

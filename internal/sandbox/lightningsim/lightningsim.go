@@ -1,6 +1,7 @@
-// Package lightningsim simulates a Lightning node in the database of a sandbox, and the wallets of payees. All Nodes on
-// one database are the same node. There is no network: [Node.Settle] is the payer of the node's invoices, and payments
-// always arrive. The node pays its own invoices and those of wallets: every Lightning address has one (payer.go).
+// Package lightningsim simulates, in the database of a sandbox, a Lightning node and the wallets of payees. All Nodes
+// of a database are the same node. There is no network: [Node.Settle] acts as the payer of the node's invoices, and
+// payments always arrive. The node can pay its own invoices and invoices of payees' wallets; every Lightning address
+// has a wallet (payer.go).
 package lightningsim
 
 import (
@@ -21,7 +22,7 @@ const (
 	keySetting = "simulated_lightning_key"
 	// pollEvery is the time between two checks for settled invoices.
 	pollEvery = 250 * time.Millisecond
-	// maxSettled is the largest number of settled invoices read at a time.
+	// maxSettled is the maximum number of settled invoices that are read at once.
 	maxSettled = 100
 )
 
@@ -42,10 +43,10 @@ type Node struct {
 
 var _ lightning.Node = (*Node)(nil)
 
-// New returns the node of a sandbox. network is that of its invoices, such as regtest.
+// New returns the node of a sandbox. network is the network of its invoices, such as regtest.
 func New(d *db.DB, network string) *Node { return &Node{db: d, network: network} }
 
-// signer returns the node's key. It creates it at the first call.
+// signer returns the node's key, which the first call creates.
 func (n *Node) signer(ctx context.Context) (*btcec.PrivateKey, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -119,7 +120,7 @@ func (n *Node) invoice(ctx context.Context, wallet string, in lightning.NewInvoi
 		}
 	}
 	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // never fails: the runtime aborts the program instead
+	_, _ = rand.Read(secret[:]) // never returns an error
 	err = n.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		made, err := find(ctx, tx, in.Hash())
 		if err == nil {
@@ -163,8 +164,8 @@ func (n *Node) CancelInvoice(ctx context.Context, h lightning.Hash) error {
 	})
 }
 
-// Settle pays an invoice of the node with an amount in millisatoshis, 0 for the amount of the invoice. Like LND, the
-// node accepts more than that, and never less.
+// Settle pays an invoice of the node with an amount in millisatoshis; 0 means the amount of the invoice. Like LND,
+// the node accepts a larger amount than the invoice's, but not a smaller one.
 func (n *Node) Settle(ctx context.Context, request string, msat int64) error {
 	r, err := lightning.Decode(request)
 	if err != nil {
@@ -176,7 +177,7 @@ func (n *Node) Settle(ctx context.Context, request string, msat int64) error {
 	if msat < r.Msat {
 		return ErrAmount
 	}
-	n.mu.Lock() // settles invoices of this process one after the other
+	n.mu.Lock() // settles this process's invoices one after the other
 	defer n.mu.Unlock()
 	return n.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		settled, err := settle(ctx, tx, r.Hash, msat)

@@ -13,15 +13,15 @@ import (
 	rail "github.com/stipend/stipend/internal/payout/lightning"
 )
 
-// Funds is what the node has in its channels at first, in satoshis.
+// Funds is the initial balance of the node's channels, in satoshis.
 const Funds = 1_000_000_000
 
-// Lightning addresses that do not just receive payments, by their part before the @.
+// Parts before the @ of Lightning addresses that behave in a special way.
 const (
-	UserNoRoute = "no-route" // no route leads to the wallet
-	UserOffline = "offline"  // the server does not answer
-	UserRefuses = "refuses"  // the server refuses the payment
-	UserLost    = "lost"     // the payment is made, but the answer of the node is lost
+	UserNoRoute = "no-route" // there is no route to the wallet
+	UserOffline = "offline"  // the server does not respond
+	UserRefuses = "refuses"  // the server rejects the payment
+	UserLost    = "lost"     // the payment is made, but the node's response is lost
 )
 
 const (
@@ -37,7 +37,7 @@ var (
 // Spendable implements [lightning.Payer].
 func (n *Node) Spendable(ctx context.Context) (int64, error) { return n.Balance(ctx) }
 
-// Invoice implements the resolver of Lightning addresses: the wallet of an address creates an invoice.
+// Invoice resolves a Lightning address: the wallet of the address creates an invoice.
 func (n *Node) Invoice(ctx context.Context, address string, sats int64) (string, error) {
 	switch user, _, _ := strings.Cut(address, "@"); user {
 	case UserOffline:
@@ -48,10 +48,11 @@ func (n *Node) Invoice(ctx context.Context, address string, sats int64) (string,
 	return n.WalletInvoice(ctx, address, sats, walletExpiry)
 }
 
-// WalletInvoice creates an invoice of the wallet of a Lightning address, in satoshis, 0 for one without an amount.
+// WalletInvoice creates an invoice of the wallet of a Lightning address. The amount is in satoshis; 0 creates an
+// invoice without an amount.
 func (n *Node) WalletInvoice(ctx context.Context, address string, sats int64, expiry time.Duration) (string, error) {
 	in := lightning.NewInvoice{Amount: sats, Expiry: expiry, Memo: "Payment to " + address}
-	_, _ = rand.Read(in.Preimage[:]) // never fails: the runtime aborts the program instead
+	_, _ = rand.Read(in.Preimage[:]) // never returns an error
 	return n.invoice(ctx, address, in)
 }
 
@@ -66,7 +67,7 @@ func (n *Node) Pay(ctx context.Context, in lightning.PaymentParams) (lightning.P
 		p.Msat = 1000 * in.Amount
 	}
 	wallet := ""
-	n.mu.Lock() // settles invoices of this process one after the other
+	n.mu.Lock() // settles this process's invoices one after the other
 	defer n.mu.Unlock()
 	err = n.db.Write(ctx, func(ctx context.Context, tx *db.Tx) error {
 		switch before, err := payment(ctx, tx, r.Hash); {

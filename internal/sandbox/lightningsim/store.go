@@ -11,7 +11,7 @@ import (
 
 const columns = "hash, request, state, paid, settle_index, settled_at, expires_at"
 
-// scan reads an invoice. The node cancels an open one when it expires.
+// scan reads an invoice. An open invoice that has expired is returned as cancelled.
 func scan(now time.Time, scan func(...any) error) (i lightning.NodeInvoice, err error) {
 	var hash, state string
 	var index, settled, expires int64
@@ -65,7 +65,7 @@ func payment(ctx context.Context, tx *db.Tx, h lightning.Hash) (lightning.Paymen
 	return p, err
 }
 
-// insertPayment stores a payment, in place of one that failed.
+// insertPayment stores a payment. It replaces a failed payment of the same invoice.
 func insertPayment(ctx context.Context, tx *db.Tx, p lightning.Payment) error {
 	return tx.ExecOne(ctx, `INSERT INTO sim_lightning_payments (hash, state, amount, fee, preimage, failure)
 		VALUES ($1, $2, $3, $4, $5, $6)
@@ -80,14 +80,14 @@ func cancel(ctx context.Context, tx *db.Tx, h lightning.Hash) (bool, error) {
 	return n == 1, err
 }
 
-// settle settles an open invoice that has not expired, and reports whether there was one.
+// settle settles an open invoice that has not expired, and reports whether it found one.
 func settle(ctx context.Context, tx *db.Tx, h lightning.Hash, msat int64) (bool, error) {
 	n, err := tx.Exec(ctx, `UPDATE sim_lightning_invoices SET state = $1, paid = $2, settled_at = $3,
 			settle_index = (SELECT MAX(settle_index) + 1 FROM sim_lightning_invoices)
 		WHERE hash = $4 AND state = $5 AND expires_at > $3`,
 		string(lightning.NodeSettled), msat, db.Micros(tx.Now()), h.String(), string(lightning.NodeOpen))
 	if db.IsUnique(err) {
-		err = db.ErrConflict // another process settled one
+		err = db.ErrConflict // another process settled an invoice
 	}
 	return n == 1, err
 }
@@ -104,7 +104,8 @@ func settledAfter(ctx context.Context, tx *db.Tx, after uint64) ([]lightning.Nod
 	return db.Collect(rows, err, func(r *db.Rows) (lightning.NodeInvoice, error) { return scan(tx.Now(), r.Scan) })
 }
 
-// balance returns the node's money in millisatoshis: its first funds, received and made payments.
+// balance returns the node's balance in millisatoshis: its initial funds, plus received payments, minus sent
+// payments.
 func balance(ctx context.Context, tx *db.Tx) (msat int64, err error) {
 	err = tx.QueryRow(ctx, `SELECT CAST(COALESCE((SELECT SUM(paid) FROM sim_lightning_invoices WHERE wallet = ''), 0)
 		- COALESCE((SELECT SUM(amount + fee) FROM sim_lightning_payments WHERE state = 'SUCCEEDED'), 0) AS BIGINT)`).Scan(

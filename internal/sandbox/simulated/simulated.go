@@ -1,5 +1,5 @@
-// Package simulated stores simulated chains in the database. It has the parts that packages bitcoinsim and evmsim
-// share.
+// Package simulated stores simulated chains in the database. It contains the parts that packages bitcoinsim and
+// evmsim share.
 package simulated
 
 import (
@@ -10,12 +10,13 @@ import (
 	"github.com/stipend/stipend/internal/db"
 )
 
-// Store is one simulated chain in a database. All Stores of a chain in one database are the same chain.
+// Store is a simulated chain in a database. All Stores of the same chain in a database are the same chain.
 type Store struct {
 	DB *db.DB
 	// Begin creates the chain unless it exists.
 	Begin func(ctx context.Context, tx *db.Tx) error
-	// FeeSetting is the setting with the fee rate of the chain, and FeeRate the rate until it is set.
+	// FeeSetting is the name of the setting that contains the chain's fee rate. FeeRate is the rate until the setting is
+	// set.
 	FeeSetting string
 	FeeRate    int64
 

@@ -1,4 +1,4 @@
-// Package trigger causes real events in a sandbox, through the public API and with an API key.
+// Package trigger causes real events in a sandbox. It uses the public API with an API key.
 package trigger
 
 import (
@@ -23,19 +23,19 @@ import (
 	"github.com/stipend/stipend/internal/sandbox/apiclient"
 )
 
-// step is a part of a trigger. It calls the API.
+// step is one step of a trigger, which calls the API.
 type step = func(context.Context, *Client) error
 
 // fields are the members of a JSON object.
 type fields = map[string]any
 
-// trigger describes and causes an event.
+// trigger describes an event and how to cause it.
 type trigger struct {
 	how string
 	do  step
 }
 
-// only returns a step that makes an object and ignores its ID.
+// only returns a step that creates an object and ignores the object's ID.
 func only(create func(*Client, context.Context) (string, error)) step {
 	return func(ctx context.Context, c *Client) error {
 		_, err := create(c, ctx)
@@ -125,7 +125,7 @@ var triggers = map[string]trigger{
 	"webhook.test":          {"sends a test event to the company's first endpoint", pingFirst},
 }
 
-// Run causes an event, waits for it and returns it.
+// Run causes an event, waits until it is emitted, and returns it.
 func Run(ctx context.Context, c *apiclient.Client, event string) (json.RawMessage, error) {
 	after, err := c.NewestEvent(ctx)
 	if err != nil {
@@ -152,7 +152,8 @@ func How(event string) string { return triggers[event].how }
 // Client creates the objects of events.
 type Client struct{ *apiclient.Client }
 
-// poll calls ready until it returns true, or fails when ctx ends. The error of ready ends it only with true.
+// poll calls ready until it returns true, and then returns its error. It returns an error when ctx is done. Errors
+// that ready returns together with false are ignored.
 func poll(ctx context.Context, ready func() (bool, error)) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -169,7 +170,7 @@ func poll(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// awaitNext waits for the first event with a name after the event with the ID after.
+// awaitNext waits for the first event with a given name that follows the event with the ID after.
 func (c *Client) awaitNext(ctx context.Context, after, name string) (event json.RawMessage, err error) {
 	err = poll(ctx, func() (bool, error) {
 		page, err := c.EventsAfter(ctx, after, name)
@@ -182,7 +183,7 @@ func (c *Client) awaitNext(ctx context.Context, after, name string) (event json.
 	return event, err
 }
 
-// create makes an object with a POST request and returns the member id of the response.
+// create creates an object with a POST request, and returns the member of the response that id names.
 func (c *Client) create(ctx context.Context, path, id string, body fields) (string, error) {
 	var made map[string]json.RawMessage
 	if err := c.Post(ctx, path, body, &made); err != nil {
@@ -292,7 +293,8 @@ func (c *Client) makePayroll(ctx context.Context, payee string, of fields) (made
 	return made, err
 }
 
-// propose proposes a payroll of one payee and cancels the proposal, because a company has few open ones.
+// propose proposes a payroll with one payee, and cancels the proposal because the number of open proposals is
+// limited.
 func propose(ctx context.Context, c *Client) error {
 	payee, err := c.makePayee(ctx)
 	if err != nil {
@@ -306,7 +308,7 @@ func propose(ctx context.Context, c *Client) error {
 	return c.Post(ctx, "/api/company/proposals/cancel", fields{"proposal_id": id}, nil)
 }
 
-// createCompany creates a company of the platform and changes the platform's fee on its payrolls.
+// createCompany creates a company through a platform and changes the platform's fee on the company's payrolls.
 func createCompany(ctx context.Context, c *Client) error {
 	id, err := c.create(ctx, "/api/platform/companies", "company_id", fields{"name": "Books Ltd", "country": "DE",
 		"owner_email": "owner-" + uuid.NewString() + "@books.example"})
@@ -322,8 +324,8 @@ func rename(ctx context.Context, c *Client, p Made) error {
 	return c.Post(ctx, "/api/company/payroll/update", change, nil)
 }
 
-// runSchedule creates a schedule that begins tomorrow, skips its first run and ends it. It advances the clock by a
-// second, whose response has the time of the sandbox.
+// runSchedule creates a schedule that begins tomorrow, skips its first run and ends the schedule. It advances the
+// clock by a second because the response contains the sandbox's time.
 func runSchedule(ctx context.Context, c *Client) error {
 	payee, err := c.makePayee(ctx)
 	if err != nil {
@@ -358,7 +360,7 @@ func Pay(kind string) func(context.Context, *Client, Made) error {
 }
 
 // revertFunding funds a payroll and, after the service has counted the payment, removes the payment's block from the
-// chain. If the block was removed too early, it repeats this with another payroll.
+// chain. If the block was removed too early, it starts again with another payroll.
 func revertFunding(ctx context.Context, c *Client) error {
 	for {
 		err := payrollThen(Pay("reorged"), func(ctx context.Context, c *Client, p Made) error {
@@ -372,17 +374,17 @@ func revertFunding(ctx context.Context, c *Client) error {
 	}
 }
 
-// restore calls undo, even after a timeout of ctx, and adds its error to err.
+// restore calls undo even if ctx has timed out, and adds its error to err.
 func restore(ctx context.Context, err *error, undo func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	*err = errors.Join(*err, undo(ctx))
 }
 
-// delayedRate is a fee rate above the limit of payouts, in sat/vB.
+// delayedRate is a fee rate above the limit for payouts, in sat/vB.
 const delayedRate = 1_000
 
-// delayPayout raises the chain's fee rate until a payout is delayed, and resets it.
+// delayPayout raises the chain's fee rate until a payout is delayed, and then resets the rate.
 func delayPayout(ctx context.Context, c *Client) (err error) {
 	after, err := c.NewestEvent(ctx)
 	if err != nil {
@@ -406,7 +408,7 @@ func delayPayout(ctx context.Context, c *Client) (err error) {
 	return err
 }
 
-// requestWallet returns a step that requests a wallet in a currency. If the request is rejected it can be repeated.
+// requestWallet returns a step that requests a wallet in a currency. A rejected request can be repeated.
 func requestWallet(currency string) step {
 	return func(ctx context.Context, c *Client) error {
 		return c.Post(ctx, "/api/wallets/request", fields{"currency": currency}, nil)
@@ -439,7 +441,7 @@ func payWallet(ctx context.Context, c *Client) error {
 	})
 }
 
-// withdraw withdraws a small amount to a destination of the company, once the balance is sufficient.
+// withdraw waits until the balance is sufficient, and withdraws a small amount to a destination of the company.
 func withdraw(ctx context.Context, c *Client) error {
 	type destination struct {
 		ID       string `json:"destination_id"`
@@ -471,7 +473,7 @@ func outlive(ctx context.Context, c *Client, p Made) error {
 	return c.awaitEvent(ctx, "payroll.quote_expired", p.PayrollID)
 }
 
-// once calls do until it succeeds, or fails with an error that contains none of the reasons.
+// once calls do until it succeeds. It returns an error of do that contains none of the reasons.
 func once(ctx context.Context, do func() error, reasons ...string) error {
 	return poll(ctx, func() (bool, error) {
 		err := do()
@@ -525,7 +527,7 @@ func outliveInvitation(ctx context.Context, c *Client) error {
 
 var invitationLink = regexp.MustCompile(`/invitation/[A-Za-z0-9_-]+`)
 
-// acceptInvitation opens the link in the mail and submits the form, as the invited person does.
+// acceptInvitation opens the link in the mail and submits the form, as an invited person does.
 func acceptInvitation(ctx context.Context, c *Client) error {
 	email, err := c.Invite(ctx)
 	if err != nil {
@@ -543,7 +545,7 @@ func acceptInvitation(ctx context.Context, c *Client) error {
 				return true, c.fillIn(ctx, link+"/accept", url.Values{
 					"first_name": {"Ada"}, "last_name": {"Example"}, "date_of_birth": {"1990-01-31"}, "country": {"DE"},
 					"street_address": {"Beispielweg 1"}, "city": {"Berlin"}, "zip": {"10115"},
-					"new_password": {link}, // as hard to guess as the link
+					"new_password": {link}, // the link is secret, so it can be the password
 				})
 			}
 		}
@@ -656,7 +658,7 @@ func verifyCompany(ctx context.Context, c *Client) error {
 		return err
 	}
 	documents := []fields{{"doc_type": "certificate_of_incorporation"}, {"doc_type": "shareholder_register"}}
-	if owner != "" { // otherwise the owner was added before
+	if owner != "" { // otherwise the owner was added earlier
 		documents = append(documents, fields{"doc_type": "passport", "category": "front", "ubo_id": owner})
 	}
 	for _, document := range documents {
@@ -668,7 +670,7 @@ func verifyCompany(ctx context.Context, c *Client) error {
 	return c.Post(ctx, at+"/kyb", fields{}, nil)
 }
 
-// withPayer creates a user with a payer and calls do with the IDs of both.
+// withPayer creates a user with a payer, and calls do with the IDs of the user and the payer.
 func withPayer(ctx context.Context, c *Client, do func(user, payer string) error) error {
 	user, err := c.makeUser(ctx)
 	if err != nil {
@@ -693,7 +695,8 @@ func deletePayer(ctx context.Context, c *Client) error {
 	})
 }
 
-// writeInvoice returns a step that creates an invoice of a user, either sent at once or first as a draft.
+// writeInvoice returns a step that creates an invoice of a user. The invoice is sent at once, or first stored as a
+// draft.
 func writeInvoice(draft bool) step {
 	return func(ctx context.Context, c *Client) error {
 		return withPayer(ctx, c, func(user, payer string) error {

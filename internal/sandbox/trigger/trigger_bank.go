@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// returnPayout pays a payee by bank and makes the bank return the payment.
+// returnPayout pays a payee by bank, and makes the bank return the payment.
 func returnPayout(ctx context.Context, c *Client) error {
 	payee, err := c.makeBankPayee(ctx, "GB", "GBP", fields{"sort_code": "200000", "account_number": "55779911"})
 	if err != nil {
@@ -32,20 +32,20 @@ func returnPayout(ctx context.Context, c *Client) error {
 	})(ctx, c)
 }
 
-// checkAccount creates a recipient whose bank account belongs to someone with a similar name.
+// checkAccount creates a recipient whose bank account belongs to a person with a similar name.
 func checkAccount(ctx context.Context, c *Client) error {
 	_, err := c.makeBankPayee(ctx, "DE", "EUR", fields{"iban": "DE35370400440000993001"})
 	return err
 }
 
-// askCorrection pays to an account number for which the simulated bank asks for a correction.
+// askCorrection makes a payment to an account number for which the simulated bank requests a correction.
 func askCorrection(ctx context.Context, c *Client) error {
 	_, err := c.askCorrection(ctx)
 	return err
 }
 
-// askCorrection pays a payroll to a new recipient's account whose number the bank asks to correct, and returns the
-// recipient's ID.
+// askCorrection pays a new recipient at an account whose number the bank asks to correct, and returns the recipient's
+// ID.
 func (c *Client) askCorrection(ctx context.Context) (string, error) {
 	payee, err := c.makeBankPayee(ctx, "US", "USD", fields{
 		"routing_number": "091000019", "account_number": "12991001", "account_type": "checking",
@@ -58,7 +58,7 @@ func (c *Client) askCorrection(ctx context.Context) (string, error) {
 	return payee, PayTo(payee, Pay("exact"))(ctx, c)
 }
 
-// disputeCorrection waits for the correction that the bank asks for, and disputes it.
+// disputeCorrection waits for the correction that the bank requests, and disputes it.
 func disputeCorrection(ctx context.Context, c *Client) error {
 	payee, err := c.askCorrection(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func disputeCorrection(ctx context.Context, c *Client) error {
 	})
 }
 
-// makeBankPayee creates a recipient in a country with a bank account and returns the ID.
+// makeBankPayee creates a recipient in a country with a bank account, and returns the recipient's ID.
 func (c *Client) makeBankPayee(ctx context.Context, country, symbol string, account fields) (string, error) {
 	path, err := c.makeRecipientIn(ctx, country)
 	if err != nil {

@@ -42,7 +42,7 @@ func offerRefund(ctx context.Context, c *Client, made madeClaim) error {
 	}, "invalid_state")
 }
 
-// settingsOfClaims has the merchant settings that triggers change and restore.
+// settingsOfClaims contains the merchant settings that triggers change and restore.
 type settingsOfClaims struct {
 	Currency string `json:"settlement_currency"`
 	To       string `json:"settlement_destination_id"`
@@ -66,7 +66,7 @@ func saveBranding(ctx context.Context, c *Client) error {
 	return c.Post(ctx, "/api/merchant/branding", now, nil)
 }
 
-// makePaymentLink creates a payment link that takes no payments any more.
+// makePaymentLink creates a payment link and deactivates it.
 func makePaymentLink(ctx context.Context, c *Client) error {
 	var made struct {
 		ID string `json:"payment_link_id"`

@@ -1,4 +1,4 @@
-// Package allow has guards that let everything pass, for tests and benchmarks whose subject is something else.
+// Package allow contains guards that permit everything, for tests and benchmarks that are not about guards.
 package allow
 
 import (
@@ -9,27 +9,27 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Subjects screens subjects of a company and blocks none of them.
+// Subjects is a sanctions screening that blocks none of a company's subjects.
 func Subjects[T any](context.Context, *db.Tx, string, []T) (map[string]bool, error) {
 	return map[string]bool{}, nil
 }
 
-// Address screens an address and does not block it.
+// Address is a sanctions screening that does not block the address.
 func Address(context.Context, *db.Tx, string, string, string) (bool, error) { return false, nil }
 
-// Release approves the release of every amount.
+// Release approves the release of any amount.
 func Release(context.Context, *db.Tx, string, string, money.Amount) (bool, error) { return true, nil }
 
-// Payees approves every payment to every payee.
+// Payees approves any payment to any payee.
 func Payees(context.Context, *db.Tx, string, string, map[string]money.Amount) (bool, error) {
 	return true, nil
 }
 
-// Renewal allows a new price for every claim.
+// Renewal permits a new price for any claim.
 func Renewal(context.Context, *db.Tx, string, string, money.Amount) error { return nil }
 
-// Network reports that payments on a network are noticed in time.
+// Network reports that payments on any network are noticed in time.
 func Network(context.Context, *db.Tx, string, time.Time) error { return nil }
 
-// Records stores no records, and lets every payout pass.
+// Records stores no travel rule records, and permits every payout.
 func Records[T any](context.Context, *db.Tx, []T) (map[string]string, error) { return nil, nil }

@@ -64,29 +64,32 @@ import (
 	"time"
 )
 
-// patience bounds how long a repeated request may take to get the expected response.
+// patience is the maximum time for which a request is repeated until it gets the expected response.
 const patience = 90 * time.Second
 
-// advanceEvery is the interval of "clock every". Each time, the service does what has become due.
+// advanceEvery is the interval of the step "clock every". At each interval, the service does the work that has become
+// due.
 const advanceEvery = 250 * time.Millisecond
 
-// Service is a running service and what scripts know about it.
+// Service describes a running service for scripts.
 type Service struct {
 	BaseURL   string
 	Variables map[string]string
-	// Authorization returns the header of a caller that a step "as" names. "" is the caller of the first step.
+	// Authorization returns the Authorization header of the caller that a step "as" names. The name is "" before the
+	// first such step.
 	Authorization func(t *testing.T, name string) string
-	// Stored returns what the service has stored, for the step "unchanged".
+	// Stored returns the data that the service has stored, for the step "unchanged".
 	Stored func() any
-	// Set does what a step "set" names, and sets its variable and those whose names begin with that name.
+	// Set executes a step "set". It calls set for the step's variable, and for further variables whose names begin with
+	// that name.
 	Set func(t *testing.T, name, what string, set func(name, value string))
-	// Rows counts the rows of a table, for the step "rows".
+	// Rows returns the number of rows of a table, for the step "rows".
 	Rows func(tableAndCondition string) int64
-	// Responded gets the body of each response.
+	// Responded is called with the body of each response.
 	Responded func(body []byte)
 }
 
-// Run runs each script of the files that match pattern as a subtest.
+// Run runs each script in the files that match pattern as a subtest.
 func Run(t *testing.T, s Service, pattern string) {
 	t.Helper()
 	for _, name := range files(t, pattern) {
@@ -100,14 +103,14 @@ func Run(t *testing.T, s Service, pattern string) {
 	}
 }
 
-// Responses calls f with each request of the files that match pattern and the response that it must get. code
-// is the error code of the response, "" if the script does not name it.
+// Responses calls f for each request in the files that match pattern, with the expected response. code is the error
+// code of the response, or "" if the script does not name one.
 func Responses(t *testing.T, pattern string, f func(method, path string, status int, code string)) {
 	t.Helper()
 	for _, name := range files(t, pattern) {
 		r := runner{T: t, file: filepath.Base(name), variables: map[string]string{}, record: func(st step) {
 			var body struct{ Code string }
-			_ = json.Unmarshal([]byte(st.expected), &body) // other bodies have no code
+			_ = json.Unmarshal([]byte(st.expected), &body) // other bodies contain no code
 			f(st.method, st.path, st.status, body.Code)
 		}}
 		for _, script := range scripts(t, name) {
@@ -125,7 +128,7 @@ func files(t *testing.T, pattern string) []string {
 	return names
 }
 
-// scripts reads a file.
+// scripts returns the scripts in a file.
 func scripts(t *testing.T, name string) []script {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -137,13 +140,13 @@ func scripts(t *testing.T, name string) []script {
 
 type script struct {
 	name  string
-	first int // line of the file
+	first int // number of the script's first line in the file
 	lines []string
 }
 
 var heading = regexp.MustCompile(`^-- (.+) --$`)
 
-// split returns the scripts of a file.
+// split returns the scripts in the text of a file.
 func split(text string) (all []script) {
 	for i, line := range strings.Split(text, "\n") {
 		if m := heading.FindStringSubmatch(line); m != nil {
@@ -164,11 +167,11 @@ type runner struct {
 	variables     map[string]string
 	authorization string
 	stored        any
-	every         string     // duration by which the clock advances every advanceEvery while a request waits, or ""
-	record        func(step) // if set, called with each request instead of sending it
+	every         string     // interval of "clock every", or ""
+	record        func(step) // if not nil, called with each request instead of sending it
 }
 
-// step is a request with its expected response.
+// step is a request and its expected response.
 type step struct {
 	line           int
 	method, path   string
@@ -241,7 +244,8 @@ func (r *runner) run(s script) {
 	}
 }
 
-// each does the steps after the table at a line once for each row, and returns the index of the line after them.
+// each executes the steps that follow the table at line i once for each row. It returns the index of the line after
+// these steps.
 func (r *runner) each(s script, i int) (next int) {
 	names, table := strings.Split(strings.TrimPrefix(s.lines[i], "for "), "|"), i
 	for i++; i < len(s.lines) && strings.HasPrefix(s.lines[i], " "); i++ {
@@ -275,7 +279,7 @@ func (r *runner) each(s script, i int) (next int) {
 	return i
 }
 
-// parse returns the request at a line with its response, and the index of the line after them.
+// parse parses the request at line i and its expected response. It returns the index of the line after them.
 func (r *runner) parse(s script, i int) (st step, next int) {
 	m := requestLine.FindStringSubmatch(s.lines[i])
 	if m == nil {
@@ -310,7 +314,7 @@ func (r *runner) parse(s script, i int) (st step, next int) {
 	return st, i
 }
 
-// do sends a request and compares its response.
+// do sends a request and compares the response with the expected one.
 func (r *runner) do(st step) {
 	end := time.NewTimer(patience)
 	defer end.Stop()
@@ -342,7 +346,7 @@ func (r *runner) do(st step) {
 	}
 }
 
-// join returns one object with the members of the objects in a body. A later object replaces members of earlier ones.
+// join merges the objects in a body into one. Members of later objects replace members of earlier ones.
 func (r *runner) join(body string) string {
 	parts := strings.Split(body, "} + {")
 	if len(parts) == 1 {
@@ -402,7 +406,7 @@ func (r *runner) send(st step, body string) (got, problem string) {
 	return string(text), r.compare(st, res, text)
 }
 
-// compare returns how a response differs from the expected one, "" if it does not.
+// compare describes how a response differs from the expected one. It returns "" if it does not differ.
 func (r *runner) compare(st step, res *http.Response, text []byte) string {
 	if res.StatusCode != st.status {
 		return fmt.Sprintf("status %d, want %d", res.StatusCode, st.status)
@@ -446,7 +450,7 @@ func decode(text []byte) (v any, err error) {
 	return v, d.Decode(&v)
 }
 
-// differ returns the first difference of a value from the expected one.
+// differ describes the first difference between a value and the expected value, or returns "".
 func (r *runner) differ(at string, want, got any) string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -487,7 +491,7 @@ func (r *runner) differ(at string, want, got any) string {
 	return ""
 }
 
-// differSome returns the first expected element that no element of the list equals.
+// differSome describes the first expected element that is not in the list, or returns "".
 func (r *runner) differSome(at string, want, list []any) string {
 	for i, w := range want {
 		if !slices.ContainsFunc(list, func(got any) bool {
@@ -510,7 +514,7 @@ func (r *runner) differString(at, want string, got any) string {
 	}
 	text, isText := got.(string)
 	if number, ok := got.(json.Number); ok {
-		text = number.String() // a variable may be a number
+		text = number.String() // a variable may contain a number
 	}
 	if variable.FindString(want) == want && want != "" {
 		name := want[1:]
@@ -541,7 +545,7 @@ func (r *runner) differString(at, want string, got any) string {
 
 var unique atomic.Int64
 
-// replace replaces the variables and repeated texts in a text.
+// replace replaces the variables and the repeated texts (${"x"*300}) in a text.
 func (r *runner) replace(text string) string {
 	text = repeated.ReplaceAllStringFunc(text, func(all string) string {
 		m := repeated.FindStringSubmatch(all)
@@ -573,7 +577,7 @@ func (r *runner) advance(text string) {
 	if err != nil {
 		r.Fatalf("%s:%d: clock: %v", r.file, r.line, err)
 	}
-	for year := 365 * 24 * time.Hour; by > 0; by -= year { // the most at a time
+	for year := 365 * 24 * time.Hour; by > 0; by -= year { // the maximum of one request
 		body := fmt.Sprintf(`{"advance_seconds":%d}`, int64(min(by, year).Seconds()))
 		delete(r.variables, "now")
 		r.do(step{line: r.line, method: "POST", path: "/api/sandbox/clock", body: body, status: http.StatusOK,

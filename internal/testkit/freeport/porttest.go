@@ -1,6 +1,5 @@
-// Package freeport finds ports on loopback for the servers of tests whose port must be known before they start, or be
-// the same
-// after a restart. Who can listen on port 0 and ask which one it became needs nothing of this.
+// Package freeport finds free ports on loopback, for servers of tests whose port must be known before they start or
+// must stay the same after a restart. Other servers can simply listen on port 0.
 package freeport
 
 import (
@@ -9,12 +8,11 @@ import (
 	"net"
 )
 
-// Systems give outgoing connections ports from 32768 up (Linux) or from 49152 up (the others). One from there that is
-// free now may be some
-// connection's end a moment later, and its server cannot start.
+// Operating systems give outgoing connections ports from 32768 (Linux) or 49152 (others) upward. A free port in that
+// range could be taken by a connection before the server starts.
 const first, end = 16_384, 32_768
 
-// Free is an address nobody listens on, whose port no outgoing connection is given by chance.
+// Free returns an address that no server listens on, with a port that is not used for outgoing connections.
 func Free() (string, error) {
 	var last error
 	for range 100 {

@@ -25,17 +25,17 @@ type Forger struct {
 	key    *rsa.PrivateKey
 	codes  map[string]url.Values
 
-	// Claims changes the claims of the ID token; nil changes nothing.
+	// Claims changes the claims of the ID token. It may be nil.
 	Claims func(jwt.MapClaims)
-	// Sign signs the ID token; nil signs it by the published key.
+	// Sign signs the ID token. If it is nil, the token is signed with the published key.
 	Sign func(jwt.MapClaims) string
-	// UserInfo is the answer of the UserInfo endpoint.
+	// UserInfo is the response of the UserInfo endpoint.
 	UserInfo map[string]any
-	// Metadata changes the metadata; nil changes nothing.
+	// Metadata changes the metadata. It may be nil.
 	Metadata func(map[string]any)
 }
 
-// Forge starts a Forger, which stops at the end of the test.
+// Forge starts a Forger that stops when the test ends.
 func Forge(t testing.TB) *Forger {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -78,7 +78,7 @@ func (f *Forger) keys(w http.ResponseWriter, _ *http.Request) {
 		"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(f.key.E)).Bytes())}}})
 }
 
-// Authorize returns the answer to an authorization URL.
+// Authorize returns the parameters with which the provider responds to an authorization URL.
 func (f *Forger) Authorize(authURL string) url.Values {
 	f.t.Helper()
 	u, err := url.Parse(authURL)
@@ -94,7 +94,7 @@ func (f *Forger) Authorize(authURL string) url.Values {
 	return url.Values{"code": {"a code"}, "state": {q.Get("state")}}
 }
 
-// token exchanges a code once, for the client with its secret and the right verifier.
+// token exchanges each code once, for the client with its secret and the right PKCE verifier.
 func (f *Forger) token(w http.ResponseWriter, r *http.Request) {
 	asked := f.codes[r.FormValue("code")]
 	delete(f.codes, r.FormValue("code"))
@@ -121,12 +121,12 @@ func (f *Forger) token(w http.ResponseWriter, r *http.Request) {
 	f.write(w, map[string]any{"access_token": "an access token", "token_type": "Bearer", "id_token": sign(claims)})
 }
 
-// SignRS256 signs claims by the published key.
+// SignRS256 signs claims with the published key.
 func (f *Forger) SignRS256(claims jwt.MapClaims) string {
 	return f.sign(jwt.SigningMethodRS256, claims, f.key)
 }
 
-// SignWithOther signs claims by a key that is not published.
+// SignWithOther signs claims with a key that is not published.
 func (f *Forger) SignWithOther(claims jwt.MapClaims) string {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -135,12 +135,12 @@ func (f *Forger) SignWithOther(claims jwt.MapClaims) string {
 	return f.sign(jwt.SigningMethodRS256, claims, key)
 }
 
-// SignNone does not sign claims.
+// SignNone returns a token with claims but without a signature.
 func (f *Forger) SignNone(claims jwt.MapClaims) string {
 	return f.sign(jwt.SigningMethodNone, claims, jwt.UnsafeAllowNoneSignatureType)
 }
 
-// SignHS256 signs claims by the client secret.
+// SignHS256 signs claims with the client secret.
 func (f *Forger) SignHS256(claims jwt.MapClaims) string {
 	return f.sign(jwt.SigningMethodHS256, claims, []byte(ClientSecret))
 }

@@ -1,5 +1,5 @@
-// Package idp has OpenID providers for tests: an independent implementation, and one that can be made to break the
-// rules.
+// Package idp contains OpenID providers for tests: one that is implemented independently of this project, and one
+// that tests can make break the rules.
 package idp
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/zitadel/oidc/v3/example/server/storage"
 )
 
-// The registration of the client at the providers of this package.
+// Registration of the client at the providers of this package.
 const (
 	ClientID     = "stipend"
 	ClientSecret = "a-client-secret"
@@ -26,13 +26,13 @@ const (
 // User is an account at a provider.
 type User struct {
 	Subject, Email, First, Last string
-	Unverified                  bool // of the email address
+	Unverified                  bool // reports whether the email address is unverified
 }
 
-// Password is that of every account.
+// Password is the password of every account.
 const Password = "verysecure"
 
-// users adapts accounts to the storage of the provider.
+// users adapts accounts to the provider's storage.
 type users map[string]*storage.User
 
 func (u users) GetUserByID(id string) *storage.User { return u[id] }
@@ -48,7 +48,7 @@ func (u users) GetUserByUsername(name string) *storage.User {
 
 func (u users) ExampleClientID() string { return storage.ServiceUserID }
 
-// Provider is a running OpenID provider, with an implementation that is independent of this project.
+// Provider is a running OpenID provider whose implementation is independent of this project.
 type Provider struct {
 	t       testing.TB
 	Issuer  string
@@ -56,7 +56,8 @@ type Provider struct {
 	clients map[string]*storage.Client
 }
 
-// Start starts a provider with accounts, for a client with the given redirect URIs. It stops at the end of the test.
+// Start starts a provider with the given accounts, for a client with the given redirect URIs. It stops when the test
+// ends.
 func Start(t testing.TB, redirectURIs []string, accounts ...User) *Provider {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -76,7 +77,7 @@ func (p *Provider) Register(redirectURIs ...string) {
 	p.clients[ClientID] = storage.WebClient(ClientID, ClientSecret, redirectURIs...)
 }
 
-// Put adds accounts, or replaces those with the same subject. Call it while no request is running.
+// Put adds accounts and replaces accounts with the same subject. Call it while no request is running.
 func (p *Provider) Put(accounts ...User) {
 	for _, a := range accounts {
 		p.users[a.Subject] = &storage.User{ID: a.Subject, Username: a.Subject, Password: Password, FirstName: a.First,
@@ -84,11 +85,11 @@ func (p *Provider) Put(accounts ...User) {
 	}
 }
 
-// authRequest matches the ID of the sign-in in the provider's form.
+// authRequest matches the ID of the sign-in in the provider's HTML form.
 var authRequest = regexp.MustCompile(`name="id" value="([^"]+)"`)
 
-// SignIn signs an account in at the authorization URL, as a person does in a browser, and returns the URL to which the
-// provider sends the person back.
+// SignIn signs in with an account at the authorization URL, as a person does in a browser. It returns the URL to
+// which the provider redirects the person.
 func (p *Provider) SignIn(authURL, subject string) string {
 	p.t.Helper()
 	jar, err := cookiejar.New(nil)
