@@ -25,11 +25,11 @@ type Country struct {
 	Name         string         `json:"name"`  // in English; "" if no page shows the name
 	Union        bool           `json:"union"` // not a country: its bank accounts apply to all countries with SEPA
 	SEPA         bool           `json:"sepa"`  // accounts in the country can receive euro transfers by SEPA
-	IBAN         *Pattern       `json:"iban"`  // format of the country's IBANs; a bank account below can have another one
+	IBAN         *Pattern       `json:"iban"`  // format of the country's IBANs; a bank account can have another
 	PostalCode   *PostalCode    `json:"postal_code"`
 	NoPostalCode bool           `json:"no_postal_code"` // the country has no postal codes
 	Clearing     *Clearing      `json:"clearing"`
-	States       []string       `json:"states"` // each is "CODE Name"; former codes follow the code: "CODE/OLD Name"
+	States       []string       `json:"states"` // "CODE Name"; former codes follow the code: "CODE/OLD Name"
 	Documents    []Document     `json:"documents"`
 	TaxIDs       []TaxID        `json:"tax_ids"`
 	BankAccounts []*BankAccount `json:"bank_accounts"`
