@@ -51,7 +51,7 @@ type Clearing struct {
 	System        string   `json:"system"`
 	Fields        []string `json:"fields"`
 	Prefix        string   `json:"prefix"`
-	AccountDigits int      `json:"account_digits"` // number of leading digits of the account number that belong to the code
+	AccountDigits int      `json:"account_digits"` // leading digits of the account number that belong to the code
 }
 
 // Document is a kind of identity document that a country issues.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// goSDK returns the generated files of the Go SDK.
+// goSDK returns the generated files of the Go SDK by name.
 func goSDK(m *model) (map[string]string, error) {
 	types := map[string]string{}
 	for name, o := range m.objects {
@@ -95,7 +95,7 @@ func goStruct(o *object) string {
 	return b.String()
 }
 
-// goQuery declares the query parameters of an endpoint, with a method that encodes them.
+// goQuery returns the declaration of an endpoint's query parameters, with a method that encodes them.
 func goQuery(e *endpoint) string {
 	var fields, encode strings.Builder
 	for _, f := range e.query {
@@ -148,7 +148,8 @@ func goServices(m *model) string {
 	return b.String()
 }
 
-// goArgs returns the parameters of an endpoint's method, and the expressions of its path, query and body.
+// goArgs returns the parameters of an endpoint's method, and the Go expressions for the request's path, query and
+// body.
 func goArgs(e *endpoint) (args []string, target, query, body string) {
 	args = []string{"ctx context.Context"}
 	target = `"` + e.path + `"`
@@ -188,7 +189,7 @@ func goMethod(e *endpoint) string {
 		fmt.Sprintf("return %srequest{%q, %s, %s, %s, options})\n}\n", run, e.verb, target, query, body)
 }
 
-// goSignature returns the declaration of a method up to its opening brace, on several lines if it is long.
+// goSignature returns the declaration of a method up to its opening brace. It breaks a long declaration into lines.
 func goSignature(service, name string, args []string, result string) string {
 	service, name = goName(service), goName(name)
 	line := fmt.Sprintf("func (s *%sService) %s(%s) %s {", service, name, strings.Join(args, ", "), result)
@@ -198,7 +199,7 @@ func goSignature(service, name string, args []string, result string) string {
 	return line + "\n"
 }
 
-// goIterator returns the method that iterates over all pages of a list.
+// goIterator returns the declaration of a method that iterates over all pages of a list.
 func goIterator(e *endpoint) string {
 	args, _, _, _ := goArgs(e)
 	item, call := goType(e.item, true), "s."+goName(e.name)+"(ctx, "
@@ -218,7 +219,7 @@ func goIterator(e *endpoint) string {
 		"return got.Data, %[4]s, nil\n})\n}\n", cursor, item, call, following)
 }
 
-// goNames declares the error codes, the event names, and the payload type of each event.
+// goNames returns the declarations of the error codes, the event names, and the payload type of each event.
 func goNames(m *model) string {
 	var b, payloads strings.Builder
 	b.WriteString("\n// The error codes of the API.\nconst (\n")
@@ -236,7 +237,7 @@ func goNames(m *model) string {
 	return b.String()
 }
 
-// goImports prepends the imports that code needs.
+// goImports adds the imports that the code needs at its beginning.
 func goImports(code string) string {
 	var needed bytes.Buffer
 	for _, name := range []string{"context", "encoding/json", "iter", "net/url", "strconv", "time"} {
@@ -247,7 +248,7 @@ func goImports(code string) string {
 	return "\nimport (\n" + needed.String() + ")\n" + code
 }
 
-// goComment wraps text into a comment.
+// goComment wraps text as a Go comment.
 func goComment(text string) string {
 	var b strings.Builder
 	for _, line := range wrap(text, 111) {

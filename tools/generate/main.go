@@ -1,5 +1,5 @@
-// Command generate writes the generated files: the contract, its collection for Postman, and the SDKs. `make generate`
-// runs it.
+// Command generate writes the generated files: the contract, the Postman collection of its operations, and the SDKs.
+// `make generate` runs it.
 package main
 
 import (

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// methodsFile is the page of the documentation that lists the methods of the SDKs.
+// methodsFile is the documentation page that lists the methods of the SDKs.
 const methodsFile = "docs/guides/sdk-methods.md"
 
-// methodsPage lists the method of each operation in each language.
+// methodsPage returns that page, with the method of each operation in each language.
 func methodsPage(m *model) string {
 	var b strings.Builder
 	b.WriteString(`# SDK methods

@@ -51,7 +51,8 @@ type (
 	}
 )
 
-// The contract as the SDKs see it. The writers of the languages only name and format it.
+// Model of the contract from which the SDKs are generated. The code for each language only names and formats its
+// parts.
 type (
 	model struct {
 		contract
@@ -59,8 +60,8 @@ type (
 		objects  map[string]*object // by name
 		errors   []named            // error codes
 		events   []event
-		requests map[string]bool // schemas of request bodies
-		updates  map[string]bool // schemas of requests in which an absent field stays unchanged
+		requests map[string]bool // schemas of request bodies, by name
+		updates  map[string]bool // schemas of requests in which an absent field stays unchanged, by name
 	}
 	// service is a group of endpoints. Names of services and endpoints are words with underscores.
 	service struct {
@@ -72,18 +73,18 @@ type (
 
 		params []string // names of path parameters
 		query  []field
-		body   *shape // nil without a body; an object without a name is sent empty
-		result *shape // nil for a file
-		binary bool   // the file need not be text
+		body   *shape // nil if there is no body; an object without a name is sent empty
+		result *shape // nil if the response is a file
+		binary bool   // the file may contain binary data
 
-		deprecated bool   // the description says until when it works, in a paragraph that begins with deprecatedMark
-		paging     string // query parameter that continues a list: page, after, or empty
-		item       *shape // element of a list
+		deprecated bool   // a paragraph of the description, after deprecatedMark, states when the operation ends
+		paging     string // query parameter that selects the next page of a list: page, after, or ""
+		item       *shape // element of the list
 	}
 	object struct {
-		name    string // as a type: PayrollCreated
-		request bool   // declared for requests
-		update  bool   // an absent field stays unchanged
+		name    string // name of the type: PayrollCreated
+		request bool   // reports whether the object is for requests
+		update  bool   // reports whether an absent field stays unchanged
 
 		decimals bool // values contain decimals
 		fields   []field
@@ -92,13 +93,13 @@ type (
 		name, doc string
 		shape     *shape
 		required  bool
-		values    []string // values of an enumeration, without the empty one
+		values    []string // values of an enumeration, except the empty one
 	}
 	// shape is the type of a value.
 	shape struct {
 		kind     kind
-		object   string   // name of an object
-		item     *shape   // of a list, or of the values of a map
+		object   string   // name of an object, if the value is one
+		item     *shape   // element of a list, or value of a map
 		values   []string // values of an enumeration
 		nullable bool
 	}
@@ -122,14 +123,15 @@ const (
 	unknown   kind = ""
 )
 
-// skipped lists the operations that the SDKs omit: the contract itself, and OAuth and x402, for which libraries exist.
+// skipped lists the operations that the SDKs omit: the contract itself, and OAuth and x402, for which other libraries
+// exist.
 var skipped = []string{"get-contract", "exchange-code", "revoke-token", "push-authorization", "authorize-device",
 	"oauth-metadata", "resource-metadata", "mcp-resource-metadata", "pay-by-x402"}
 
-// serviceNames lists the services that are not named like their tag.
+// serviceNames lists the services whose name differs from that of their tag.
 var serviceNames = map[string]string{"Merchant claims": "claims", "Operations": "health", "Company": "companies"}
 
-// methodNames lists the methods that methodName would name unclearly.
+// methodNames lists the methods for which methodName would return an unclear name.
 var methodNames = map[string]string{
 	"create-vendor-payroll":  "create_for_vendors",
 	"quote-vendor-payroll":   "quote_for_vendors",
@@ -139,22 +141,22 @@ var methodNames = map[string]string{
 	"get-readiness":          "ready",
 }
 
-// deprecatedMark begins the paragraph about a deprecated operation, as in doc comments of Go.
+// deprecatedMark begins the paragraph about the end of a deprecated operation, as in Go doc comments.
 const deprecatedMark = "\n\nDeprecated: "
 
-// implied lists the words of operation IDs that method names omit because the service implies them.
+// implied lists the words that method names omit, because the name of the service implies them.
 var implied = map[string][]string{
 	"Destinations": {"user"}, "Invoices": {"user"}, "Payers": {"user"}, "Merchant claims": {"claim"},
 	"Company": {"company"},
 }
 
-// readModel reads the contract, an OpenAPI document.
+// readModel builds the model from the contract, an OpenAPI document.
 func readModel(document []byte) (*model, error) {
 	m := &model{objects: map[string]*object{}, requests: map[string]bool{}, updates: map[string]bool{}}
 	if err := json.Unmarshal(document, &m.contract); err != nil {
 		return nil, err
 	}
-	delete(m.Components.Schemas, "Problem") // the SDKs declare errors themselves
+	delete(m.Components.Schemas, "Problem") // the SDKs declare errors separately
 	delete(m.Components.Schemas, "Wrong")
 	m.markRequests()
 	for _, path := range slices.Sorted(maps.Keys(m.Paths)) {
@@ -181,7 +183,7 @@ func readModel(document []byte) (*model, error) {
 	return m, nil
 }
 
-// markRequests finds the schemas that request bodies contain.
+// markRequests marks the schemas that occur in request bodies.
 func (m *model) markRequests() {
 	var mark func(s *schema, update bool)
 	mark = func(s *schema, update bool) {
@@ -212,7 +214,7 @@ func (m *model) markRequests() {
 	}
 }
 
-// markDecimals finds the objects that contain decimals. The data of an event may.
+// markDecimals marks the objects that contain decimals. The data of an event always counts as such an object.
 func (m *model) markDecimals() {
 	var has func(s *shape) bool
 	has = func(s *shape) bool {
@@ -235,8 +237,8 @@ func jsonBody(op operation) *schema {
 	return op.RequestBody.Content["application/json"].Schema
 }
 
-// nameBodies names the body of each operation after its method, as the parameters of a query are, unless the body is
-// used in another place, too.
+// nameBodies names the body of each operation after the operation's method, as it names query parameters, unless the
+// body also occurs elsewhere.
 func (m *model) nameBodies() {
 	users := map[string]int{}
 	endpoints := func(do func(e *endpoint)) {
@@ -329,7 +331,7 @@ func (m *model) addEndpoint(verb, path string, op operation) error {
 // all returns the name of the method that iterates over all pages of a list.
 func (e *endpoint) all() string { return "all" + strings.TrimPrefix(e.name, "list") }
 
-// paramsName returns the type name of the query parameters.
+// paramsName returns the name of the type of the query parameters.
 func (e *endpoint) paramsName() string {
 	one, ok := strings.CutSuffix(goName(e.service), "ies")
 	if ok {
@@ -338,7 +340,8 @@ func (e *endpoint) paramsName() string {
 	return strings.TrimSuffix(one, "s") + goName(e.name) + "Params"
 }
 
-// shape returns the type of a schema, and declares it if it is an object. parent names an object that has no name.
+// shape returns the type of a schema. If the schema is an object, shape also declares it. parent is used to name an
+// object without a name.
 func (m *model) shape(s *schema, parent string) *shape {
 	if name := refName(s); name != "" {
 		if !m.declare(name, m.Components.Schemas[name], m.requests[name], m.updates[name]) {
@@ -384,7 +387,7 @@ func (m *model) shape(s *schema, parent string) *shape {
 	return sh
 }
 
-// declare adds an object. It reports false for an object without members.
+// declare adds an object. It returns false for an object without members.
 func (m *model) declare(name string, s *schema, request, update bool) bool {
 	if s == nil || len(s.Properties) == 0 {
 		return false
@@ -393,7 +396,7 @@ func (m *model) declare(name string, s *schema, request, update bool) bool {
 	if m.objects[o.name] != nil {
 		return true
 	}
-	m.objects[o.name] = o // first, against recursion
+	m.objects[o.name] = o // added first, because objects can contain themselves
 	for _, member := range slices.Sorted(maps.Keys(s.Properties)) {
 		p := s.Properties[member]
 		o.fields = append(o.fields, field{
@@ -403,7 +406,7 @@ func (m *model) declare(name string, s *schema, request, update bool) bool {
 	return true
 }
 
-// uses adds the names of the objects that values of the shape contain.
+// uses adds the names of the objects that occur in a value of the shape.
 func (m *model) uses(s *shape, names map[string]bool) {
 	switch {
 	case s == nil:
@@ -417,7 +420,7 @@ func (m *model) uses(s *shape, names map[string]bool) {
 	}
 }
 
-// isEvent reports whether the object is an event as lists return it. The SDKs declare its type themselves.
+// isEvent reports whether the object is an event in a list of events. The SDKs declare its type separately.
 func (o *object) isEvent() bool {
 	return slices.ContainsFunc(o.fields, func(f field) bool { return f.name == "data" && f.shape.kind == unknown }) &&
 		slices.ContainsFunc(o.fields, func(f field) bool { return f.name == "event" })
@@ -433,7 +436,7 @@ func values(s *schema) (all []string) {
 	return all
 }
 
-// text returns the description of a field with its values.
+// text returns the description of a field, including its possible values.
 func (f field) text() string {
 	if len(f.values) == 0 {
 		return f.doc
@@ -455,7 +458,7 @@ func serviceName(tag string) string {
 	return strings.ToLower(strings.ReplaceAll(tag, " ", "_"))
 }
 
-// methodName returns the words of the operation's ID without those that its service implies.
+// methodName returns the words of the operation's ID, except those that its service implies.
 func methodName(op operation) string {
 	if name, ok := methodNames[op.OperationID]; ok {
 		return name
@@ -473,7 +476,7 @@ func methodName(op operation) string {
 	return strings.Join(used, "_")
 }
 
-// typeName returns the name of a schema as a type.
+// typeName returns the name of the type for a schema.
 func typeName(schema string) string {
 	for _, suffix := range []string{"InputBody", "Body"} {
 		if short, ok := strings.CutSuffix(schema, suffix); ok {
@@ -513,7 +516,7 @@ func camelName(name string) string {
 	return strings.Join(words, "")
 }
 
-// lowerFirst returns s with a lowercase first letter, or a lowercase initialism if it begins with one.
+// lowerFirst returns s with its first letter, or the initialism at its beginning, in lower case.
 func lowerFirst(s string) string {
 	runes := []rune(s)
 	for i := range runes {
@@ -531,7 +534,7 @@ func lowerFirst(s string) string {
 	return string(runes)
 }
 
-// wrap returns text as lines of at most width columns. Empty lines separate paragraphs.
+// wrap breaks text into lines of at most width columns. Empty lines separate paragraphs.
 func wrap(text string, width int) (lines []string) {
 	for i, paragraph := range strings.Split(text, "\n\n") {
 		if i > 0 {

@@ -13,7 +13,8 @@ import (
 	"github.com/stipend/stipend/internal/httpapi"
 )
 
-// postmanFile is the collection of all operations for Postman and the programs that import its format, version 2.1.
+// postmanFile is the collection of all operations for Postman, in format version 2.1, which other programs can also
+// import.
 const postmanFile = "api/postman.json"
 
 type (
@@ -69,7 +70,7 @@ type (
 	}
 )
 
-// examples has the part of the contract that the model of the SDKs does not need.
+// examples contains the part of the contract that the model of the SDKs does not need.
 type examples struct {
 	Paths map[string]map[string]struct {
 		Parameters []struct {
@@ -84,7 +85,7 @@ type examples struct {
 
 var wholeParameter = regexp.MustCompile(`^\{(\w+)\}$`)
 
-// writePostman writes a folder for each tag of the contract with a request for each of its operations.
+// writePostman writes the collection, with a folder for each tag of the contract and a request for each operation.
 func writePostman() error {
 	var c contract
 	var more examples
@@ -145,7 +146,7 @@ func writePostman() error {
 	return os.WriteFile(filepath.FromSlash(postmanFile), append(text, '\n'), 0o644)
 }
 
-// requestURL returns the URL of an operation. Optional query parameters are disabled.
+// requestURL returns the URL of an operation. Optional query parameters are present but disabled.
 func requestURL(path string, parameters []parameter) postmanURL {
 	u := postmanURL{Host: []string{"{{url}}"}}
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {

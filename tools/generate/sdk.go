@@ -7,8 +7,8 @@ import (
 	"github.com/stipend/stipend/internal/httpapi"
 )
 
-// writeSDKs writes the generated files of all SDKs, whose names end in _gen before the extension, and the page of their
-// methods.
+// writeSDKs writes the generated files of all SDKs, whose names end in _gen before the extension, and the
+// documentation page with their methods.
 func writeSDKs() error {
 	m, err := readModel(httpapi.Document())
 	if err != nil {

@@ -1,11 +1,11 @@
-// Command passwords makes internal/identity/breached.txt.gz of a list of passwords that were found in breaches, a JSON
-// array of texts on its standard input:
+// Command passwords creates internal/identity/breached.txt.gz from a list of passwords that were found in data
+// breaches. It reads the list, a JSON array of strings, from its standard input:
 //
 //	npm pack @zxcvbn-ts/language-common && tar xzf zxcvbn-ts-language-common-*.tgz
 //	go run ./tools/passwords <package/src/passwords.json >internal/identity/breached.txt.gz
 //
-// Passwords are kept in lower case, whole where they are long enough to be chosen here, and else as the word within the
-// digits and signs at their ends.
+// Passwords are stored in lower case. A password that is long enough to be accepted by the service is stored whole;
+// of any other password, only the word between the digits and symbols at its ends is stored.
 package main
 
 import (

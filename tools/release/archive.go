@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// entry is a file of an archive.
+// entry is a file or directory in an archive.
 type entry struct {
 	name string
 	mode fs.FileMode
@@ -30,8 +30,8 @@ func walkFiles(root fs.FS, visit func(name string)) error {
 	})
 }
 
-// archive writes the archive for a platform: .zip for Windows, .tar.gz for the others. Everything is in a directory
-// that is named after the release.
+// archive writes the archive for a platform: a .zip file for Windows, a .tar.gz file for other platforms. All files
+// are in a directory that is named after the release.
 func (r Release) archive(b binary) error {
 	docs, err := r.documents()
 	if err != nil {
@@ -81,7 +81,7 @@ func writeTarGz(w io.Writer, entries []entry, at time.Time) error {
 	return z.Close()
 }
 
-// writeTar writes entries; a name that ends with a slash is a directory.
+// writeTar writes entries as a tar file. An entry whose name ends with a slash is a directory.
 func writeTar(w io.Writer, entries []entry, at time.Time) error {
 	t := tar.NewWriter(w)
 	for _, e := range entries {

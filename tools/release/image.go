@@ -19,11 +19,11 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageUser is the user of the image, who owns its data directory and is not root.
+// imageUser is the user ID of the image. This user is not root and owns the data directory.
 const imageUser = 65532
 
-// image writes an OCI image layout with an image for each binary as one tar file, which `docker load`, `podman load`
-// and `skopeo` read.
+// image writes an OCI image layout, with an image for each binary, as a tar file that `docker load`, `podman load`
+// and `skopeo` can read.
 func (r Release) image(work string, binaries []binary) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, b := range binaries {
@@ -70,7 +70,7 @@ func (r Release) image(work string, binaries []binary) error {
 	return f.Close()
 }
 
-// imageOf returns the image of a binary: the program, the certificates of authorities, and directories for data.
+// imageOf returns the image of a binary, which contains the program, the root certificates, and directories for data.
 func (r Release) imageOf(b binary) (v1.Image, error) {
 	program, err := os.ReadFile(b.path)
 	if err != nil {
@@ -133,13 +133,13 @@ func (r Release) imageOf(b binary) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// authorities returns Mozilla's certificate authorities that are trusted for servers, without those that are trusted
-// for some certificates only.
+// authorities returns the root certificates that Mozilla trusts for servers, except those that it trusts with
+// restrictions.
 func authorities() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
 		if root.Constraint == nil {
-			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // a buffer takes everything
+			_ = pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // writing to a buffer never fails
 		}
 	}
 	return all.Bytes()

@@ -1,9 +1,9 @@
-// Command release builds the files of a release: binaries for each platform in archives, Debian packages, an OCI image,
-// lists of their parts, checksums, and a signature.
+// Command release builds the files of a release: binaries for each platform in archives, Debian packages, an OCI
+// image, lists of components, checksums, and a signature.
 //
-// Everything is built without a C compiler, a daemon or root, and the same commit, version and Go release give the same
-// bytes on every machine. Only the signature needs a secret, which the environment has: STIPEND_RELEASE_KEY is the
-// file or the content of a minisign secret key, and STIPEND_RELEASE_PASSWORD its password, if it has one.
+// It needs no C compiler, daemon or root privileges. The same commit, version and Go release give the same bytes on
+// every machine. Only the signature needs a secret, which the environment contains: STIPEND_RELEASE_KEY is a minisign
+// secret key or the path of its file, and STIPEND_RELEASE_PASSWORD is its password, if it has one.
 package main
 
 import (
@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// export copies the files of a commit to a directory, so that nothing else is in the release.
+// export copies the files of a commit to a directory, so that the release contains nothing else.
 func export(ctx context.Context, source, commit, dir string) error {
 	archive := filepath.Join(dir, ".tar")
 	for _, c := range []*exec.Cmd{
@@ -86,7 +86,7 @@ func export(ctx context.Context, source, commit, dir string) error {
 	return os.Remove(archive)
 }
 
-// describe returns the release of the commit that is checked out.
+// describe returns the release of the checked-out commit.
 func describe(ctx context.Context, source, version string) (Release, error) {
 	git := func(args ...string) (string, error) {
 		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", source}, args...)...).Output()

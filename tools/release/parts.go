@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// listParts writes what a binary contains: every Go module and the Go release, as CycloneDX 1.6. It is read from the
-// binary itself.
+// listParts writes a list of the components of a binary, which are the Go modules and the Go release, in the format
+// CycloneDX 1.6. It reads them from the binary itself.
 func (r Release) listParts(b binary) error {
 	info, err := buildinfo.ReadFile(b.path)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r Release) listParts(b binary) error {
 	bom := cyclonedx.NewBOM()
 	bom.SpecVersion = cyclonedx.SpecVersion1_6
 	bom.JSONSchema = "http://cyclonedx.org/schema/bom-1.6.schema.json"
-	// The same binary has the same number.
+	// The same binary always gets the same serial number.
 	bom.SerialNumber = uuid.NewSHA1(uuid.NameSpaceURL, hash[:]).URN()
 	program := cyclonedx.Component{
 		BOMRef: "stipend", Type: cyclonedx.ComponentTypeApplication, Name: "stipend", Version: r.Version,
@@ -60,7 +60,7 @@ func (r Release) listParts(b binary) error {
 	return f.Close()
 }
 
-// module returns the component of a module as it was linked.
+// module returns the component that describes a linked Go module.
 func module(m *debug.Module) cyclonedx.Component {
 	if m.Replace != nil {
 		m = m.Replace

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Target is a platform that a binary is built for.
+// Target is a platform for which a binary is built.
 type Target struct{ OS, Arch string }
 
 func (t Target) String() string { return t.OS + "_" + t.Arch }
@@ -23,16 +23,16 @@ func (t Target) String() string { return t.OS + "_" + t.Arch }
 // targets are the platforms of a release.
 var targets = []Target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
-// Release describes a release and how it is made.
+// Release describes a release and how it is built.
 type Release struct {
-	Source        string // the directory of the repository
-	Out           string // the directory that receives the files
+	Source        string // directory of the repository
+	Out           string // directory to which the files are written
 	Version       string // v1.2.3
 	Commit        string
-	Time          time.Time // of the commit; every file in the release has it
+	Time          time.Time // time of the commit, which is the time of every file in the release
 	Targets       []Target
-	Key, Password string   // of the signature; without a key there is none
-	Env           []string // of the compiler, in addition to this process's
+	Key, Password string   // for the signature; without a key, the release is not signed
+	Env           []string // additions to the environment of the compiler
 }
 
 var semantic = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
@@ -87,14 +87,14 @@ func (r Release) Make(ctx context.Context) ([]string, error) {
 	return r.files()
 }
 
-// binary is a binary that was built.
+// binary is a built binary.
 type binary struct {
 	Target
 	path string
 }
 
-// build compiles the program. Neither directories nor the state of the repository are recorded in it, only what the
-// release says.
+// build compiles the program. The binary records the data of the release, but not directories or the state of the
+// repository.
 func (r Release) build(ctx context.Context, b binary) error {
 	const symbols = "github.com/stipend/stipend/internal/app."
 	ldflags := fmt.Sprintf("-s -w -buildid= -X %sversion=%s -X %scommit=%s -X %sbuilt=%s", symbols, r.Version, symbols,
@@ -114,7 +114,7 @@ func (r Release) build(ctx context.Context, b binary) error {
 	return nil
 }
 
-// plain returns the version without its v.
+// plain returns the version without the leading v.
 func (r Release) plain() string { return strings.TrimPrefix(r.Version, "v") }
 
 // name returns the path of a file of the release.
@@ -122,7 +122,7 @@ func (r Release) name(rest string) string {
 	return filepath.Join(r.Out, "stipend_"+r.plain()+"_"+rest)
 }
 
-// files returns the names of the files of the release in order.
+// files returns the sorted names of the release's files.
 func (r Release) files() ([]string, error) {
 	entries, err := os.ReadDir(r.Out)
 	if err != nil {
@@ -162,10 +162,11 @@ func (r Release) checksums() error {
 	return os.WriteFile(filepath.Join(r.Out, "SHA256SUMS.minisig"), signature, 0o644)
 }
 
-// document is a file that archives and packages contain beside the binary.
+// document is a file that archives and packages contain in addition to the binary.
 type document struct{ source, name string }
 
-// documents returns the files that every archive contains, by their names in it: texts, and all of deploy.
+// documents returns the files that every archive contains, with their names in it: texts, and the whole directory
+// deploy.
 func (r Release) documents() ([]document, error) {
 	all := []document{{"LICENSE", "LICENSE"}, {"README.md", "README.md"}, {"CHANGELOG.md", "CHANGELOG.md"}}
 	for _, dir := range []string{"docs", "deploy"} {
