@@ -65,8 +65,8 @@ type Rotation struct {
 	Began   time.Time `json:"began"`
 	// Passed is the time at which the last pass ended. It is zero if all columns have been searched since then.
 	Passed time.Time `json:"passed,omitzero"`
-	// Failed is the number of values that no key decrypted in the current pass, and the field after it describes the
-	// first of them. Left is the result of a search of all columns.
+	// Failed is the number of values that no key decrypted in the current pass, and FirstFailed describes the first of
+	// them. Left is the result of a search of all columns.
 	Failed      int64  `json:"failed,omitempty"`
 	FirstFailed string `json:"first_failed,omitempty"`
 	Left        []Left `json:"left,omitempty"`

@@ -198,13 +198,13 @@ func escape(text string) string {
 	return b.String()
 }
 
-// Page returns a page by its name.
+// Page returns the page with a name, and reports whether it exists.
 func (s *Site) Page(name string) (*Page, bool) {
 	p, ok := s.pages[name]
 	return p, ok
 }
 
-// File returns a file for download by its name.
+// File returns the contents of the download with a name, and reports whether it exists.
 func (s *Site) File(name string) (content []byte, ok bool) {
 	content, ok = s.files[name]
 	return content, ok
@@ -264,7 +264,7 @@ func newPage(name, section, source string) (*Page, error) {
 	return p, nil
 }
 
-// Hit is a place that matches a search.
+// Hit is a page, or a part of a page, that matches a search.
 type Hit struct {
 	Page    *Page
 	Heading Heading
@@ -272,7 +272,7 @@ type Hit struct {
 	rank    int
 }
 
-// URL returns the path of the place.
+// URL returns the path of the page, with the fragment of the part.
 func (h Hit) URL() string {
 	if h.Heading.ID == "" {
 		return h.Page.Path()
@@ -283,7 +283,8 @@ func (h Hit) URL() string {
 // most is the maximum number of hits that a search returns.
 const most = 30
 
-// Search returns the places that contain every word of a query, those with a word in their title or heading first.
+// Search returns the parts of pages that contain every word of a query. Parts with a word of the query in their title
+// or heading come first.
 func (s *Site) Search(query string) []Hit {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {

@@ -182,8 +182,8 @@ func (s *server) mountResource(path string, scopes []identity.Scope) {
 	s.mount("GET", resourcePath+path, func(w *responseWriter, _ *http.Request) { send(w, http.StatusOK, resource) })
 }
 
-// provenKey is the name of the parameter that holds the thumbprint of the key of a valid DPoP proof. The server sets
-// it; clients cannot, because OAuth parameters have other names.
+// provenKey is the name of the parameter that holds the thumbprint of the key of a valid DPoP proof. Only the server
+// sets it: a parameter with this name from a client is deleted.
 const provenKey = "proven key"
 
 // serveOAuth decodes the parameters, identifies the client and writes the response of an OAuth endpoint.

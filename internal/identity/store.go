@@ -360,8 +360,9 @@ func selectAPIKey(ctx context.Context, tx *db.Tx, digest string) (Principal, err
 	return found(p, scopes, used), nil
 }
 
-// selectAccessToken returns the principal of an access token. Its scopes are those of the token that the app still
-// has. If the token is for a company, the user must still manage the company, even if the token was not revoked.
+// selectAccessToken returns the principal of an access token. The principal has those of the token's scopes that the
+// app still has. If the token is for a company, the user must still manage the company, even if the token was not
+// revoked.
 func selectAccessToken(ctx context.Context, tx *db.Tx, digest string) (Principal, error) {
 	p := Principal{Kind: KindOAuth}
 	var scopes, allowed string

@@ -139,8 +139,8 @@ func (x *Mailer) unverified(ctx context.Context, tx *db.Tx, id string) (bool, er
 	return !verified, err
 }
 
-// isReplaced reports whether a newer mail makes this mail unnecessary. A mail for an invoice is replaced only by one
-// for the same invoice.
+// isReplaced reports whether a newer mail makes this mail unnecessary. It returns false for a mail about an invoice,
+// because each invoice has its own mail.
 func isReplaced(ctx context.Context, tx *db.Tx, m row) (bool, error) {
 	if m.template == InvoiceSent {
 		return false, nil

@@ -10,21 +10,22 @@
 //	GET /api/company/payrolls/$payroll
 //	~ 200 {"status": "expired"}
 //
-// A request is a method, a path and a JSON body, which may continue on lines that begin with a space or tab. In a body
-// such as $good + {"amount": 0} the members of the later object replace those of the earlier one. Lines after it are
-// headers; an empty value leaves a header out. The line that begins with ">" is the response: its status, and the
-// members that its body must have. "~" instead of ">" repeats the request until the response is as expected. Lines
-// after it are headers whose value must contain the given text.
+// A request is a method, a path and a JSON body, which may continue on lines that begin with a space or tab. A body
+// can be a sum such as $good + {"amount": 0}: members of later objects replace those of earlier ones. The lines after
+// it are headers; an empty value omits a header. The line that begins with ">" is the expected response: its status,
+// and the members that its body must contain. If it begins with "~" instead, the request is repeated until the
+// response is as expected. The lines after it are response headers, whose values must contain the given text.
 //
-// In an expected body an object needs only the members that matter, and null is also a member that is absent. An
-// array needs all its elements or, if one of them is "…", at least the others. "*" is any value, "…text…" any string
-// that contains text, "!text" any other string, and numbers are compared as they are written, since amounts are
-// exact. A body that is not JSON is compared as one string. The first "$name" in an expected body sets a variable,
-// later ones are replaced by its value. $unique is a new value each time, and ${"x"*300} repeats a quoted text. After
-// the response, "has TEXT" and "lacks TEXT" check the body as it was sent.
+// An object in an expected body needs to list only the members to compare. An expected null also matches a missing
+// member. An array must list all elements or, if one of them is "…", only those that must be present. "*" matches any
+// value, "…text…" any string that contains text, and "!text" any string other than text. Numbers are compared as
+// text, because amounts are exact. A body that is not JSON is compared as one string. The first "$name" in an
+// expected body sets a variable; later ones are replaced by the variable's value. $unique is a new value each time,
+// and ${"x"*300} repeats a quoted text. After the response, "has TEXT" and "lacks TEXT" check the body exactly as it
+// was sent.
 //
-// The steps after a table, up to an empty line, are done once for each of its rows, with the row's values. Several
-// tables in a row are combined.
+// The steps after a table, up to an empty line, are executed once for each row of the table, with the row's values.
+// Several consecutive tables are combined.
 //
 //	for $query | $pointer
 //	   page=0      | page
@@ -36,14 +37,14 @@
 //
 //   - "as NAME" sends the following requests as another caller.
 //   - "clock +15m" advances the sandbox's clock and sets $now and $today.
-//   - "clock every 6h" advances it by 6 hours four times a second while a following request waits for its response,
-//     until "clock every 0s".
-//   - "set $name KIND …" does what the API cannot do and sets a variable to its result.
-//   - "rows 2 TABLE WHERE …" counts stored rows.
+//   - "clock every 6h" makes the clock advance by 6 hours four times a second while a later request is repeated until
+//     it gets the expected response. "clock every 0s" ends this.
+//   - "set $name KIND …" does something that the API cannot do, and stores the result in a variable.
+//   - "rows 2 TABLE WHERE …" checks the number of stored rows.
 //   - "snapshot" and "unchanged" check that the requests between them stored nothing.
 //
-// "#" begins a comment line. A file has several scripts, each below a line "-- name --"; they share the service, and
-// nothing else.
+// A line that begins with "#" is a comment. A file contains several scripts, each below a line "-- name --". They share
+// only the service.
 package apiscript
 
 import (
