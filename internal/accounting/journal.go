@@ -20,7 +20,7 @@ import (
 	"github.com/stipend/stipend/internal/payroll"
 )
 
-// Account is an account of a company's journal. Its code and name are those of the company's own chart of accounts.
+// Account is an account of a company's journal, with its code and name in the company's own chart of accounts.
 type Account struct {
 	Key  string // one of the keys below
 	Code string
@@ -228,7 +228,7 @@ func counter(p ledger.Posted) string {
 	return Transfers
 }
 
-// value returns the value of an amount of a posting at the time of the posting. ok is false if no price is known.
+// value returns the value of an amount of a posting at the time of the posting, or false if no price is known.
 func (b *builder) value(ctx context.Context, tx *db.Tx, p ledger.Posted, x money.Amount) (money.Amount, bool, error) {
 	at := p.BookedAt
 	if f, is := b.fixed[p.SourceID]; is && p.SourceType == "payroll" {

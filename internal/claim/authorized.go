@@ -132,7 +132,7 @@ func (s *Service) terms(c *Claim, now time.Time) (all []Term) {
 	return all
 }
 
-// term returns the terms of an offer. ok is false if the offer cannot be paid by an authorization now.
+// term returns the terms of an offer, or false if an authorization cannot pay the offer now.
 func (s *Service) term(o Offer, now time.Time) (Term, bool) {
 	n, ok := s.Accounts.Lookup(o.Network)
 	if !ok {

@@ -41,8 +41,8 @@ var (
 		"This invoice is for another network. Create one in a wallet on the network of this payment.")
 )
 
-// ByLightning returns the refund as it would be paid over Lightning, with its fee. ok is false if it cannot be paid
-// over Lightning.
+// ByLightning returns the refund as it would be paid over Lightning, with its fee, or false if it cannot be paid over
+// Lightning.
 func (s *Service) ByLightning(r Refund) (Refund, bool) {
 	limits := s.LightningRefunds
 	if limits == nil || r.Amount.Asset() != money.BTC {

@@ -207,7 +207,7 @@ type Info struct {
 	Synced  bool   // the node has all blocks of its chain
 }
 
-// networks maps LND's names of the networks to those of Options.
+// networks maps LND's names of networks to the names in Options.
 var networks = map[string]string{"mainnet": "bitcoin", "testnet": "testnet", "testnet4": "testnet", "signet": "signet",
 	"regtest": "regtest"}
 

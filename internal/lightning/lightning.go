@@ -209,7 +209,7 @@ func transition(ctx context.Context, tx *db.Tx, from State, i *Invoice, reason s
 	return nil
 }
 
-// Current returns the open invoice of a quote. ok is false if there is none.
+// Current returns the open invoice of a quote, or false if there is none.
 func Current(all []Invoice, quoteID string) (Invoice, bool) {
 	for _, i := range all {
 		if i.QuoteID == quoteID && i.State == Open {

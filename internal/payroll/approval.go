@@ -40,7 +40,7 @@ func awaiting(ctx context.Context, tx *db.Tx, by identity.Principal, payrollID s
 
 func (p *Payroll) awaitsApproval() bool { return p.State == OnHold && p.HoldReason == ReasonApproval }
 
-// errChanged is returned if the payments differ from the ones that the member saw when approving or confirming.
+// errChanged is returned if the payments have changed since the member saw them.
 var errChanged = apierr.New(apierr.Conflict, "payroll_changed",
 	"A payee, a destination or an amount has changed since this page was loaded. Check the payments again.")
 

@@ -71,8 +71,8 @@ func (s *Service) Cancel(ctx context.Context, tx *db.Tx, by identity.Principal, 
 	return *p, p.advanceEach(ctx, tx, Pending, Cancelled, "")
 }
 
-// freeAll credits the money that a payroll has received to the company's balance, less the operator's gain on the
-// money, and ends the payroll's quote.
+// freeAll credits the money that a payroll has received, minus the operator's gain on it, to the company's balance,
+// and ends the payroll's quote.
 func (s *Service) freeAll(ctx context.Context, tx *db.Tx, f *funding) error {
 	gain, err := s.repriceReceipts(ctx, tx, f)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *Service) withdraw(ctx context.Context, tx *db.Tx, p *Payroll, reason st
 	return p.advanceEach(ctx, tx, Received, Cancelled, reason)
 }
 
-// freeBalance returns the escrow of a payroll paid from the balance to the company's balance, less the operator's
-// gain on it.
+// freeBalance returns the escrow of a payroll paid from the balance, minus the operator's gain on it, to the
+// company's balance.
 func (s *Service) freeBalance(ctx context.Context, tx *db.Tx, p *Payroll) error {
 	gain := money.Zero(p.FundingCurrency)
 	if !tx.Now().Before(p.CreatedAt.Add(s.QuoteValidity)) {

@@ -80,7 +80,7 @@ func payable(s Share, e escrow, rates map[money.Asset]money.Rate) (money.Amount,
 	return amount, rate, err
 }
 
-// tooSmall reports whether an amount is below what the destination's chain relays to an address of its type.
+// tooSmall reports whether an amount is smaller than the destination's network relays to an address of this type.
 func tooSmall(d destination.Destination, x money.Amount) bool {
 	least := Minimum(x.Asset()).Units()
 	if d.Rail == destination.RailLightning {

@@ -116,7 +116,7 @@ func (f *funding) evaluate() error {
 	return err
 }
 
-// receipt returns the receipt of a deposit. If there is none, it adds a new one.
+// receipt returns the receipt of a deposit. If the deposit has no receipt, it adds one.
 func (f *funding) receipt(d *deposit.Deposit) *receipt {
 	i := slices.IndexFunc(f.receipts, func(r receipt) bool { return r.deposit == d.ID })
 	if i < 0 {

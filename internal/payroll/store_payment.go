@@ -64,7 +64,7 @@ func paymentTexts(ctx context.Context, tx *db.Tx, companyID, payrollID string, i
 		})
 }
 
-// payment reads one payment. found is false if the payroll has no such payment.
+// payment reads one payment. It returns false if the payroll has no such payment.
 func (p *Payroll) payment(ctx context.Context, tx *db.Tx, id string) (Payment, bool, error) {
 	m, err := p.scanPayment(tx.QueryRow(ctx, "SELECT "+paymentColumns+` FROM payments
 		WHERE company_id = $1 AND payroll_id = $2 AND payment_id = $3`, p.CompanyID, p.ID, id).Scan)

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/money"
 )
 
-// Refresher fetches prices from sources and stores the acceptable ones. DB and Sources are required.
+// Refresher fetches prices from sources and stores the acceptable prices. DB and Sources are required.
 type Refresher struct {
 	DB      *db.DB
 	Sources []Source

@@ -48,7 +48,7 @@ func scan(ownerID string, scan func(...any) error) (Payer, error) {
 	return p, err
 }
 
-// Get returns a payer of an owner, including deleted ones, without details, or ErrNotFound.
+// Get returns a payer of an owner, without details, or ErrNotFound. The payer may be deleted.
 func Get(ctx context.Context, tx *db.Tx, ownerID, payerID string) (Payer, error) {
 	p, err := scan(ownerID, tx.QueryRow(ctx, "SELECT "+columns+" FROM payers WHERE owner_id = $1 AND payer_id = $2",
 		ownerID, payerID).Scan)

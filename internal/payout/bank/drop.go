@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/payout"
 )
 
-// Subdirectories of a drop. A local drop creates those that are missing.
+// Subdirectories of a drop. In a local drop, missing subdirectories are created.
 const (
 	partOut   = "out"   // files for the bank, which removes them
 	partTaken = "taken" // files that the bank received, if it keeps them

@@ -21,7 +21,7 @@ const reasonLate = "not_sent_in_time"
 // CodeDay is the code with which a bank refuses a file whose stated day is not possible.
 const CodeDay = "DT01"
 
-// accountOf returns the account that executes a file. ok is false if the account is not configured.
+// accountOf returns the account that executes a file, or false if the account is not configured.
 func (r *Rail) accountOf(f File) (Account, bool) {
 	i := slices.IndexFunc(r.c.Accounts, func(a Account) bool {
 		return a.ID == f.Account && a.Currency == f.Currency && !a.ByAPI() &&

@@ -85,7 +85,7 @@ func insertFree(ctx context.Context, tx *db.Tx, chainName, account string, nonce
 	return err
 }
 
-// freeSince returns the lowest nonce of an account that was freed at or before a time. ok is false if there is none.
+// freeSince returns the lowest nonce of an account that was freed at or before a time, or false if there is none.
 func freeSince(ctx context.Context, tx *db.Tx, chainName, account string, at time.Time) (uint64, bool, error) {
 	var nonce int64
 	err := tx.QueryRow(ctx, `SELECT nonce FROM payout_free_nonces WHERE chain = $1 AND account = $2 AND freed_at <= $3

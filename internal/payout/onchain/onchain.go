@@ -268,7 +268,7 @@ const (
 	PurposeFill    Purpose = "fill" // uses a nonce that would block later nonces; pays only its fee
 )
 
-// States of a batch in addition to those of outputs.
+// States of a batch in addition to the states of outputs.
 const (
 	dead payout.State = "dead" // another transaction finally spent its inputs, or the batch was never signed
 	lost payout.State = "lost" // confirmed after it was dead; its outputs may have been paid twice

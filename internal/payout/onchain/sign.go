@@ -157,7 +157,7 @@ func Approve(ctx context.Context, tx *db.Tx, a signer.Approval) error {
 // needs them.
 const expiredFor = 90 * 24 * time.Hour
 
-// unsigned returns the transaction of the batch that the signer has not signed yet. ok is false if there is none.
+// unsigned returns the transaction of the batch that the signer has not signed yet, or false if there is none.
 func (b Batch) unsigned() (Transaction, bool) {
 	i := slices.IndexFunc(b.Signed, func(t Transaction) bool { return t.Unsigned })
 	if i < 0 {

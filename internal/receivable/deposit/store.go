@@ -22,8 +22,8 @@ func row(d Deposit) []any {
 		d.RefundTo, d.RefundID}
 }
 
-// insert inserts deposits and returns the IDs of the inserted ones. It omits a deposit that a concurrent transaction
-// has inserted.
+// insert inserts deposits and returns the IDs of the inserted deposits. It omits a deposit that a concurrent
+// transaction has inserted.
 func insert(ctx context.Context, tx *db.Tx, all ...Deposit) (map[string]bool, error) {
 	rows := make([][]any, len(all))
 	for i, d := range all {
@@ -90,7 +90,7 @@ func Get(ctx context.Context, tx *db.Tx, companyID, id string) (Deposit, error) 
 	return d, err
 }
 
-// storeAll writes new and changed deposits, and returns the IDs of the written ones.
+// storeAll writes new and changed deposits, and returns the IDs of the written deposits.
 func storeAll(ctx context.Context, tx *db.Tx, all []*change) (map[string]bool, error) {
 	var fresh []Deposit
 	var known []*change

@@ -72,15 +72,15 @@ type Type struct {
 	Proprietary               string // proprietary code
 }
 
-// Returned reports whether the code is that of a returned payment.
+// Returned reports whether the code identifies a returned payment.
 func (t Type) Returned() bool { return t.SubFamily == "RRTN" || t.SubFamily == "PRRT" }
 
-// IsFee reports whether the code is that of a bank's fee or its refund.
+// IsFee reports whether the code identifies a bank's fee or the refund of a fee.
 func (t Type) IsFee() bool {
 	return t.SubFamily == "CHRG" || t.SubFamily == "COMM" || t.SubFamily == "FEES"
 }
 
-// IsInterest reports whether the code is that of interest that the bank pays or charges.
+// IsInterest reports whether the code identifies interest that the bank pays or charges.
 func (t Type) IsInterest() bool { return t.SubFamily == "INTR" }
 
 // Batch identifies the payment order that an entry books.

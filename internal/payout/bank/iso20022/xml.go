@@ -139,7 +139,7 @@ func (r *reader) withPosition(err error) error {
 	return fmt.Errorf("line %d, column %d: %w", line, column, err)
 }
 
-// child returns the next child element of the current element. ok is false at the end of the current element.
+// child returns the next child element of the current element, or false at the end of the current element.
 func (r *reader) child() (xml.StartElement, bool, error) {
 	for {
 		token, err := r.d.Token()

@@ -298,7 +298,7 @@ func (p payee) value(kind string, f field) (string, error) {
 	return "", fmt.Errorf("%s is missing", first)
 }
 
-// accept returns a value in the form that a field requires. ok is false if the field does not allow the value.
+// accept returns a value in the form that a field requires, or false if the field does not allow the value.
 func (f field) accept(value string) (string, bool) {
 	if len(f.Values) > 0 {
 		for _, v := range f.Values {

@@ -168,8 +168,8 @@ func (a *API) quote(ctx context.Context, o bank.Order, account json.Number) (str
 	return quote.ID, err
 }
 
-// refusal converts an error of order to a rejected transfer. ok is false unless the content was refused, so that a
-// repetition would be refused too.
+// refusal converts an error of order to a rejected transfer. It returns false unless Wise refused the content, so
+// that a repetition would be refused too.
 func refusal(err error) (bank.Transfer, bool) {
 	var missing errIncomplete
 	if errors.As(err, &missing) {
