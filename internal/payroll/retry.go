@@ -117,8 +117,8 @@ type correction struct {
 	next   payout.Output // the next version of the output
 }
 
-// corrections returns the failed and returned outputs whose destination has changed. An output keeps its destination
-// if that has new data; if it was removed, the output goes to the destination with the largest allocation.
+// corrections returns the failed and returned outputs whose destination has changed, each with its new destination:
+// the same destination with its new data or, if that destination was removed, the one with the largest allocation.
 func corrections(outputs []payout.Output, used []destination.Destination) ([]correction, error) {
 	var all []correction
 	for i := range outputs {
