@@ -51,6 +51,10 @@ test-core: ## run the tests of the chain against a node of Bitcoin Core's kind: 
 		-run '^(TestSource|TestWatcher|TestANodeThatIsDown|TestARestoredBackupPaysNobodyTwice|TestKilledAtAnyMomentEverybodyIsPaidOnce)$$/^core$$' \
 		./internal/chain ./internal/app ./cmd/stipend; status=$$?; tools/postgres-stop.sh; exit $$status
 
+.PHONY: attack
+attack: ## attack a running sandbox from outside with every case of internal/app/testdata/attack, and count them by class
+	@go test -count=1 -v -run 'TestAttacks$$' ./internal/app
+
 .PHONY: fuzz
 fuzz: ## fuzz every parser of outside bytes, each for a time (TIME=10m)
 	@grep -rHo '^func Fuzz[A-Za-z0-9]*' --include='*_test.go' internal cmd | while IFS=: read -r file name; do \

@@ -186,7 +186,7 @@ func printPublic(std Streams, network string, b *signer.Wallet[*bitcoin.Deriver]
 
 // HotKey contains the flags for the key of the hot account on EVM networks, if a device or a service holds the key.
 type HotKey struct {
-	EVMHotKey string `name:"evm-hot-key" placeholder:"URI" help:"Key of the EVM hot account in a device (pkcs11:…) or KMS (awskms:///…)."`
+	EVMHotKey string `name:"evm-hot-key" placeholder:"URI" help:"Key of the EVM hot account, in a device or AWS KMS."`
 }
 
 // use returns the wallet with this key as its hot key.

@@ -95,7 +95,8 @@ func (k *pkcs11) run(ctx context.Context, input []byte, args ...string) ([]byte,
 	}
 	args = append([]string{"--module", k.module, "--token-label", k.token, "--id", k.id, "--login", "--pin",
 		"env:" + pinVariable}, args...)
-	command := exec.CommandContext(ctx, tool, args...) //nolint:gosec // the administrator sets them
+	//nolint:gosec // the administrator sets the arguments
+	command := exec.CommandContext(ctx, tool, args...)
 	var out, problem bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(input), &out, &problem
 	command.Env = append(command.Environ(), pinVariable+"="+string(k.pin))
@@ -119,8 +120,8 @@ func (k *pkcs11) Sign(ctx context.Context, hash []byte) (sig [64]byte, err error
 	if len(hash) != hashSize {
 		return sig, fmt.Errorf("keysource: a hash of %d bytes cannot be signed", len(hash))
 	}
-	out, err := k.run(ctx, hash, "--sign", "--mechanism", "ECDSA", "--signature-format", "rs", "--input-file", "/dev/stdin",
-		"--output-file", "/dev/stdout")
+	out, err := k.run(ctx, hash, "--sign", "--mechanism", "ECDSA", "--signature-format", "rs", "--input-file",
+		"/dev/stdin", "--output-file", "/dev/stdout")
 	if err != nil {
 		return sig, err
 	}
