@@ -22,11 +22,11 @@ demo: build ## show one payroll from creation to the last payout, live
 build: ## build bin/stipend, one static binary
 	@go build -trimpath -o bin/stipend ./cmd/stipend
 
-# More packages and tests than cores run at a time, because many tests wait for a node or a clock. make lint vets.
+# More packages than cores run at a time, because many tests wait for a node or a clock. make lint vets.
 .PHONY: test
 test: ## run all tests on both databases (PKG=./internal/money/... narrows them); installs what is missing
 	@tools/install.sh btcd anvil postgres chromium axe contract webhooks oauth mcp iso20022 guides x402 softhsm
-	@go test -count=1 -vet=off -ldflags="-s -w" -p 3 -parallel 4 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
+	@go test -count=1 -vet=off -ldflags="-s -w" -p 3 -timeout 30m $(PKG); status=$$?; tools/postgres-stop.sh; exit $$status
 
 .PHONY: quick
 quick: ## run the tests that need no PostgreSQL, node or browser, on SQLite (PKG=./internal/money/... narrows them)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -241,7 +242,7 @@ func bodyAttacks(d *apiClient) {
 		post(400, "malformed_json", `{"to_pay":[`+strings.Replace(item, "}", `,"amount\u005ffiat":1}`, 1)+`]}`)
 		post(400, "malformed_json", good+good)
 		if got := d.pointers(post(422, "unknown_field", `{"to_pay":[`+strings.Replace(item, "}", `,"amount":1}`,
-			1)+`]}`)); got[0] != "unknown_field /to_pay/0/amount" {
+			1)+`]}`)); !slices.Contains(got, "unknown_field /to_pay/0/amount") {
 			d.Errorf("problems %q", got)
 		}
 		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json; charset=utf-16",

@@ -28,7 +28,7 @@ func (s *servedRoute) withHandlerProblems(
 ) error {
 	f, ok := apierr.As(malformed)
 	if !ok || f.Kind != apierr.Invalid || s.rt.kind != write || s.rt.handler.preprocess != nil ||
-		len(f.Fields) == apierr.MaxFields {
+		len(f.Fields) == apierr.MaxFields || slices.ContainsFunc(f.Fields, outsideOfItems) {
 		return malformed
 	}
 	valid := validItems{problems: f.Fields, was: map[jsontext.Pointer]jsontext.Pointer{}}
@@ -65,6 +65,11 @@ func (s *servedRoute) withHandlerProblems(
 	return all.Err()
 }
 
+// outsideOfItems reports whether a problem is certainly in no item of an array.
+func outsideOfItems(p apierr.Field) bool {
+	return p.In != "body" || !strings.ContainsAny(p.Pointer, "0123456789")
+}
+
 // validItems reduces a body to the array items in which the decoder found no problem.
 type validItems struct {
 	problems []apierr.Field
@@ -76,7 +81,7 @@ type validItems struct {
 func (r *validItems) of(v jsontext.Value, at, was jsontext.Pointer) jsontext.Value {
 	has := func(within jsontext.Pointer) bool {
 		return slices.ContainsFunc(r.problems, func(p apierr.Field) bool {
-			return p.In != "body" || within.Contains(jsontext.Pointer(p.Pointer))
+			return within.Contains(jsontext.Pointer(p.Pointer))
 		})
 	}
 	if !has(was) {
