@@ -195,17 +195,17 @@ func TestClaimPages(t *testing.T) {
 
 		const settings = "/claims/settings"
 		page = o.says(o.Get(settings), "Late payments")
-		if got := o.Submit(page, settings, "tolerance_bps", "501", "origins", "http://shop.example"); got.Status !=
+		if got := o.Submit(page, settings, "tolerance_bps", "5.01", "origins", "http://shop.example"); got.Status !=
 			http.StatusUnprocessableEntity || !strings.Contains(got.Text, `id="tolerance_bps-problem"`) ||
 			!strings.Contains(got.Text, `id="origins-problem"`) {
 			t.Errorf("wrong settings: %d\n%s", got.Status, got.Text)
 		}
-		if got := o.Submit(page, settings, "tolerance_bps", "50", "late_policy", "requote", "settlement_schedule", "weekly",
+		if got := o.Submit(page, settings, "tolerance_bps", "0.5", "late_policy", "requote", "settlement_schedule", "weekly",
 			"settlement_time_zone", "Europe/Paris", "settlement_day", "friday", "settlement_convert_to", "EUR", "origins",
 			"https://shop.example\nhttps://other.example"); got.Location() != settings {
 			t.Errorf("%d\n%s", got.Status, got.Text)
 		}
-		o.says(o.Get(settings), `value="50"`, `value="requote" selected`, "Europe/Paris",
+		o.says(o.Get(settings), `value="0.50"`, `value="requote" selected`, "Europe/Paris",
 			`value="friday" selected`, `value="EUR" selected`, "https://other.example")
 		o.d.checkLedgerBalances()
 	})

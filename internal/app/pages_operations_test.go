@@ -470,7 +470,8 @@ func TestOperationsInABrowser(t *testing.T) {
 	p.Fill("#resume", "seen")
 	p.Send(`form[action$="/requests"] button`)
 	for _, path := range []string{"/operations", "/operations/queues/release", "/operations/queues/suspense",
-		"/operations/queues/debts", "/operations/position", "/operations/acts", "/operations/reconciliation",
+		"/operations/queues/debts", "/operations/jobs", "/operations/direct-debits", "/operations/reversals",
+		"/operations/position", "/operations/acts", "/operations/reconciliation",
 		"/operations/expected", "/operations/companies", "/operations/people", "/operations/payments?q=0.1+BTC",
 		"/operations/assets", "/operations/retention", "/operations/companies/" + o.d.seed.CompanyID} {
 		for _, look := range []webtest.Look{{Width: 320}, {Dark: true}} {

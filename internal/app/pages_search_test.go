@@ -38,6 +38,22 @@ func TestSearch(t *testing.T) {
 				t.Errorf("%s: status %d, redirect to %q", id, got.Status, got.Location())
 			}
 		}
+		for _, name := range []string{"Ann May", "Aaron Ann", "Ann Mayfield"} { // the exact name is listed first
+			first, last, _ := strings.Cut(name, " ")
+			o.d.ok("POST", "/api/company/"+o.d.seed.CompanyID+"/recipients/create",
+				`{"first_name":"`+first+`","last_name":"`+last+`","country":"GB"}`)
+		}
+		for text, names := range map[string][]string{"ANN MAY": {"Ann May", "Ann Mayfield"},
+			"ann": {"Ann May", "Ann Mayfield", "Aaron Ann"}} {
+			page, last := o.Get(find(text)).Text, -1
+			for _, name := range names {
+				at := strings.Index(page, ">"+name+"<")
+				if at <= last {
+					t.Errorf("%q: %s is not at its place in\n%s", text, name, page)
+				}
+				last = at
+			}
+		}
 		_, other := o.d.stranger()
 		other.ok("POST", claimPath,
 			`{"payer_id":"foreign-1","amount":20,"denomination_currency":"USD","funding_currency":"BTC"}`)

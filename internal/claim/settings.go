@@ -150,7 +150,7 @@ func (s *Settings) apply(change Change) error {
 		}
 	}
 	number("tolerance_bps", &s.ToleranceBps, change.ToleranceBps, func(n int64) bool { return 0 <= n && n <= 500 },
-		"The tolerance is 0 to 500 basis points.")
+		"The tolerance is 0 to 5 percent: 0 to 500 basis points.")
 	number("confirmations", &s.Confirmations, change.Confirmations,
 		func(n int64) bool { return slices.Contains([]int64{0, 1, 2, 6}, n) },
 		"A payment needs 0, 1, 2 or 6 confirmations.")

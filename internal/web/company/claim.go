@@ -426,7 +426,8 @@ func showClaimSettings(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, 
 				c.CheckoutCode(`<a href="CHECKOUT_URL" data-stipend="inline">`+c.Text("claims.embed.pay")+`</a>`))},
 			Path: claimSettingsPath, Send: c.Text("claims.settings.save"),
 			Groups: []fieldGroup{{Title: c.Text("claims.group.accept"), Fields: []ui.Field{
-				field("confirmations", number(s.Confirmations), confirmations...), field("tolerance_bps", number(s.ToleranceBps)),
+				field("confirmations", number(s.Confirmations), confirmations...), field("tolerance_bps",
+					c.FormatNumber(money.New(money.USD, s.ToleranceBps).String())), // hundredths of a percent
 				field("late_policy", string(s.Late), choice("late_policy", "manual", "requote", "refund")...),
 				field("late_grace_seconds", number(s.GraceSeconds)),
 			}}, {Title: c.Text("claims.group.settle"), Fields: []ui.Field{
@@ -453,8 +454,13 @@ func changeClaimSettings(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View
 		}
 		return &n
 	}
-	_, err := c.Claims.ChangeSettings(ctx, tx, c.Session.Principal(), "", claim.Change{
-		ToleranceBps: number("tolerance_bps"), Confirmations: number("confirmations"),
+	tolerance := int64(-1)
+	percent, err := money.Parse(money.USD, c.PlainAmount(*text("tolerance_bps"), money.USD)) // it has two decimals, too
+	if err == nil {
+		tolerance = percent.Units()
+	}
+	_, err = c.Claims.ChangeSettings(ctx, tx, c.Session.Principal(), "", claim.Change{
+		ToleranceBps: &tolerance, Confirmations: number("confirmations"),
 		GraceSeconds: number("late_grace_seconds"), Late: text("late_policy"), SettleIn: text("settlement_currency"),
 		Schedule: text("settlement_schedule"), TimeZone: text("settlement_time_zone"), Day: text("settlement_day"),
 		ConvertTo: text("settlement_convert_to"), DestinationID: text("settlement_destination_id"),

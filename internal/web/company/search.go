@@ -86,8 +86,22 @@ func objectPath(id string) string {
 
 func findPeople(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {
 	found, err := payee.List(ctx, tx, c.Session.Principal(),
-		payee.ListParams{Search: text, Page: db.Page{PerPage: maxFound}})
+		payee.ListParams{Search: text, SortBy: "name", Page: db.Page{PerPage: maxFound}})
+	slices.SortStableFunc(found.Items, func(a, b payee.Recipient) int {
+		return cmp.Compare(distance(a.Name, text), distance(b.Name, text))
+	})
 	return recipientTable(c, found.Items), err
+}
+
+// distance returns 0 if a name is the text, 1 if it starts with it, and 2 otherwise. Case does not matter.
+func distance(name, text string) int {
+	switch name, text = strings.ToLower(name), strings.ToLower(text); {
+	case name == text:
+		return 0
+	case strings.HasPrefix(name, text):
+		return 1
+	}
+	return 2
 }
 
 func findPayrolls(ctx context.Context, tx *db.Tx, c *ui.Request, text string) (ui.Table, error) {

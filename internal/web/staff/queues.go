@@ -87,8 +87,11 @@ func showQueue(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 			why = ui.Cell{Text: i.Match.Entry, Lines: []ui.Cell{{Text: c.Text("operations.score",
 				c.FormatCount(int64(i.Match.Score)))}}}
 		}
-		company := c.LinkCell(i.Company, companiesPath+"/"+i.CompanyID)
-		company.Lines = []ui.Cell{ui.CodeCell(i.CompanyID)}
+		company := ui.CodeCell(i.CompanyID)
+		if i.Company != "" {
+			company = c.LinkCell(i.Company, companiesPath+"/"+i.CompanyID)
+			company.Lines = []ui.Cell{ui.CodeCell(i.CompanyID)}
+		}
 		p.Items.Rows = append(p.Items.Rows, []ui.Cell{c.TimeCell(i.Since), object, company, amount, why})
 		transfer := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "trf_")
 		deposit := name == backoffice.Suspense && strings.HasPrefix(i.ObjectID, "dep_")
