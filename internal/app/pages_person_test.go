@@ -30,9 +30,9 @@ func (o *companyBrowser) mailed(to, path string) (link string) {
 	reader := webtest.NewVisitor(o.T, o.s.Ready().BaseURL)
 	eventually(o.T, 60*time.Second, "an email to "+to+" is sent", func() bool {
 		for _, got := range []webtest.Visit{reader.Get("/sandbox/mails"), o.Get("/sandbox/mails")} {
-			for _, mail := range strings.Split(got.Text, "<section")[1:] { // the newest first
-				head, _, _ := strings.Cut(mail, `<div class="body">`)
-				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(head, to+",") {
+			for _, mail := range strings.Split(got.Text, "<details")[1:] { // the newest first
+				head, _, _ := strings.Cut(mail, `<div class="body`)
+				if m := pattern.FindStringSubmatch(mail); m != nil && strings.Contains(head, " "+to+" ") {
 					link = m[1]
 					break
 				}
