@@ -304,8 +304,8 @@ func (s *Service) revealBankDestination(snapshot json.RawMessage) (bank.Destinat
 	return bank.Destination{Country: d.Country, Scheme: d.Scheme, Data: data}, err
 }
 
-// paymentDetails returns the details of the payments behind the outputs of a company or user, including the address
-// of the company or user.
+// paymentDetails returns, by output ID, the details of the payments that the outputs of a company or a user pay. They
+// include the address of the payer.
 func (s *Service) paymentDetails(ctx context.Context, tx *db.Tx, companyID string,
 	outs []payout.Output) (map[string]payout.Details, error) {
 	if identity.IsUser(companyID) {

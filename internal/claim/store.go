@@ -177,7 +177,8 @@ func othersOf(c *Claim) db.Statement {
 		}}
 }
 
-// storeOthers writes the claim's money in assets other than the asset that pays the claim. was is the stored money.
+// storeOthers stores the claim's money in assets other than its payment asset. The parameter was contains what is
+// stored already.
 func storeOthers(ctx context.Context, tx *db.Tx, c *Claim, was map[money.Asset]holding) error {
 	for asset := range was {
 		if _, ok := c.others[asset]; !ok {

@@ -74,8 +74,8 @@ type Options struct {
 	Intercept Intercept
 }
 
-// Intercept executes a statement by calling run, or makes it fail by returning an error instead of calling run or
-// after it.
+// Intercept executes a statement by calling run. To make the statement fail, it returns an error, without calling run
+// or after run has returned.
 type Intercept = func(ctx context.Context, query string, run func() error) error
 
 // Gather is passed to an [Intercept] in place of a statement, after the first request of a batch was received.

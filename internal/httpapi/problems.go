@@ -65,7 +65,8 @@ func (s *servedRoute) withHandlerProblems(
 	return all.Err()
 }
 
-// outsideOfItems reports whether a problem is certainly in no item of an array.
+// outsideOfItems reports whether a problem is outside the items of arrays: it is not in the body, or its pointer has
+// no index.
 func outsideOfItems(p apierr.Field) bool {
 	return p.In != "body" || !strings.ContainsAny(p.Pointer, "0123456789")
 }

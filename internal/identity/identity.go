@@ -585,7 +585,7 @@ func (p Principal) NeedsTouch(now time.Time) bool {
 	return p.Kind != KindSession && now.Sub(p.LastUsed) >= touchEvery
 }
 
-// Touch records that the credential is used now. An access token that is never touched expires after TokenIdle.
+// Touch records that the credential was just used. An access token that was not used for TokenIdle expires.
 func Touch(ctx context.Context, tx *db.Tx, p Principal) error {
 	switch p.Kind {
 	case KindAPIKey:

@@ -454,7 +454,7 @@ func RequireProven(ctx context.Context, tx *db.Tx, by Principal) error {
 	return err
 }
 
-// ProveToken stores that a person has just presented a second factor with the principal's access token.
+// ProveToken records on the principal's access token that the person who uses it has just presented a second factor.
 func ProveToken(ctx context.Context, tx *db.Tx, by Principal) error {
 	return tx.ExecOne(ctx, "UPDATE access_tokens SET proven_at = $1 WHERE company_id = $2 AND token_id = $3",
 		db.Micros(tx.Now()), by.CompanyID, by.ID)

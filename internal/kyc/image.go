@@ -125,7 +125,7 @@ func (in *ImageDecoder) decode(ctx context.Context, text string, maxBytes int, t
 // maxJPEGSide is the longest side, in pixels, that a JPEG can have. Images are encoded as JPEG.
 const maxJPEGSide = 65535
 
-// collectAbove is the memory of an image in bytes above which a garbage collection is forced.
+// collectAbove is a threshold in bytes. An image that may need more memory than this forces a garbage collection.
 const collectAbove = 32 << 20
 
 var notBase64 = ErrImage.Detailf("The value must be the file in base64: standard alphabet, padded, without line " +

@@ -197,8 +197,8 @@ func Vendors(ctx context.Context, tx *db.Tx, companyID string, ids []string) (ma
 	return selectPayees(ctx, tx, companyID, ids, "(role = 'vendor' OR recipient_type = 'company')")
 }
 
-// Resolve finds a company's payees by ID, external ID or email address, and returns their IDs by the given name.
-// Names that match no payee or several payees are not in the map.
+// Resolve finds a company's payees. Each of the names is an ID, an external ID or an email address. Resolve returns a
+// map from name to payee ID, without the names that match no payee or several payees.
 func Resolve(ctx context.Context, tx *db.Tx, companyID string, names []string) (map[string]string, error) {
 	keys := make([]string, len(names))
 	for i, name := range names {

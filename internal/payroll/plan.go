@@ -73,8 +73,8 @@ type Share struct {
 	Receive     money.Amount // fixed amount that the destination receives; zero if it follows from Amount
 }
 
-// payeeID returns the ID of an item's payee, or "" if the item names none. Beside a user_id, company_id can only name
-// the paying company; alone, it names a payee that is a company.
+// payeeID returns the ID of an item's payee, or "" if the item names none. An item with a user_id names that user, and
+// its company_id can only be the payer. An item with a company_id alone names that company.
 func payeeID(p Payee, payer string) string {
 	if p.UserID == "" && p.CompanyID != payer {
 		return p.CompanyID

@@ -12,8 +12,8 @@ import (
 var ErrBusy = apierr.New(apierr.RateLimited, "too_busy",
 	"Too many people are signing in right now. Try again in a few seconds.").Set("retry_after", "5")
 
-// Limits of a Queue, so that waiting times are short. At most maxWaiting calls of known clients, and as many of other
-// clients, can wait. Each network can have at most maxOfNetwork calls that run or wait.
+// Limits of a Queue, which keep waiting times short. At most maxWaiting calls of known clients can wait, and another
+// maxWaiting calls of other clients. Each network can have at most maxOfNetwork calls that run or wait.
 const (
 	maxWaiting   = 16
 	maxOfNetwork = 8

@@ -75,7 +75,8 @@ func (a Approval) by(who Approver) bool {
 	return err == nil && ok
 }
 
-// id identifies an approval by one person of one payment, whatever signature shows it.
+// id identifies an approval by its payment, expiry and credential. Another signature of the same approval has the same
+// ID.
 func (a Approval) id() string {
 	sum := sha256.Sum256(append(Challenge(a.Payment, a.Expires), a.Credential...))
 	return hex.EncodeToString(sum[:])

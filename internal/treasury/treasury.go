@@ -41,7 +41,8 @@ var (
 	errName    = apierr.New(apierr.Invalid, "missing_field", "Enter the reference that the bank or the exchange gave.")
 )
 
-// Policy is the rule for bank currencies that have no limit. Crypto assets without a limit are always bounded.
+// Policy decides how much may be exchanged in a bank currency for which the operator has set no limit. A crypto asset
+// for which none is set is always [Bounded].
 type Policy string
 
 // Policies.

@@ -76,7 +76,7 @@ func (c CompaniesUnfreezeCmd) Run(ctx context.Context, std Streams) error {
 // CompaniesPasswordCmd ends the enforcement of single sign-on for a company whose provider is no longer available.
 type CompaniesPasswordCmd struct{ CompanyDecision }
 
-// Run ends the enforcement.
+// Run ends the enforcement of single sign-on, so that members can sign in with a password again.
 func (c CompaniesPasswordCmd) Run(ctx context.Context, std Streams) error {
 	return c.run(ctx, std, "company.sso_not_required", sso.Unrequire, "Members can sign in with a password again.")
 }

@@ -17,7 +17,7 @@ type TriggerCmd struct {
 	Timeout time.Duration `default:"1m" help:"Give up after this long (${default})."`
 }
 
-// Help returns the details of the help.
+// Help returns the text that --help shows below the usage.
 func (TriggerCmd) Help() string {
 	return `The event is real: the command creates and funds a payroll, for example, through the sandbox's API. Some
 events advance the sandbox's clock; the list says so.`

@@ -89,7 +89,7 @@ func (b *fixture) newAddress() (addr string) {
 	return addr
 }
 
-// pay broadcasts a payment to a new address, without a step of the watcher.
+// pay broadcasts a payment to a new address. It does not run the watcher, which has not seen the payment yet.
 func (b *fixture) pay(amount int64) (txid string) {
 	b.Helper()
 	return b.payTo(chain.Output{Address: b.newAddress(), Amount: amount})
@@ -102,7 +102,7 @@ func (b *fixture) payTo(outputs ...chain.Output) string {
 	return txid
 }
 
-// replace replaces a payment in the mempool, without a step of the watcher.
+// replace replaces a payment in the mempool. It does not run the watcher, which has not seen the replacement yet.
 func (b *fixture) replace(txid string, outputs ...chain.Output) string {
 	b.Helper()
 	rival, err := b.chain.Replace(b.Context(), txid, outputs...)

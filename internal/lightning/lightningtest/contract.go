@@ -12,7 +12,7 @@ import (
 	"github.com/stipend/stipend/internal/testkit"
 )
 
-// Payee is a node that receives payments, together with a payer. It also implements either [Remote] or
+// Payee is a node under test, which another node can pay. Every implementation must also implement either [Remote] or
 // [lightning.Node].
 type Payee interface {
 	// Pay pays a payment request in full, or returns an error if it cannot be paid.

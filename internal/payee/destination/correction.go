@@ -26,7 +26,7 @@ import (
 var ErrCorrection = apierr.New(apierr.Conflict, "invalid_state",
 	"The bank does not ask for this correction of the destination, or not any more.")
 
-// Correction is the corrected form of a destination that a bank requested.
+// Correction is a bank's request to change a destination, with the corrected data.
 type Correction struct {
 	ID      string          `json:"correction_id"`
 	Code    string          `json:"code"`   // the bank's code, such as C01

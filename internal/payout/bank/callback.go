@@ -17,8 +17,8 @@ type Callback struct {
 	Transfer func(h http.Header, body []byte, now time.Time) (string, error)
 }
 
-// Callbacks has the webhooks of banks, by the format of their accounts, such as increase. Webhooks of other banks are
-// refused.
+// Callbacks maps the format of a bank's accounts, such as "increase", to the [Callback] that authenticates the bank's
+// webhooks. Webhooks of banks that it lacks are refused.
 type Callbacks map[string]Callback
 
 // ErrCallback is returned for a webhook that cannot be authenticated.

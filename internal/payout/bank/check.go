@@ -91,7 +91,8 @@ type Checked struct {
 }
 
 // CheckMethod returns the method by which accounts of a kind are checked before a payment from one of the operator's
-// accounts, or "" if they are not checked. names states that there is a [Verifier].
+// accounts, or "" if they are not checked. The parameters names and prenotes report whether names of accounts can be
+// verified, and whether prenotes can be sent.
 func CheckMethod(accounts []Account, names, prenotes bool, asset money.Asset, country, scheme string) string {
 	a, ok := ChooseAccount(accounts, asset, country, scheme, "")
 	switch {

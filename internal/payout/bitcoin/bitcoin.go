@@ -359,7 +359,7 @@ func (r *Rail) signIfLocal(t *onchain.Transaction, unsigned *wire.MsgTx, inputs 
 	return err
 }
 
-// Free implements onchain.Family. A batch has only coins and outputs.
+// Free implements onchain.Family. It does nothing: a batch of bitcoins holds nothing but coins and outputs.
 func (r *Rail) Free(context.Context, *db.Tx, onchain.Batch) error { return nil }
 
 // Sign implements onchain.Family. It sends a PSBT that identifies the wallet's own inputs and change by their

@@ -15,7 +15,7 @@ import (
 	"github.com/stipend/stipend/internal/signer"
 )
 
-// quoted is the call that pays a queued output, with the node's estimate.
+// quoted is the contract call that would pay a queued output, with the node's estimate of its cost.
 type quoted struct {
 	version  int64 // the version of the output when the node made the estimate
 	call     evm.Call

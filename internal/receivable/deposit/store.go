@@ -237,7 +237,7 @@ func scan(r interface{ Scan(dest ...any) error }) (Deposit, error) {
 	return d, err
 }
 
-// Unbooked returns the outpoints of confirmed coins in a block that have no confirmed deposit.
+// Unbooked returns the outpoints of coins that are mined and confirmed, but have no confirmed deposit yet.
 func Unbooked(ctx context.Context, tx *db.Tx, chainName string) ([]chain.Outpoint, error) {
 	places, err := unbooked(ctx, tx, chainName)
 	return outpoints(places), err

@@ -523,7 +523,7 @@ func (q Quote) ForClaim() webhook.ClaimPrice {
 	}
 }
 
-// emit emits the event of a quote that expired or was refreshed. The kind of the object selects the event.
+// emit emits the event of a claim or a payroll whose quote expired or was refreshed. Quotes of users have no events.
 func emit(tx *db.Tx, q Quote, refreshed bool) error {
 	if identity.IsUser(q.CompanyID) { // events are for companies only
 		return nil

@@ -360,7 +360,7 @@ func cancelRefund(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error
 	return backToClaim(c, err)
 }
 
-// renewClaim sets a new price, and accepts late money at it.
+// renewClaim gives a claim a new quote, and accepts money that arrived late at its rate.
 func renewClaim(ctx context.Context, tx *db.Tx, c *ui.Request) (ui.View, error) {
 	_, err := c.Claims.Refresh(ctx, tx, c.Session.Principal(), "", c.HTTP.PathValue("id"))
 	return backToClaim(c, err)

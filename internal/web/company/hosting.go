@@ -126,7 +126,7 @@ func (o OwnerPages) proveHosting(ctx context.Context, tx *db.Tx, c *ui.Request) 
 	return ui.View{Redirect: hostingPath(o.Path(c), d.ID)}, postedProof(ctx, tx, c, by, d)
 }
 
-// ownDestination returns the destination of the company's withdrawals in the path.
+// ownDestination returns the company's withdrawal destination whose ID is in the path of the request.
 func ownDestination(ctx context.Context, tx *db.Tx, c *ui.Request) (destination.Destination, error) {
 	d, err := withdrawal.DestinationOf(ctx, tx, c.Session.Company.ID, c.HTTP.PathValue("id"))
 	if err == nil && d.ID == "" {

@@ -21,7 +21,7 @@ import (
 const (
 	invoicesPath = accountPath + "/invoices"
 	invoiceRows  = 5 // lines that the form has
-	// invoiceRowsShown are the lines that the form shows at once.
+	// invoiceRowsShown is the number of lines that are visible when the form opens.
 	invoiceRowsShown = 2
 )
 

@@ -346,14 +346,15 @@ func (t Transfer) checkTexts() error {
 	return nil
 }
 
-// IsKatakana reports whether a text consists of full-width or half-width katakana and characters of SEPA.
+// IsKatakana reports whether a text has only katakana, in full or half width, and characters that [IsSEPACharacter]
+// accepts.
 func IsKatakana(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return !IsSEPACharacter(r) && (r < 0x30A0 || r > 0x30FF) && (r < 0xFF61 || r > 0xFF9F) && r != 0x3000
 	}) < 0
 }
 
-// IsIdentifier reports whether a text consists of characters of SEPA, @ and underscores.
+// IsIdentifier reports whether a text has only characters that [IsSEPACharacter] accepts, @ and underscores.
 func IsIdentifier(s string) bool { return IsSEPAText(strings.NewReplacer("@", "", "_", "").Replace(s)) }
 
 // IsSEPAText reports whether a text has only characters that every bank in SEPA accepts.
