@@ -194,7 +194,7 @@ func TestServeAnswersAndStops(t *testing.T) {
 	for accept, want := range map[string]string{
 		"application/json": `"code":"not_found"`, "text/html, application/json": "<code>not_found</code>",
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", s.Ready().BaseURL+"/nowhere", nil)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Ready().BaseURL+"/nowhere", nil)
 		testkit.Check(t, err)
 		req.Header.Set("Accept", accept)
 		res, err := http.DefaultClient.Do(req)

@@ -168,7 +168,7 @@ func (a attack) run(t *testing.T, address string) string {
 	for _, e := range a.expect {
 		word, rest, _ := strings.Cut(e, " ")
 		name, value, isHeader := strings.Cut(e, ": ")
-		ok := false
+		var ok bool
 		switch {
 		case word == "closed", word == "ends":
 			ok = true

@@ -79,7 +79,11 @@ func TestListenAndTrigger(t *testing.T) {
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	testkit.Check(t, err)
 	seen := map[string]bool{}
-	for _, name := range trigger.Events() {
+	// A payroll that is paid out before its funding leaves the chain makes the company a debtor, which is frozen when the
+	// clock is advanced. So this event is the last one.
+	const reverted = "payroll.funding_reverted"
+	events := slices.DeleteFunc(trigger.Events(), func(name string) bool { return name == reverted })
+	for _, name := range append(events, reverted) {
 		var text bytes.Buffer
 		if err := (cli.TriggerCmd{Client: client, Event: name, Timeout: time.Minute}).Run(t.Context(),
 			cli.Streams{Out: &text}); err != nil {

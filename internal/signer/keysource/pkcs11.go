@@ -95,7 +95,6 @@ func (k *pkcs11) run(ctx context.Context, input []byte, args ...string) ([]byte,
 	}
 	args = append([]string{"--module", k.module, "--token-label", k.token, "--id", k.id, "--login", "--pin",
 		"env:" + pinVariable}, args...)
-	//nolint:gosec // the administrator sets the arguments
 	command := exec.CommandContext(ctx, tool, args...)
 	var out, problem bytes.Buffer
 	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(input), &out, &problem

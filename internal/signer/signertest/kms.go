@@ -25,7 +25,7 @@ import (
 )
 
 // KMSSecret is the secret of the credentials that a KMS accepts.
-const KMSSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" //nolint:gosec // the example of the documentation of AWS
+const KMSSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 
 const (
 	kmsID     = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
