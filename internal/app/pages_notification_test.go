@@ -24,7 +24,7 @@ func (o *companyBrowser) notified(v *webtest.Visitor, want string) (page webtest
 
 // mails returns the emails to an address that contain a text.
 func (o *companyBrowser) mails(to, text string) (n int) {
-	for _, mail := range strings.Split(o.Get("/sandbox/mails").Text, "<section")[1:] {
+	for _, mail := range strings.Split(o.Get("/sandbox/mails").Text, "<details")[1:] {
 		if strings.Contains(mail, to) && strings.Contains(mail, text) {
 			n++
 		}
