@@ -194,8 +194,8 @@ func (a attack) run(t *testing.T, address string) string {
 	return ""
 }
 
-// The service answers every attack of testdata/attack as expected, from outside and over a connection of its own. It
-// stores no money, and serves others afterwards.
+// The service answers every attack of testdata/attack as expected, each over its own connection. The attacks create no
+// payroll, claim or user, and the service serves others afterwards.
 func TestAttacks(t *testing.T) {
 	s := start(t, dbtest.SQLite(t), func(c *app.Config) {
 		c.ReadsPerSecond, c.WritesPerSecond, c.ClaimsPerMinute = 0, 0, 0

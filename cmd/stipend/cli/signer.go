@@ -30,6 +30,16 @@ type Passphrase struct {
 	PassphraseFile string `placeholder:"FILE" help:"File with the passphrase, readable by its owner only. Default: ask."`
 }
 
+// open reads the passphrase and decrypts a file of keys.
+func (p Passphrase) open(std Streams, path string) (signer.KeyFile, error) {
+	passphrase, err := p.read(std, false)
+	if err != nil {
+		return signer.KeyFile{}, err
+	}
+	defer clear(passphrase)
+	return signer.OpenKeyFile(path, passphrase)
+}
+
 // read returns the passphrase. If create is true, it asks for the passphrase twice.
 func (p Passphrase) read(std Streams, create bool) ([]byte, error) {
 	if p.PassphraseFile != "" {
@@ -90,12 +100,7 @@ func (c SignerServeCmd) Run(ctx context.Context, std Streams) error {
 	if err != nil {
 		return err
 	}
-	passphrase, err := c.read(std, false)
-	if err != nil {
-		return err
-	}
-	keys, err := signer.OpenKeyFile(c.KeyFile, passphrase)
-	clear(passphrase)
+	keys, err := c.open(std, c.KeyFile)
 	if err != nil {
 		return err
 	}
@@ -213,12 +218,7 @@ type SignerPublicCmd struct {
 
 // Run prints the public keys.
 func (c SignerPublicCmd) Run(ctx context.Context, std Streams) error {
-	passphrase, err := c.read(std, false)
-	if err != nil {
-		return err
-	}
-	keys, err := signer.OpenKeyFile(c.KeyFile, passphrase)
-	clear(passphrase)
+	keys, err := c.open(std, c.KeyFile)
 	if err != nil {
 		return err
 	}
